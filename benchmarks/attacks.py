@@ -15,20 +15,24 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-from benchmarks import record
 
-from catchment.arrays import Array
-from catchment.features.echo_state.recipe import Recipe
-from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.privacy.audit.differentiable_reservoir import Drive
-from catchment.privacy.audit.membership import area_under_curve, leverage, membership_score
-from catchment.privacy.audit.moments import counts_from_moments
-from catchment.privacy.audit.outcomes import correlation
-from catchment.privacy.audit.pooled_inputs import window_of
-from catchment.privacy.audit.sequences import Walk, place_of
-from catchment.privacy.audit.simulated_views import Setting, generated
-from catchment.readout.accumulation import accumulate
+from benchmarks import record
+from catchment import Array
+from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.readout import accumulate
+from catchment_lab.audit import (
+    Drive,
+    Setting,
+    Walk,
+    area_under_curve,
+    correlation,
+    counts_from_moments,
+    generated,
+    leverage,
+    membership_score,
+    place_of,
+    window_of,
+)
 
 Numbers = dict[str, object]
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from benchmarks.jobs import LEAK, RIDGE, Problem
-from benchmarks.runners import Runner, Work
 from scipy.linalg import solve
 from scipy.sparse import csr_matrix
 
-from catchment.arrays import Array
+from benchmarks.jobs import LEAK, RIDGE, Problem
+from benchmarks.runners import Runner, Work
+from catchment import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,23 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from benchmarks.record import write
 
+from benchmarks.record import write
 from catchment import Recipe, Recording, Reservoir
-from catchment.data.clients import contiguous
-from catchment.data.generators import narma
-from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import run_locally
+from catchment.data import ACTIVITIES, contiguous, narma, synthetic_wearables
+from catchment.engine import run_locally
 from catchment.errors import MissingDataError
 from catchment.features import EchoStateMap
-from catchment.federation.compression import FactorUpload, Float32
-from catchment.federation.learn.averaging import ReadoutAveraging
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.measure.evaluation import Evaluation
-from catchment.federation.plan import Plan
-from catchment.readout.model import Model
-from catchment.readout.readout import Readout
-from catchment.readout.statistics import RidgeStatistics
+from catchment.federation import FactorUpload, Float32, Plan
+from catchment.federation.learn import FederatedRidge, ReadoutAveraging
+from catchment.federation.measure import Evaluation
+from catchment.readout import Model, Readout, RidgeStatistics
 from reproductions.places import load
 
 Clients = Mapping[str, Sequence[Recording]]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from benchmarks.record import write
 
 ROWS, REPEATS = 1_450_000, 3
@@ -43,7 +44,7 @@ def measure(reader: str, path: Path) -> dict[str, float]:
     """Return the CPU seconds of reading a file in this process, and its peak of memory."""
     read: Any
     if reader == "lines":
-        from catchment.data.csv_lines import read_csv as read
+        from catchment.data import read_csv as read
     elif reader == "arrow":
         from catchment.data.csv_arrow import read_csv as read
     else:

@@ -22,17 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.record import write
-from examples.sensor_folder import STATIONS, write_station
 
 import catchment as ct
-from catchment.arrays import Array
-from catchment.data.clients import contiguous
-from catchment.data.generators import mackey_glass, narma
-from catchment.data.wearables import ACTIVITIES, synthetic_wearables
+from benchmarks.record import write
+from catchment import Array
+from catchment.data import ACTIVITIES, contiguous, mackey_glass, narma, synthetic_wearables
 from catchment.errors import MissingDataError
-from catchment.readout.forecast import ForecastLimitWarning
-from catchment.readout.metrics import nrmse
+from catchment.readout import ForecastLimitWarning, nrmse
+from examples.sensor_folder import STATIONS, write_station
 from reproductions.places import load
 
 BEFORE: dict[str, Any] = {"spectral_radius": 0.9, "input_scaling": 0.5, "leak_rate": 0.3}

@@ -24,19 +24,18 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+
+import catchment as ct
 from benchmarks.dynamics_table import write_table
 from benchmarks.grid_speed import work_of
 from benchmarks.jobs import JOBS, LEAK, RADIUS, RIDGE, Job, Problem, make_problem
 from benchmarks.record import RESULTS, write
 from benchmarks.runners import Work
 from benchmarks.timing import once
-
-import catchment as ct
-from catchment.arrays import Array
-from catchment.data.generators import lorenz, mackey_glass, narma
+from catchment import Array
+from catchment.data import lorenz, mackey_glass, narma
 from catchment.features import MapDescription
-from catchment.readout import nrmse
-from catchment.readout.accumulation import accumulate
+from catchment.readout import accumulate, nrmse
 
 TRAIN, TEST, WASHOUT, FEATURES, LAGS = 4000, 2000, 200, 400, 30
 AHEAD, LORENZ_AHEAD = 84, 10

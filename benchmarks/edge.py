@@ -24,7 +24,6 @@ from typing import Any
 
 from benchmarks.grid_tables import markdown
 from benchmarks.record import RESULTS, write
-
 from tools.edge.counts import counted, counted_masks
 from tools.edge.federation import Recipe
 from tools.edge.needs import missing

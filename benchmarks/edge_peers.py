@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks import record
 
 import catchment as ct
-from catchment.arrays import Array
+from benchmarks import record
+from catchment import Array
 from catchment.data import synthetic_wearables
-from catchment.export import c_code
 from catchment.features import Pipeline
 from catchment.readout import Model, Readout
+from catchment_edge import c_code
 
 SIDE = Path(__file__).parent / "edge_peers_side.py"
 ARM = ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")

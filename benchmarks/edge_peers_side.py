@@ -16,10 +16,9 @@ from typing import Any
 import emlearn
 import m2cgen
 import numpy as np
+import sklearn
 from sklearn.linear_model import RidgeClassifier
 from sklearn.neural_network import MLPRegressor
-
-import sklearn
 
 
 def as_network(ridge: Any, X: Any) -> Any:

@@ -31,18 +31,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from benchmarks.record import RESULTS, write
 from benchmarks.scale import cores_at_hand
-
-from catchment import Recipe, Recording, Reservoir
-from catchment.engine.local import run_locally
+from catchment import Recipe, Recording, Reservoir, save
+from catchment.engine import run_locally
 from catchment.features import EchoStateMap
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.messages import Record
-from catchment.federation.plan import Plan
-from catchment.federation.runs.read import read_run
-from catchment.readout.model import Model
-from catchment.readout.storage import save
+from catchment.federation import Plan, Record, read_run
+from catchment.federation.learn import FederatedRidge
+from catchment.readout import Model
 from tools.fleet.deployment import Deployment
 from tools.fleet.up import sha256
 
@@ -69,13 +66,13 @@ allow-plain-statistics = true
 """
 _SERVER = """\
 from benchmarks.flower import plan
-from catchment.engine.flower.app import server_app
+from catchment_fleet.flower import server_app
 
 app = server_app(plan({rounds}), {folder!r})
 """
 _CLIENT = """\
 from benchmarks.flower import load, plan
-from catchment.engine.flower.app import client_app
+from catchment_fleet.flower import client_app
 
 app = client_app(plan({rounds}), load, allow_plain_statistics=True)
 """
@@ -110,7 +107,7 @@ def in_process(n_clients: int, rounds: int) -> dict[str, object]:
 
 
 def simulated(n_clients: int, rounds: int) -> dict[str, object]:
-    from catchment.engine.flower.simulation import fit_simulated
+    from catchment_fleet.flower import fit_simulated
 
     clients = {name: partial(client, k) for k, name in enumerate(names(n_clients))}
     begin = time.perf_counter()
@@ -120,7 +117,7 @@ def simulated(n_clients: int, rounds: int) -> dict[str, object]:
 
 
 def deployed(n_clients: int, rounds: int) -> dict[str, object]:
-    from catchment.engine.deploy.keys import make_keys
+    from catchment_fleet.deploy import make_keys
 
     os.environ["PYTHONPATH"] = str(ROOT)
     called = names(n_clients)

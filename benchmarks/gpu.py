@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from benchmarks import record
 from benchmarks.gpu_cases import (
     CASES,
@@ -34,17 +35,12 @@ from benchmarks.gpu_cases import (
     windows,
 )
 from benchmarks.gpu_plain import graphed, plain_gram, plain_steps
-
-from catchment import DefaultMap, DiagonalReservoir, EchoState, MiniRocket
-from catchment.arrays import Array
-from catchment.data.recording import Recording
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.echo_state.torch_form import TorchForm
-from catchment.features.echo_state.torch_sequences import Uploaded, cut_into_pieces
-from catchment.features.feature_map import FeatureMap, MapDescription
-from catchment.readout import accumulate
-from catchment.readout.model import train
-from catchment.readout.torch_gram import Products, padded
+from catchment import Array, DefaultMap, DiagonalReservoir, EchoState, MiniRocket
+from catchment.data import Recording
+from catchment.features import EchoStateMap, FeatureMap, MapDescription
+from catchment.readout import accumulate, train
+from catchment_gpu.echo_state import TorchForm, Uploaded, cut_into_pieces
+from catchment_gpu.readout import Products, padded
 
 Line = dict[str, Any]
 # Of one series, as its repository has it for an H200; steps a second at 1000 units in float32.
@@ -272,10 +268,9 @@ def outputs(bench: Bench) -> Iterator[Line]:
 
 def search(bench: Bench) -> Iterator[Line]:
     """Yield the seconds of a search over 100 recipes, and of some of its trials on the CPU."""
-    from catchment.plans.file import parse_plan
-    from catchment.search.plan_search import read_search
-    from catchment.search.trials import SearchResult, SearchSettings
-    from catchment.search.trials import search as searched
+    from catchment.plans import parse_plan
+    from catchment_lab.search import SearchResult, SearchSettings, read_search
+    from catchment_lab.search import search as searched
 
     people = made_up_people(bench.data, small=bench.small)
     space = read_search(parse_plan(PLAN)).space

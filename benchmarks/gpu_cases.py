@@ -25,9 +25,9 @@ from catchment import (
     WindowStatistics,
     WithNorm,
 )
-from catchment.data.clients import cohorts
-from catchment.engine.local import data_of
-from catchment.features.echo_state.reservoir import Reservoir
+from catchment.data import cohorts
+from catchment.engine import data_of
+from catchment.features import Reservoir
 
 PLAN = """
 [data]
@@ -122,7 +122,7 @@ def made_up_people(data: Path | None, *, small: bool = False) -> People:
         names = cohorts(sorted(clients), validation=0.25, test=0, seed=0)
         name, classes = "made up", tuple("abcdef")
     else:
-        from catchment.plans.file import parse_plan
+        from catchment.plans import parse_plan
 
         file = parse_plan(PLAN)
         held = file.load_data(data)

@@ -15,11 +15,11 @@ import warnings
 from typing import Any
 
 import numpy as np
+
 from benchmarks.defaults import TASKS, Task, published
 from benchmarks.record import write
-
 from catchment.errors import MissingDataError
-from catchment.readout.forecast import ForecastLimitWarning
+from catchment.readout import ForecastLimitWarning
 
 FLOAT: dict[str, Any] = {"grid": None, "feature_grid": None}
 GRIDS: dict[str, dict[str, Any]] = {

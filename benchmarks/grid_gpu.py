@@ -42,20 +42,13 @@ try:
 except ImportError:
     COMPILED, sys.modules["numba"] = False, _stand_in()
 
-from catchment.data.recording import Recording
+from catchment.data import Recording
+from catchment.features import EchoStateMap, Reservoir, digits_after_point, on_grid
 from catchment.features.echo_state import activations as grid
-from catchment.features.echo_state.cuda_graphs import Repeated
-from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.segments import cut_places
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.echo_state.torch_form import TorchForm
-from catchment.features.echo_state.torch_layers import TorchLayer
-from catchment.features.grid import digits_after_point, on_grid
-from catchment.readout.exact_gram import packed_whole, statistics_of, target_pieces
-from catchment.readout.grid import Grid
-from catchment.readout.statistics import RidgeStatistics
-from catchment.readout.torch_gram import Products
-from catchment.readout.torch_statistics import statistics_on
+from catchment.features.echo_state import cut_places
+from catchment.readout import Grid, RidgeStatistics, packed_whole, statistics_of, target_pieces
+from catchment_gpu.echo_state import Repeated, TorchForm, TorchLayer
+from catchment_gpu.readout import Products, statistics_on
 
 GPU = torch.cuda.is_available()
 DEVICES = ["cpu", *(["cuda"] if GPU else [])]
@@ -239,7 +232,7 @@ def compare() -> Results:
         total = numpy_statistics(features, np.concatenate(rows), data, units)
         by, sums = {"numpy": digest(rows)}, {"numpy": total.digest()}
         if COMPILED:
-            from catchment.readout.accumulation import accumulate
+            from catchment.readout import accumulate
 
             by["numba"] = digest(features.rows([s.u for s in data]))
             sums["numba"] = accumulate(features, data, classes=classes).digest()
@@ -392,7 +385,7 @@ def _timed_statistics(
     if GPU:
         line["torch cuda, s"] = round(timed(lambda: on("cuda"), 2), 3)
     if COMPILED:
-        from catchment.readout.accumulation import accumulate
+        from catchment.readout import accumulate
 
         def compiled() -> None:
             seen["numba"] = accumulate(features, data).digest()

@@ -14,15 +14,15 @@ import argparse
 from dataclasses import replace
 
 import numpy as np
+
 from benchmarks.jobs import JOBS, LEAK, RIDGE, Problem, make_problem
 from benchmarks.record import write
 from benchmarks.runners import Work
 from benchmarks.timing import once
-
 from catchment import Recording, Reservoir
 from catchment.features import EchoStateMap
-from catchment.features.echo_state.echo_state import AUTO_GRID
-from catchment.readout.accumulation import accumulate
+from catchment.features.echo_state import AUTO_GRID
+from catchment.readout import accumulate
 
 PER_STEP = {"B3c": "B3", "A2c": "A2"}
 CLASSES = 6

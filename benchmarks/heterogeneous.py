@@ -19,19 +19,17 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from benchmarks.record import write
 
+from benchmarks.record import write
 from catchment import Recipe, Recording, Reservoir
-from catchment.data.generators import narma
-from catchment.engine.local import run_locally
+from catchment.data import narma
+from catchment.engine import run_locally
 from catchment.features import EchoStateMap
-from catchment.federation.learn.alignment import AlignedRidge
-from catchment.federation.learn.ensemble import Ensemble, ReservoirEnsemble, joint_features
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.stacking import Stacking
-from catchment.federation.measure.evaluation import evaluate
-from catchment.federation.plan import Plan
-from catchment.readout.model import Model
+from catchment.federation import Plan
+from catchment.federation.learn import Ensemble, FederatedRidge, ReservoirEnsemble, joint_features
+from catchment.federation.measure import evaluate
+from catchment.readout import Model
+from catchment_research.learn import AlignedRidge, Stacking
 
 UNITS, WASHOUT, TRAIN, TEST, RIDGE = 200, 50, 4000, 2000, 1e-6
 ALPHAS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)

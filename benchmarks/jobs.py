@@ -12,9 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from catchment.arrays import Array
-from catchment.features.echo_state.spectral import spectral_radius
-from catchment.features.echo_state.weights import SparseRows
+from catchment import Array
+from catchment.features.echo_state import SparseRows, spectral_radius
 
 LEAK, RADIUS, RIDGE = 0.3, 0.9, 1e-6
 

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
+
 from benchmarks.batched import jax_lockstep, numpy_lockstep, torch_lockstep
 from benchmarks.jobs import JOBS, Job, Problem, make_problem
 from benchmarks.record import machine
 from benchmarks.runners import OURS, RUNNERS, Runner, Work, naive_features
-from threadpoolctl import threadpool_limits
-
-from catchment.arrays import Array
+from catchment import Array
 
 RESULTS = Path(__file__).parent / "results" / "lockstep.json"
 MANY = tuple(name for name, job in JOBS.items() if job.n_sequences > 1)

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+
 from benchmarks.aeon_side import data
 from benchmarks.record import write
-
 from catchment import Hydra, MiniRocket
-from catchment.features.own import Adapted
+from catchment.features import Adapted
 
 # Channels and steps.
 SHAPES = ((1, 150), (1, 500), (1, 1460), (9, 128))

@@ -28,7 +28,6 @@ from benchmarks.measured_people import (
     uci_har_table,
 )
 from benchmarks.peer_table import peer_table
-
 from reproductions.fedresprompt_costs import Reached, cost_to_reach
 from reproductions.fedresprompt_values import Cell, PromptResult, load_prompts
 

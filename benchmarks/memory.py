@@ -13,9 +13,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits
+
 from benchmarks.jobs import JOBS, make_problem
 from benchmarks.runners import RUNNERS
-from threadpoolctl import threadpool_limits
 
 
 def peak_megabytes(job: str, runner: str) -> float:

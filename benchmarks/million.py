@@ -81,14 +81,13 @@ def plan_text(data: Path, clients: int) -> str:
 
 def run_one(data: Path, clients: int, workers: int, folder: Path, engine: str) -> dict[str, Any]:
     """Run the plan in this process and return what came of it."""
-    from catchment.federation.runs.read import read_digests
-    from catchment.plans.file import parse_plan
-    from catchment.plans.in_process import run_plan
+    from catchment.federation.runs import read_digests
+    from catchment.plans import parse_plan, run_plan
 
     plan = parse_plan(plan_text(data, clients), base=folder)
     n_workers: Any = workers
     if engine == "ray":
-        from catchment.engine.ray import RayWorkers
+        from catchment_fleet.ray import RayWorkers
 
         n_workers = RayWorkers(workers)
     done = run_plan(plan, folder / "run", workers=n_workers)

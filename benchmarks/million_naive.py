@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.million_data import CLASSES, INPUTS
 
-from catchment import EchoState
-from catchment.arrays import Array
+from benchmarks.million_data import CLASSES, INPUTS
+from catchment import Array, EchoState, single_blas_thread
 from catchment.features import EchoStateMap
-from catchment.parallel import single_blas_thread
 
 PEER_CLIENTS = 1_000
 UNITS, WASHOUT, CONNECTIONS, LEAK, RIDGE = 100, 20, 10, 0.3, 1e-3

@@ -30,15 +30,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.record import RESULTS, machine
 from torch import nn
 from torch.nn import functional
 
-from catchment.engine.local import run_locally
-from catchment.federation.plan import Plan
-from catchment.partial.freeze import Freeze, PartialNetwork
-from catchment.partial.local import Examples
-from catchment.partial.training import FederatedTraining
+from benchmarks.record import RESULTS, machine
+from catchment.engine import run_locally
+from catchment.federation import Plan
+from catchment_research.partial import Examples, FederatedTraining, Freeze, PartialNetwork
 from reproductions.fedpt_data import image_set
 from reproductions.fedpt_tasks import Task, writers_task
 from reproductions.fedpt_train import answers

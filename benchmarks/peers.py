@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
 from benchmarks.jobs import JOBS, Job, Problem, make_problem
 from benchmarks.memory import peak_megabytes
 from benchmarks.runners import DEFAULT_PEER, OURS, PEERS, RUNNERS, Work, naive_features
 from benchmarks.timing import Limits, Times, interleaved, machine, measure_limits, once
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from catchment.cli.show import print_table
+from catchment.cli import print_table
 
 RESULTS = Path(__file__).parent / "results" / "peers.json"
 

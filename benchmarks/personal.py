@@ -24,19 +24,16 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from benchmarks.record import RESULTS, write
 
-from catchment.data.clients import Dealt, select
-from catchment.data.recording import Recording
-from catchment.data.scaling import federated_scaler
-from catchment.engine.local import run_locally
-from catchment.features.echo_state.recipe import Recipe
-from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.measure.personal_evaluation import Comparison, PersonalEvaluation
-from catchment.federation.plan import Plan
-from catchment.readout.model import Model
+from benchmarks.record import RESULTS, write
+from catchment.data import Dealt, Recording, federated_scaler, select
+from catchment.engine import run_locally
+from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.federation import Plan
+from catchment.federation.learn import FederatedRidge
+from catchment.federation.measure import PersonalEvaluation
+from catchment.federation.measure.personal_evaluation import Comparison
+from catchment.readout import Model
 from reproductions.places import load
 
 SETS = ("uci_har", "motionsense", "wisdm_watch")

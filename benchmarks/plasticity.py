@@ -15,14 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from benchmarks.record import RESULTS, write
 
-from catchment.arrays import Array
-from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
-from catchment.features.echo_state.recipe import Recipe
-from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.parallel import single_blas_thread
+from benchmarks.record import RESULTS, write
+from catchment import Array, single_blas_thread
+from catchment.features import EchoStateMap, IntrinsicPlasticity, Recipe, Reservoir, plasticity_of
 
 SIZES = ((100, 9), (200, 9), (300, 9), (500, 9))
 RULE = IntrinsicPlasticity(target_std=0.3, learning_rate=1e-4)

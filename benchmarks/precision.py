@@ -26,17 +26,13 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
-from benchmarks.record import RESULTS, write
 
-from catchment import EchoState, Pipeline, Prepare, Recording, federate
-from catchment.arrays import Array
+from benchmarks.record import RESULTS, write
+from catchment import Array, EchoState, Pipeline, Prepare, Recording, Run, federate, replace_file
 from catchment.data import contiguous, lorenz, mackey_glass
 from catchment.errors import PrecisionWarning, SingularError
-from catchment.files import replace_file
-from catchment.readout.factor_solve import factor_path
-from catchment.readout.metrics import nrmse
-from catchment.readout.readout import Readout
-from catchment.run import Run
+from catchment.readout import Readout, nrmse
+from catchment_research.factors import factor_path
 
 PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "statistics.md"
 HORIZONS = {"Mackey-Glass": 6, "Lorenz": 10}

@@ -26,22 +26,15 @@ from itertools import islice
 from operator import add
 
 import numpy as np
-from benchmarks import record
 
-from catchment.arrays import Array, Integers
-from catchment.data.recording import Recording
-from catchment.data.scaling import scale_each
-from catchment.data.wearables import wearable_user
-from catchment.features.echo_state.recipe import Recipe
-from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.plan import Turn
-from catchment.privacy.dp.clipping import Clip
-from catchment.privacy.dp.noise import GaussianNoise
-from catchment.readout.accumulation import accumulate
-from catchment.readout.readout import Readout
-from catchment.readout.statistics import RidgeStatistics
+from benchmarks import record
+from catchment import Array, Integers
+from catchment.data import Recording, scale_each, wearable_user
+from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.federation import Turn
+from catchment.federation.learn import FederatedRidge, RidgeState
+from catchment.privacy import Clip, GaussianNoise
+from catchment.readout import Readout, RidgeStatistics, accumulate
 from reproductions.data.load import load_images
 from reproductions.places import load
 

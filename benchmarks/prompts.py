@@ -16,30 +16,29 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from benchmarks import record
 
-from catchment.arrays import Array
-from catchment.engine.local import run_locally
-from catchment.features.echo_state.recipe import Recipe
-from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.federation.learn.optimisers import Adam
-from catchment.federation.plan import Plan
-from catchment.privacy.audit.differentiable_reservoir import Drive
-from catchment.privacy.audit.outcomes import correlation
-from catchment.privacy.audit.prompts import context_of
-from catchment.privacy.audit.simulated_views import Setting, generated
-from catchment.privacy.dp.gaussian import gaussian_multiplier
-from catchment.privacy.dp.prompt_noise import PromptNoise
-from catchment.prompt.controller import EdgeController, Projection
-from catchment.prompt.exchange import LanguageServer
-from catchment.prompt.split import PromptTraining
-from catchment.prompt.start import closed_form_start, label_targets
-from catchment.readout.model import train
+from benchmarks import record
+from catchment import Array
+from catchment.engine import run_locally
+from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.federation import Plan
+from catchment.federation.learn import Adam
+from catchment.privacy import PromptNoise
+from catchment.privacy.dp import gaussian_multiplier
+from catchment.readout import train
+from catchment_lab.audit import Drive, Setting, context_of, correlation, generated
+from catchment_research.prompt import (
+    EdgeController,
+    LanguageServer,
+    Projection,
+    PromptTraining,
+    closed_form_start,
+    label_targets,
+)
 from reproductions.places import find, find_model
 
 if TYPE_CHECKING:
-    from catchment.prompt.causal import TransformersLM
+    from catchment_research.prompt import TransformersLM
     from reproductions.prompt_tasks import WordTask
 
 Numbers = dict[str, object]
@@ -121,7 +120,7 @@ class Naming:
 
     @classmethod
     def made(cls) -> Naming:
-        from catchment.prompt.causal import TransformersLM
+        from catchment_research.prompt import TransformersLM
         from reproductions.prompt_tasks import sensors_task
         from reproductions.smollm2 import locate_model
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from benchmarks.jobs import LEAK, RADIUS, RIDGE, Problem
 from scipy.linalg import solve
 from scipy.sparse import csr_matrix
 
-from catchment import Recording, Reservoir
-from catchment.arrays import Array
+from benchmarks.jobs import LEAK, RADIUS, RIDGE, Problem
+from catchment import Array, Recording, Reservoir
 from catchment.features import EchoStateMap
-from catchment.readout.accumulation import accumulate
+from catchment.readout import accumulate
 
 Work = Callable[[int], Array]
 Runner = Callable[[Problem], Work]

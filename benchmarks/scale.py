@@ -23,19 +23,14 @@ from functools import partial, reduce
 from operator import add
 
 import numpy as np
-from benchmarks.record import write
 
-from catchment import Recipe, Recording, Reservoir
-from catchment.arrays import Array
-from catchment.engine.local import run_locally
+from benchmarks.record import write
+from catchment import Array, Recipe, Recording, Reservoir, ordered_map, single_blas_thread
+from catchment.engine import run_locally
 from catchment.features import EchoStateMap
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.plan import Plan
-from catchment.federation.running_sums import BLOCK
-from catchment.federation.sums import Tally
-from catchment.parallel import ordered_map, single_blas_thread
-from catchment.readout.model import Model
-from catchment.readout.statistics import RidgeStatistics
+from catchment.federation import BLOCK, Plan, Tally
+from catchment.federation.learn import FederatedRidge, RidgeState
+from catchment.readout import Model, RidgeStatistics
 
 UNITS, STEPS, WASHOUT, LEAK, RADIUS, RIDGE = 100, 200, 20, 0.3, 0.9, 1e-6
 SIZES = (1_000, 10_000, 100_000)

@@ -21,29 +21,25 @@ from functools import lru_cache, reduce
 from operator import add
 
 import numpy as np
-from benchmarks.record import write
 
-from catchment.arrays import Array
-from catchment.data.recording import Recording
-from catchment.engine.local import LocalEngine
-from catchment.features.echo_state.recipe import Recipe
-from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.federation.client import Request
-from catchment.federation.loop import Engine, Reply, run
-from catchment.federation.plan import Data, Plan, Turn
-from catchment.privacy.secure_sum.keys import make_identities
-from catchment.privacy.secure_sum.messages import Outline, encoded
-from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.privacy.secure_sum.ring import (
+from benchmarks.record import write
+from catchment import Array
+from catchment.data import Recording
+from catchment.engine import LocalEngine
+from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.federation import Data, Engine, Plan, Reply, Request, Turn, run
+from catchment.privacy import SecureSum, make_identities
+from catchment.privacy.secure_sum import (
+    Outline,
     Residues,
     Ring,
     add_into,
     decode,
     encode,
+    encoded,
     readout_error,
 )
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout import RidgeStatistics
 from catchment.wire import Parts
 
 TARGETS = 10

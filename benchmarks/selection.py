@@ -24,22 +24,16 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from benchmarks.record import RESULTS, write
 
-from catchment.arrays import Array
-from catchment.data.clients import Dealt, contiguous
-from catchment.data.recording import Recording
-from catchment.data.scaling import Scaler
-from catchment.engine.local import run_locally
-from catchment.features.echo_state.recipe import Recipe
-from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.federation.learn.candidates import Candidates
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.measure.evaluation import evaluate
-from catchment.federation.plan import Plan
-from catchment.readout.metrics import nrmse
-from catchment.readout.model import Model
+from benchmarks.record import RESULTS, write
+from catchment import Array
+from catchment.data import Dealt, Recording, Scaler, contiguous
+from catchment.engine import run_locally
+from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.federation import Plan
+from catchment.federation.learn import Candidates, FederatedRidge
+from catchment.federation.measure import evaluate
+from catchment.readout import Model, nrmse
 from reproductions.places import load
 
 TRAIN = 0.7

@@ -13,15 +13,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from benchmarks.jobs import Problem
-from benchmarks.runners import Work
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from catchment import __version__
-from catchment.arrays import Array
+from benchmarks.jobs import Problem
+from benchmarks.runners import Work
+from catchment import Array, __version__, available_cores
 from catchment.features.echo_state import kernels
-from catchment.parallel import available_cores
-from catchment.readout.gram import add_gram
+from catchment.readout import add_gram
 
 QUIET = 0.5  # seconds after which no helper thread spins any more
 

@@ -21,15 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.record import RESULTS, write
 
+from benchmarks.record import RESULTS, write
 from catchment import EchoState, Recording, evaluate, federate
-from catchment.data.wearables import synthetic_wearables
-from catchment.features.feature_map import MapDescription
-from catchment.features.random_convolutions.minirocket import MiniRocket
-from catchment.federation.learn.conjugate_gradients import ConjugateGradients
-from catchment.federation.learn.uploads import MASKED_FLOAT, masked_bytes
-from catchment.federation.loop import Record
+from catchment.data import synthetic_wearables
+from catchment.features import MapDescription, MiniRocket
+from catchment.federation import Record
+from catchment.federation.learn import MASKED_FLOAT, masked_bytes
+from catchment_research.learn import ConjugateGradients
 
 Clients = Mapping[str, Sequence[Recording]]
 MAPS: dict[str, MapDescription] = {

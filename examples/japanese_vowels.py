@@ -18,11 +18,11 @@ from sklearn.linear_model import RidgeClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from catchment.arrays import Array, Integers
+from catchment import Array, Integers
 from catchment.data import Recording
-from catchment.data.loaders import load
 from catchment.errors import MissingDataError
 from catchment.sklearn import EchoStateClassifier
+from catchment_lab.datasets import load
 
 
 def utterances(clients: dict[str, list[Recording]]) -> tuple[list[Array], Integers]:

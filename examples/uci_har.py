@@ -19,9 +19,9 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import RidgeClassifierCV
 
 import catchment as ct
-from catchment.arrays import Array, Integers
-from catchment.data.loaders import load
+from catchment import Array, Integers
 from catchment.errors import MissingDataError
+from catchment_lab.datasets import load
 
 
 def moments(clients: Mapping[str, Sequence[ct.Recording]]) -> tuple[Array, Integers]:

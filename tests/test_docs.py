@@ -15,13 +15,13 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 import pytest
+
 from benchmarks import gpu_cases, gpu_tables, grid_tables, million_tables
 from benchmarks.edge_peer_table import edge_peer_table
-from tests.commands import Done, typed, typed_apart
-
 from catchment import __version__
-from catchment.features.echo_state.echo_state import AUTO_GRID
-from catchment.plans.file import parse_plan
+from catchment.features.echo_state import AUTO_GRID
+from catchment.plans import parse_plan
+from tests.commands import Done, typed, typed_apart
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README.md")])

@@ -15,17 +15,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 
 import catchment as ct
-from catchment.arrays import Array
-from catchment.data.generators import narma
-from catchment.data.prepare import Prepare
-from catchment.data.recording import Recording
-from catchment.engine.local import data_of, run_locally
+from catchment import Array
+from catchment.data import Prepare, Recording, narma
+from catchment.engine import data_of, run_locally
 from catchment.features import EchoState, Pipeline
-from catchment.federation.learn.input_scaling import FederatedScaling
-from catchment.plans.file import parse_plan
-from catchment.plans.in_process import run_plan
-from catchment.readout.metrics import nrmse
-from catchment.readout.model import Model
+from catchment.federation.learn import FederatedScaling
+from catchment.plans import parse_plan, run_plan
+from catchment.readout import Model, nrmse
 from catchment.sklearn import EchoStateClassifier, EchoStateRegressor
 
 CLASSES = ("fast", "slow")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.compiling import ONCE
+from catchment import ONCE
 from reproductions.places import find, packed_directory
 
 ROOT = Path(__file__).parents[1]

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from benchmarks.lockstep import LOCKSTEP
 from benchmarks.measured_tables import PAGES, with_tables
-
 from reproductions.anomaly_values import figures as skab_figures
 from reproductions.anomaly_values import load_anomaly
 from reproductions.fedresprompt_costs import cost_to_reach

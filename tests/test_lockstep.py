@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from benchmarks import lockstep
 from benchmarks.jobs import JOBS, make_problem
 from benchmarks.runners import naive, ours

@@ -70,7 +70,8 @@ def test_the_wheel_holds_the_library_alone(wheels: tuple[Path, Path]) -> None:
     assert not [name for name in names if Path(name).name.startswith(("test_", "conftest"))]
     assert {"catchment/py.typed", "catchment/report/page.css"} <= set(names)
     sources = {
-        f"catchment/{path.relative_to(ROOT / 'src/catchment').as_posix()}" for path in _code()
+        f"catchment/{path.relative_to(ROOT / 'packages/catchment/src/catchment').as_posix()}"
+        for path in _code()
     }
     assert {name for name in names if name.endswith(".py")} == sources
     assert any(name.endswith("/licenses/LICENSE") for name in names)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.test_import import HEAVY, loaded_after
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +94,7 @@ FACES = {
 MODULES = {
     "catchment",
     "catchment.arrays",
-    "catchment.data.loaders",
+    "catchment_lab.datasets",
     "catchment.errors",
     "catchment.interop.aeon",
     "catchment.interop.sktime",

@@ -1,9 +1,9 @@
 """Measure how many bytes of instructions each trait of an exported model takes on a Cortex-M4.
 
 `python -m tools.code_sizes` compiles some hundred random models with arm-none-eabi-gcc, fits the
-bytes of every trait (`catchment.export.c.code_size.traits`) by least squares, writes them to
-`src/catchment/export/c/code_sizes.json`, and says how far the sums are from the compiler on models
-that were left out. Run it when the C sources or the texts around them have changed.
+bytes of every trait (`catchment_edge.c.code_size.traits`) by least squares, writes them to
+`code_sizes.json` beside that file, and says how far the sums are from the compiler on models that
+were left out. Run it when the C sources or the texts around them have changed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from typing import Any
 import numpy as np
 
 import catchment as ct
-import catchment.export.c
+import catchment_edge.c
 from catchment.data import Scaler
-from catchment.export import CCode, c_code
-from catchment.export.c.code_size import traits
-from catchment.export.c.plan import constant_bytes
 from catchment.readout import Readout
+from catchment_edge import CCode, c_code
+from catchment_edge.c import constant_bytes, traits
 
 COMPILER = "arm-none-eabi-gcc"
 FLAGS = ("-std=c99", "-Os", "-mcpu=cortex-m4", "-mthumb", "-c")
-TABLE = Path(catchment.export.c.__file__).parent / "code_sizes.json"
+TABLE = Path(catchment_edge.c.__file__).parent / "code_sizes.json"
 OTHERS = 0.4  # share of models with other maps than a reservoir of echo states
 PENALTY = 0.02  # of the fit: traits that always come together share their bytes
 

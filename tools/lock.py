@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from catchment.files import replace_file
+from catchment import replace_file
 
 EXTRAS = "flower,frames,secure"
 BUILDS = "hatchling"  # what the library itself is built with

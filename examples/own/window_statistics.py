@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from catchment import Recording
-from catchment.arrays import Array
+from catchment import Array, Recording
 
 
 @dataclass(frozen=True)

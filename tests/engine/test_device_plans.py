@@ -11,22 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.plans.test_flower import fleet
 from typer.testing import CliRunner
 
 import catchment as ct
 from catchment.cli import app
-from catchment.data.wearables import wearable_user
-from catchment.engine.device import Device
+from catchment.data import wearable_user
 from catchment.errors import DeviceError
-from catchment.export.device import sensor_bytes, to_device
-from catchment.federation.increments import ByRound
-from catchment.federation.runs.read import read_run
-from catchment.federation.runs.write import MODEL
-from catchment.plans.file import read_plan
-from catchment.plans.flower.node import PlanNode
-from catchment.plans.in_process import run_plan
-from catchment.privacy.in_the_clear import PlainStatisticsWarning
+from catchment.federation import ByRound, read_run
+from catchment.federation.runs import MODEL
+from catchment.plans import read_plan, run_plan
+from catchment.privacy import PlainStatisticsWarning
+from catchment_edge.client import Device
+from catchment_edge.training import sensor_bytes, to_device
+from catchment_fleet.apps import PlanNode
+from tests.plans.test_flower import fleet
 from tools.edge.devices import build_host, host
 
 pytestmark = pytest.mark.skipif(

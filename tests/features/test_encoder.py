@@ -16,18 +16,15 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 from onnx import TensorProto
+
+import catchment as ct
+from catchment.data import MODELS_ENVIRONMENT
+from catchment.errors import ClippingWarning, IntegrityError, MissingDataError
+from catchment.features import Concat, Encoder, FeatureMap, restored
+from catchment.wire import Parts
 from tests.contracts import test_maps as contract
 from tests.features.onnx_graphs import WEIGHTS, write
 from tests.features.test_concat import course, people, travelled
-
-import catchment as ct
-from catchment.data.sources import MODELS_ENVIRONMENT
-from catchment.errors import ClippingWarning, IntegrityError, MissingDataError
-from catchment.features.concat import Concat
-from catchment.features.encoder import Encoder
-from catchment.features.feature_map import FeatureMap
-from catchment.features.kept import restored
-from catchment.wire import Parts
 
 RNG = np.random.default_rng(8)
 INPUTS = [RNG.normal(size=(n, 3)) for n in (40, 25, 60)]
@@ -243,7 +240,7 @@ def test_a_gpu_is_asked_for_in_plain_float32(
     import onnxruntime
 
     from catchment.features import onnx_session
-    from catchment.features.torch_encoder import EncoderForm, encoder_form
+    from catchment_gpu import EncoderForm, encoder_form
 
     built = tiny.build(3, per_step=False)
     inner, gpu = built.inner, torch.device("cuda")  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tests import commands
 from tests.journeys.people import TEMPO, UNUSABLE, faulty_people, good_people, rows_of, write
 

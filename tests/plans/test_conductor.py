@@ -15,27 +15,33 @@ import numpy as np
 import pytest
 
 from catchment import evaluate, federate, load, read
-from catchment.data import files, tables
-from catchment.data.prepare import Prepare
-from catchment.data.scaling import Scaler, federated_scaler
-from catchment.data.sources import packed_path
-from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import data_of, run_locally
+from catchment.data import (
+    ACTIVITIES,
+    Prepare,
+    Scaler,
+    federated_scaler,
+    files,
+    synthetic_wearables,
+    tables,
+)
+from catchment.engine import data_of, run_locally
 from catchment.errors import FederationError, TooFewClientsError
-from catchment.features.echo_state.echo_state import EchoState
-from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.measure.evaluation import Evaluation
-from catchment.federation.plan import Plan
-from catchment.federation.runs.read import messages_of, read_run
-from catchment.federation.runs.write import MODEL, Store
-from catchment.plans.examples import example_names, example_plan
-from catchment.plans.file import parse_plan, read_plan
-from catchment.plans.folds import folds_of
-from catchment.plans.in_process import Finished, run_plan
-from catchment.readout.model import Model
+from catchment.features import EchoState, EchoStateMap, IntrinsicPlasticity, plasticity_of
+from catchment.federation import Plan, Store, messages_of, read_run
+from catchment.federation.learn import FederatedPlasticity, FederatedRidge, MomentPlasticity
+from catchment.federation.measure import Evaluation
+from catchment.federation.runs import MODEL
+from catchment.plans import (
+    Finished,
+    example_names,
+    example_plan,
+    folds_of,
+    parse_plan,
+    read_plan,
+    run_plan,
+)
+from catchment.readout import Model
+from catchment_lab.datasets import packed_path
 from reproductions.places import find, packed_directory
 
 # Smaller than the examples are, so that all of them run in a few seconds.
@@ -114,7 +120,7 @@ AGAIN = """
 import json, sys
 from pathlib import Path
 from catchment import evaluate, load
-from catchment.plans.file import read_plan
+from catchment.plans import read_plan
 
 found = {}
 for folder in map(Path, sys.argv[1:]):
@@ -153,7 +159,7 @@ units = 20
 FROM_FILES = """
 import json, sys
 from catchment import evaluate, load
-from catchment.readout.answers import read_for
+from catchment.readout import read_for
 
 model = load(sys.argv[1])
 held = [read_for(model, path, targets=True) for path in sys.argv[2:]]

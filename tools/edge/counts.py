@@ -15,14 +15,11 @@ import numpy as np
 
 import catchment as ct
 from catchment.data import synthetic_wearables
-from catchment.engine.device import link as kinds
-from catchment.engine.device.address import Address
-from catchment.engine.device.lines import opened
-from catchment.engine.device.link import Link
-from catchment.engine.device.vault import PLACE, UPLOAD, opened_session
-from catchment.export.ports import STACK
-from catchment.privacy.secure_sum import keys
-from catchment.privacy.secure_sum.vault import Me
+from catchment.privacy.secure_sum import Me, keys
+from catchment_edge import Device
+from catchment_edge.client import PLACE, UPLOAD, Address, Link, opened, opened_session
+from catchment_edge.client import link as kinds
+from catchment_edge.ports import STACK
 from tools.edge.devices import Firmware, Running
 from tools.edge.federation import running
 
@@ -103,7 +100,7 @@ def counted_masks(firmware: Firmware, folder: Path) -> MaskCounts:
     told, near = bytes(32), keys.public_key(bytes(range(32)))
     with running(firmware, {"counted": [_windows(FEW)]}, folder) as devices:
         device = devices["counted"]
-        with ct.Device(device.address).link() as link:
+        with Device(device.address).link() as link:
             link.command(kinds.SCALE, np.repeat([0.0, 1.0], CHANNELS).astype("<f8").tobytes())
             opened_session(link, me)
             link.command(kinds.NEIGHBOUR, told + PLACE.pack(5) + near)

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 import catchment as ct
-from catchment.arrays import Array, Integers
-from catchment.export.device import TrainingDevice, sensor_bytes, to_device
+from catchment import Array, Integers
+from catchment_edge import Device
+from catchment_edge.training import TrainingDevice, sensor_bytes, to_device
 from tools.edge.devices import Firmware, Running, board, build_board
 
 People = Mapping[str, Sequence[ct.Recording]]
@@ -150,7 +151,7 @@ def federated(
         run = ct.federate(recipe.echo_state, clients_of(devices), classes=classes)
         seconds = time.perf_counter() - started
         device_agree = sum(
-            _agreeing(np.concatenate(ct.Device(device.address).predict()), pooled, tests[name])
+            _agreeing(np.concatenate(Device(device.address).predict()), pooled, tests[name])
             for name, device in devices.items()
             if tests[name]
         )
@@ -195,9 +196,9 @@ def sensor_file(file: Path, stretches: Sequence[Sequence[ct.Recording]]) -> Path
     return file
 
 
-def clients_of(devices: Mapping[str, Running]) -> dict[str, ct.Device]:
+def clients_of(devices: Mapping[str, Running]) -> dict[str, Device]:
     """Return the devices as clients of a federation."""
-    return {name: ct.Device(device.address) for name, device in devices.items()}
+    return {name: Device(device.address) for name, device in devices.items()}
 
 
 def _n_classes(stretches: Sequence[Sequence[ct.Recording]]) -> int:

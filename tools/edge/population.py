@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from catchment.data import Recording, synthetic_wearables
-from catchment.data.loaders import load
-from catchment.data.wearables import ACTIVITIES
+from catchment.data import ACTIVITIES, Recording, synthetic_wearables
+from catchment_lab.datasets import load
 from tools.edge.federation import Outcome, People, Recipe, federated
 
 

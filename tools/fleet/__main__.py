@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 
 from catchment.errors import CatchmentError
-from catchment.plans.file import read_plan
-from catchment.plans.in_process import run_plan
+from catchment.plans import read_plan, run_plan
 from tools.fleet import up as fleet
 
 app = typer.Typer(name="tools.fleet", pretty_exceptions_enable=False)

@@ -17,9 +17,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from catchment.engine.deploy.commands import (
+from catchment.errors import FederationError
+from catchment_fleet.deploy import (
+    BURST,
     CONNECTION,
+    CONNECTIONS,
     QUIET,
+    REQUESTS,
     Settings,
     find_nginx,
     flwr,
@@ -27,11 +31,11 @@ from catchment.engine.deploy.commands import (
     pairs,
     register_nodes,
     search_path,
+    site,
     superlink_command,
     superlink_home,
+    whole,
 )
-from catchment.engine.deploy.proxy import BURST, CONNECTIONS, REQUESTS, site, whole
-from catchment.errors import FederationError
 from tools.fleet.processes import GRACE, Processes
 
 SUPERLINK, PROXY = "superlink", "proxy"

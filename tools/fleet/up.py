@@ -1,7 +1,7 @@
 """A plan file on a real deployment of this machine: one node for every client of the plan.
 
     plan.toml, app/     the plan, and the Flower app that carries it out
-    server/, nodes/     keys, and what each side keeps (see `catchment.engine.deploy`)
+    server/, nodes/     keys, and what each side keeps (see `catchment_fleet.deploy`)
     logs/               of all processes
     run/                the server's folder of the run, as `catchment run` makes it
 
@@ -18,14 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from shlex import join, quote
 
-from catchment.engine.deploy.commands import CONNECTION, Settings, node_settings, pairs
-from catchment.engine.deploy.keys import make_keys
 from catchment.errors import FederationError
-from catchment.federation.runs.write import MODEL
-from catchment.plans.examples import example_plan
-from catchment.plans.file import PlanFile, read_plan
-from catchment.plans.flower.scaffold import PACKAGE, write_app
-from catchment.plans.sources import Files, client_of
+from catchment.federation.runs import MODEL
+from catchment.plans import Files, client_of, example_plan, read_plan
+from catchment.plans.plan_file import PlanFile
+from catchment_fleet.apps import PACKAGE, write_app
+from catchment_fleet.deploy import CONNECTION, Settings, make_keys, node_settings, pairs
 from tools.fleet.deployment import Deployment
 
 EXAMPLE = "wearables_secure"

@@ -1,6 +1,6 @@
 """Which tests should notice a fault of which module, those that answer soonest first.
 
-Attacks (`catchment.privacy.audit`) are left out: an attack that fails breaks no promise, and its
+Attacks (`catchment_lab.audit`) are left out: an attack that fails breaks no promise, and its
 own tests say how strong it is.
 """
 
@@ -49,13 +49,13 @@ PERSONAL = ("tests/federation/learn/test_personal*.py",)
 
 # A folder's modules, or one module, and their tests; the first that fits counts.
 OF: dict[str, tuple[str, ...]] = {
-    "src/catchment/privacy/secure_sum": SUMS,
-    "src/catchment/privacy/dp": NOISE,
-    "src/catchment/privacy": LEDGER,
-    "src/catchment/partial/ftrl.py": PARTIAL,
-    "src/catchment/partial/training.py": PARTIAL,
+    "packages/catchment/src/catchment/privacy/secure_sum": SUMS,
+    "packages/catchment/src/catchment/privacy/dp": NOISE,
+    "packages/catchment/src/catchment/privacy": LEDGER,
+    "packages/catchment-research/src/catchment_research/partial/ftrl.py": PARTIAL,
+    "packages/catchment-research/src/catchment_research/partial/training.py": PARTIAL,
 }
-LEFT_OUT = ("src/catchment/privacy/audit/",)
+LEFT_OUT = ("packages/catchment-lab/src/catchment_lab/audit/",)
 
 
 def found(patterns: Sequence[str]) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def found(patterns: Sequence[str]) -> tuple[str, ...]:
 def modules_and_tests() -> dict[str, tuple[str, ...]]:
     """Return the tests of every module that automatic faults are put into.
 
-    >>> "src/catchment/partial/ftrl.py" in modules_and_tests()
+    >>> "packages/catchment-research/src/catchment_research/partial/ftrl.py" in modules_and_tests()
     True
     """
     modules: dict[str, tuple[str, ...]] = {}

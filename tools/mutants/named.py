@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from tools.mutants.modules import LEDGER, NOISE, PARTIAL, PERSONAL, SUMS, found
 from tools.mutants.mutant import Edit, Mutant
 
-SUM = "src/catchment/privacy/secure_sum/"
-DP = "src/catchment/privacy/dp/"
-RELEASES = "src/catchment/privacy/releases.py"
-FTRL = "src/catchment/partial/ftrl.py"
-TRAINING = "src/catchment/partial/training.py"
-LEARN = "src/catchment/federation/learn/"
+SUM = "packages/catchment/src/catchment/privacy/secure_sum/"
+DP = "packages/catchment/src/catchment/privacy/dp/"
+RELEASES = "packages/catchment/src/catchment/privacy/releases.py"
+FTRL = "packages/catchment-research/src/catchment_research/partial/ftrl.py"
+TRAINING = "packages/catchment-research/src/catchment_research/partial/training.py"
+LEARN = "packages/catchment/src/catchment/federation/learn/"
 
 CLIENT, UPLOAD, SERVER = SUM + "client.py", SUM + "client_upload.py", SUM + "server.py"
 VAULT = SUM + "vault.py"

@@ -17,11 +17,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-import catchment.export
-from catchment.files import replace_file
+import catchment_edge
+from catchment import replace_file
 
 HERE = Path(__file__).parent
-LIBRARY = Path(catchment.export.__file__).parent / "sources"  # what devices run
+LIBRARY = Path(catchment_edge.__file__).parent / "sources"  # what devices run
 PAGE = HERE.parents[1] / "docs" / "_extra" / "playground" / "index.html"
 COMPILER = "0.13.0"  # of ziglang: another version may give other bytes
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-Wno-unused-function")

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, Integers
-from catchment.export.whole_map import IntegerMap, whole
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.readout import RidgeStatistics
-from catchment.readout.grid import TARGET_DIGITS, Grid
+from catchment import Array, Integers
+from catchment.features import EchoStateMap
+from catchment.readout import TARGET_DIGITS, Grid, RidgeStatistics
+from catchment_edge import IntegerMap, whole
 
 MAP, ARGUMENTS = 0x314D4743, 0x31414743
 PIECE, PIECES = 20, 4  # digits of a piece of a target that is no class, and how many

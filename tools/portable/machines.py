@@ -8,10 +8,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import catchment.export
+import catchment_edge
 
 SOURCES = Path(__file__).parent
-LIBRARY = Path(catchment.export.__file__).parent / "sources"  # what devices run
+LIBRARY = Path(catchment_edge.__file__).parent / "sources"  # what devices run
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O2")
 
 

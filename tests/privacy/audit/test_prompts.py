@@ -6,23 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tests.prompt.world import MODEL, PROJECTION, WORDS
 
-from catchment import Recipe, Reservoir
-from catchment.arrays import Array
-from catchment.engine.local import run_locally
+from catchment import Array, Recipe, Reservoir
+from catchment.engine import run_locally
 from catchment.features import EchoStateMap
-from catchment.federation.learn.optimisers import Mean
-from catchment.federation.plan import Plan
-from catchment.privacy.audit.differentiable_reservoir import Drive
-from catchment.privacy.audit.outcomes import correlation, relative_error
-from catchment.privacy.audit.prompts import context_of
-from catchment.privacy.dp.prompt_noise import PromptNoise
-from catchment.prompt.controller import EdgeController, Example
-from catchment.prompt.exchange import LanguageServer
-from catchment.prompt.language import losses
-from catchment.prompt.questions import Question
-from catchment.prompt.split import PromptTraining
+from catchment.federation import Plan
+from catchment.federation.learn import Mean
+from catchment.privacy import PromptNoise
+from catchment_lab.audit import Drive, context_of, correlation, relative_error
+from catchment_research.prompt import (
+    EdgeController,
+    Example,
+    LanguageServer,
+    PromptTraining,
+    Question,
+    losses,
+)
+from tests.prompt.world import MODEL, PROJECTION, WORDS
 
 
 def features(inputs: int = 1, leak_rate: float = 1.0) -> EchoStateMap:

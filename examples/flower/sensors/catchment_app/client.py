@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-from catchment.plans.flower import client_of
+from catchment_fleet.apps import client_of
 
 app = client_of(Path(__file__).with_name("plan.toml"))

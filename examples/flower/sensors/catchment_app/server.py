@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-from catchment.plans.flower import server_of
+from catchment_fleet.apps import server_of
 
 app = server_of(Path(__file__).with_name("plan.toml"))

@@ -1,0 +1,227 @@
+"""Recordings with known scores, and the self-test that compares.
+
+A sample is a whole number times a power of two, so that it is the same number in single and in
+double precision. In whole numbers the features are compared, too: by the FNV-1a hash of all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import cycle, islice
+
+import numpy as np
+
+from catchment import Array, Integers
+from catchment.data import Recording
+from catchment.features import Pipeline
+from catchment.readout import Model
+from catchment_edge.c.cutting import Cutting
+from catchment_edge.c.layout import Layout
+from catchment_edge.c.map_code import Table
+from catchment_edge.c.tables import table_text
+
+N_RECORDINGS = 3
+MOST_NUMBERS = 6000  # of all recordings together, if one window is not longer
+DIGITS = 10  # binary digits of a sample after the point, in units of its channel's spread
+MISSING = -(2**31)
+SEED = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Golden:
+    """Recordings (T, I) as whole numbers of `unit` (I,), and what the model says of them."""
+
+    model: Model
+    samples: list[Integers]
+    unit: Array
+
+    def recordings(self) -> list[Recording]:
+        """Return the recordings in raw units, NaN where a sample is missing."""
+        return [
+            Recording(np.where(one == MISSING, np.nan, one * self.unit)) for one in self.samples
+        ]
+
+    @cached_property
+    def outputs(self) -> list[Array]:
+        """Outputs (rows, K) of each recording."""
+        return self.model.outputs(self.recordings())
+
+    @property
+    def scores(self) -> Array:
+        """Means (n, K) of the outputs."""
+        return np.array([y.mean(axis=0) for y in self.outputs])
+
+    def hashes(self, digits: Integers) -> list[int]:
+        """Return the FNV-1a hash of the whole features of each recording, a word at a time."""
+        found = []
+        for recording in self.recordings():
+            h = 2166136261
+            for rows in self.model.pipeline.rows([recording]):
+                for k in np.rint(np.ldexp(rows, digits)).astype(np.int64).ravel().tolist():
+                    h = ((h ^ (k & 0xFFFFFFFF)) * 16777619) & 0xFFFFFFFF
+            found.append(h)
+        return found
+
+
+def golden(
+    layout: Layout, *, n_recordings: int = N_RECORDINGS, most_numbers: int = MOST_NUMBERS
+) -> Golden:
+    """Return recordings that the model has scores for: slow waves, noise and, if held, gaps.
+
+    Parameters
+    ----------
+    most_numbers
+        Of all recordings together; the first is taken whatever its length.
+    """
+    I = layout.map.n_inputs
+    mean, spread = np.zeros(I), np.ones(I)
+    if layout.scaler is not None:
+        mean, spread = layout.scaler.mean, layout.scaler.scale
+    # Samples are below 2^23 units, so that single precision holds them.
+    reach = np.abs(mean) + 8 * spread
+    unit = np.ldexp(1.0, np.maximum(np.frexp(spread)[1] - DIGITS, np.frexp(reach)[1] - 23))
+    rng = np.random.default_rng(SEED)
+    samples = []
+    for k, T in enumerate(_lengths(layout, n_recordings, most_numbers)):
+        t = np.arange(T)[:, None]
+        waves = np.sin(t / (2.0 + 3 * rng.random(I)) + 6 * rng.random(I))
+        loud = rng.choice([0.5, 1.0, 1.5])
+        u = mean + spread * loud * (waves + 0.4 * rng.standard_normal((T, I)))
+        whole = np.rint(u / unit).astype(np.int64)
+        if layout.holds and k == 1:
+            whole[T // 3 : T // 3 + 3, 0] = MISSING
+        samples.append(whole)
+    return Golden(in_steps(layout.model, layout.cutting), samples, unit)
+
+
+def in_steps(model: Model, cutting: Cutting) -> Model:
+    """Return a model with windows in steps and no rate: a device's samples have no times."""
+    counted = replace(
+        model.prepare, rate=None, window=cutting.window or None, step=cutting.step or None
+    )
+    return replace(model, before=Pipeline(counted, model.features))
+
+
+def _lengths(layout: Layout, n_recordings: int, most_numbers: int) -> list[int]:
+    """Return the steps of each recording."""
+    W, S = layout.cutting.window, layout.cutting.step
+    least = layout.map.least_steps
+    if W:
+        rest = 0 if layout.map.per_step else 1  # steps that are left of a last window
+        wanted = [W, W + S, W + 2 * S + rest]
+    else:
+        wanted = [least + 20, least + 33, least + 50]
+        wanted = [min(T, layout.steps or T) for T in wanted]
+    kept, left = wanted[:1], most_numbers // layout.map.n_inputs - wanted[0]
+    for T in islice(cycle(wanted), 1, n_recordings):
+        if left >= T:
+            kept.append(T)
+            left -= T
+    return kept
+
+
+def tolerance(layout: Layout) -> Array:
+    """Return how far (K,) scores may be from the library's.
+
+    In single precision a feature near the middle between two steps of its grid may fall on the
+    other side than in double; a few are allowed for.
+    """
+    weights = np.abs(layout.model.readout.weights)
+    scale = 1.0 + np.abs(layout.model.readout.intercept) + weights.max(axis=0)
+    found: Array = 1e-6 * scale
+    grid = layout.model.features.grid
+    if not layout.whole:
+        found = 1e-4 * scale
+        if grid is not None:
+            steps = np.ldexp(layout.model.features.bounds, -grid)
+            found = found + 4 * np.where(np.isfinite(steps), steps, 0) @ weights
+    return found
+
+
+def golden_text(layout: Layout) -> str:
+    """Return the self-test, compiled only where it is asked for."""
+    data = golden(layout)
+    up = layout.name.upper()
+    tables = [
+        Table("int32_t", "golden_samples", np.concatenate([one.ravel() for one in data.samples])),
+        Table(layout.setting.value, "golden_unit", data.unit),
+        Table("uint32_t", "golden_steps", np.array([len(one) for one in data.samples])),
+        Table("float", "golden_scores", data.scores),
+        Table("float", "golden_tolerance", tolerance(layout)),
+    ]
+    if layout.map.digits is not None:
+        hashes = data.hashes(layout.map.digits)
+        tables.append(Table("uint32_t", "golden_hashes", np.array(hashes)))
+    texts = "\n\n".join(table_text(one) for one in tables)
+    return f"""
+#ifdef {up}_SELFTEST
+{texts}
+
+{_run_text(layout)}
+{_selftest_text(layout, len(data.samples))}
+#endif"""
+
+
+def _run_text(layout: Layout) -> str:
+    """Return the function that runs one recording, and adds its rows to sums and a hash."""
+    n, I, K = layout.name, layout.map.n_inputs, layout.n_outputs
+    begin = f"{n}_begin(s, steps)" if layout.told_steps else f"{n}_reset(s)"
+    hashed, declared = "", ""
+    if layout.map.digits is not None:
+        declared = "\n    uint32_t j;"
+        hashed = f"""
+        for (j = 0; rows && j < {layout.map.n_features}; j++) {{
+            int32_t k = s->row[j];
+            *hash = (*hash ^ (uint32_t)k) * 16777619u;
+        }}"""
+    return f"""
+static uint32_t golden_rows(state *s, const int32_t *samples, uint32_t steps, double *total,
+                            uint32_t *hash)
+{{
+    value sample[{I}], zero = 0;
+    float scores[{K}];
+    uint32_t t, i, found = 0;{declared}
+    {begin};
+    for (i = 0; i < {K}; i++)
+        total[i] = 0;
+    *hash = 2166136261u;
+    for (t = 0; t <= steps; t++) {{
+        int rows;
+        for (i = 0; t < steps && i < {I}; i++, samples++)
+            sample[i] = *samples == INT32_MIN ? zero / zero : (value)*samples * golden_unit[i];
+        rows = t < steps ? {n}_step(s, sample, scores) : {n}_finish(s, scores);
+        if (rows < 0)
+            return 0;{hashed}
+        for (i = 0; rows && i < {K}; i++)
+            total[i] += (double)scores[i];
+        found += (uint32_t)rows;
+    }}
+    return found;
+}}
+"""
+
+
+def _selftest_text(layout: Layout, n_recordings: int) -> str:
+    n, I, K = layout.name, layout.map.n_inputs, layout.n_outputs
+    compared = ""
+    if layout.map.digits is not None:
+        compared = "\n        if (hash != golden_hashes[k])\n            return (int)k + 1;"
+    return f"""
+int {n}_selftest(struct {n}_state *s)
+{{
+    const int32_t *samples = golden_samples;
+    double total[{K}], error;
+    uint32_t k, i, rows, hash;
+    for (k = 0; k < {n_recordings}; samples += golden_steps[k] * {I}, k++) {{
+        rows = golden_rows(s, samples, golden_steps[k], total, &hash);
+        if (rows == 0)
+            return (int)k + 1;{compared}
+        for (i = 0; i < {K}; i++) {{
+            error = total[i] / rows - (double)golden_scores[k * {K} + i];
+            if (!(error <= (double)golden_tolerance[i] && -error <= (double)golden_tolerance[i]))
+                return (int)k + 1;
+        }}
+    }}
+    return 0;
+}}"""

@@ -1,0 +1,184 @@
+"""Everything that the generated file is made of, decided: types, cutting, map, readout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from catchment import Array, Integers
+from catchment.data import Scaler
+from catchment.readout import Model
+from catchment_edge.c.cutting import Cutting
+from catchment_edge.c.map_code import BYTES, Field, MapCode, Number, Setting, Table
+from catchment_edge.c.maps import map_code
+from catchment_edge.c.maps_library import widest_bits
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A model as C, before it is text.
+
+    Parameters
+    ----------
+    steps
+        Steps of the longest recording, for a map that needs all of one; None if unknown.
+    """
+
+    model: Model
+    name: str
+    number: Number
+    cutting: Cutting
+    steps: int | None = None
+
+    @cached_property
+    def map(self) -> MapCode:
+        """The map's code, checked to fit the cutting."""
+        window = self.cutting.window
+        code = map_code(self.model.features, self.setting)
+        if window and window < code.least_steps:
+            raise ValueError(
+                f"windows have {window} steps and the map needs {code.least_steps}; train with "
+                "longer windows or a shorter washout"
+            )
+        if code.per_step and window and self.cutting.overlaps:
+            raise ValueError(
+                "the map gives a row per step, of windows that overlap; a device has one row at a "
+                "time, so train with a pool, or with a step as long as the window"
+            )
+        if not code.streams and not window and self.steps is None:
+            raise ValueError(
+                "the map needs a whole recording at once; pass --steps with the length of the "
+                "longest one, or train with windows"
+            )
+        return code
+
+    @cached_property
+    def setting(self) -> Setting:
+        features, window = self.model.features, self.cutting.window
+        # A row per step comes for ever: nothing may count on an end.
+        steps = window or (None if features.per_step else self.steps)
+        return Setting(self.number, steps, window > 0, widest_bits(features))
+
+    @property
+    def whole(self) -> bool:
+        """Whether there are whole numbers only."""
+        return self.number != "float32"
+
+    @property
+    def feature(self) -> str:
+        """C type of a feature."""
+        return self.setting.feature
+
+    @property
+    def n_outputs(self) -> int:
+        return self.model.n_outputs
+
+    @property
+    def scaler(self) -> Scaler | None:
+        scale = self.model.prepare.scale
+        return scale if isinstance(scale, Scaler) else None
+
+    @property
+    def holds(self) -> bool:
+        """Whether missing samples are replaced by the last ones."""
+        return self.model.prepare.gaps == "hold"
+
+    @property
+    def streams(self) -> bool:
+        """Whether the map follows the samples as they come; else they are kept for a while."""
+        return self.map.streams and not (self.cutting.window and self.cutting.overlaps)
+
+    @property
+    def kept_steps(self) -> int:
+        """Steps whose words are kept."""
+        if self.streams:
+            return 0
+        kept = self.cutting.window or self.steps
+        assert kept is not None  # `map` has refused it
+        return kept
+
+    @property
+    def by_recording(self) -> bool:
+        """Whether a row comes at the end of a recording."""
+        return not self.map.per_step and not self.cutting.window
+
+    @property
+    def told_steps(self) -> bool:
+        """Whether the length of a recording must be told when it begins."""
+        return self.map.needs_steps and self.by_recording and self.streams
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """All fields of the state, the widest first, so that there are no holes between them."""
+        found = [*self.map.fields, Field(self.feature, "row", self.map.n_features)]
+        if self.holds:
+            found += [
+                Field(self.setting.value, "held", self.map.n_inputs),
+                Field("uint8_t", "known", self.map.n_inputs),
+            ]
+        if self.kept_steps:
+            found.append(Field(self.setting.word, "kept", self.kept_steps * self.map.n_words))
+        elif self.by_recording:
+            found.append(Field(self.setting.word, "last", self.map.n_words))
+        found.append(Field("uint32_t", "t", 1))
+        if self.told_steps:
+            found.append(Field("uint32_t", "steps", 1))
+        return tuple(sorted(found, key=lambda one: -BYTES[one.type]))
+
+    @property
+    def ram(self) -> int:
+        """Bytes of the state, as the compiler lays it out."""
+        widest = max(BYTES[one.type] for one in self.fields)
+        size = sum(one.n_bytes for one in self.fields)
+        return -(-size // widest) * widest
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        return (*self._scale_tables(), *self.map.tables, *self._readout_tables())
+
+    def _scale_tables(self) -> tuple[Table, ...]:
+        if self.scaler is None:
+            return ()
+        kind = self.setting.value
+        return (
+            Table(kind, "scale_mean", self.scaler.mean),
+            Table(kind, "scale_size", self.scaler.scale),
+        )
+
+    def _readout_tables(self) -> tuple[Table, ...]:
+        readout = self.model.readout
+        if self.map.bits is None:
+            return (
+                Table("float", "readout_weights", readout.weights.T),
+                Table("float", "readout_intercept", readout.intercept),
+            )
+        assert self.map.digits is not None
+        scaled = np.ldexp(readout.weights.T, -self.map.digits)
+        exponents = _exponents(scaled, readout.intercept, self.map.bits)
+        return (
+            Table("int32_t", "readout_weights", _words(np.ldexp(scaled, exponents[:, None]))),
+            Table("int64_t", "readout_intercept", np.rint(np.ldexp(readout.intercept, exponents))),
+            Table("float", "readout_unit", np.ldexp(1.0, -exponents)),
+        )
+
+
+def _words(values: Array) -> Array:
+    """Return whole numbers of 32 bits; the largest may round up to one more than there is."""
+    return np.minimum(np.rint(values), 2.0**31 - 1)
+
+
+def _exponents(weights: Array, intercept: Array, bits: int) -> Integers:
+    """Return e (K,) such that weights (K, F) times 2^e fit 31 bits, and sums with features 62.
+
+    >>> _exponents(np.array([[0.5, 0.25]]), np.zeros(1), 8)
+    array([31])
+    """
+    largest = np.abs(weights).max(axis=1)
+    reach = np.abs(weights).sum(axis=1) * 2.0**bits + np.abs(intercept)
+    found = [
+        min(31 - np.frexp(w)[1], 62 - np.frexp(r)[1], 120) if r > 0 else 0
+        for w, r in zip(largest, reach, strict=True)
+    ]
+    return np.array(found, dtype=np.int64)

@@ -1,0 +1,207 @@
+"""What the C of one feature map is, as a value: every map gives one, the generator joins them.
+
+A map in C is a few static functions that start with `prefix`, plus tables and fields of the state.
+It is written in terms of four types, which the generated file defines before anything else:
+
+    state     all RAM of the model; a map's own fields are s->PREFIX_...
+    value     a prepared sample: double in "whole" and "q15", float in "float32"
+    word      what a map keeps of a sample: int32_t in "whole" and "q15", float in "float32"
+    feature   one number of a feature row: int16_t where the features have at most 14 bits and
+              int32_t else in "whole" and "q15", float in "float32"
+
+Every map has
+
+    void PREFIX_enter(const value *u, word *v);
+        The I prepared values u of one step as the map's `n_words` words: cut off at its range and
+        rounded to its own grid. Words of past steps may be kept in a buffer in their place.
+
+A streaming map (`streams`) also has
+
+    void PREFIX_reset(state *s);
+        A piece begins: a recording, or a window.
+    void PREFIX_step(state *s, const word *v, uint32_t t, uint32_t steps, feature *row);
+        Step t = 0, 1, ... of a piece. `steps` is the piece's length where it is known, else 0: only
+        maps that set `needs_steps` may use it. It may write parts of the row already.
+    void PREFIX_row(state *s, const word *v, uint32_t t, feature *row);
+        Called after step t where a row is due: at every step from the washout on (`per_step`), or
+        once, after the last step of a piece.
+
+and a map of windows (not `streams`)
+
+    void PREFIX_window(state *s, const word *v, uint32_t steps, feature *row);
+        The row of a whole piece, whose words lie at v[t * n_words + i]. Scratch memory is a field
+        of the state: nothing large may be on the stack. Its length is known when the map's code is
+        made (`Setting.steps`), or at most that.
+
+`sources` names files of `export/sources`. Of them the generator takes the functions, tables, enums
+and structs that the map's code needs, directly or through others, makes them static, and leaves
+out the rest; so a file may hold more than one map needs. Preprocessor lines and prototypes in them
+are left out, too, so nothing may depend on macros; a function that is passed on is written `&f`.
+Names in one file must not have another meaning in another file that a model may need at once.
+
+A nested map asks `catchment_edge.c.maps.map_code` for the code of its inner maps with prefixes of
+their own, joins their tables, fields and text, and writes functions that call theirs: a Concat's
+`enter` writes the words of its parts one after another, and its `row` hands `row + offset` on.
+`as_window` turns a streaming map into one of windows, for a Concat of both kinds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+
+from catchment import Integers
+
+Number = Literal["whole", "q15", "float32"]
+NUMBERS: tuple[Number, ...] = ("whole", "q15", "float32")
+
+BYTES = {
+    "int8_t": 1,
+    "uint8_t": 1,
+    "int16_t": 2,
+    "uint16_t": 2,
+    "int32_t": 4,
+    "uint32_t": 4,
+    "float": 4,
+    "int64_t": 8,
+    "uint64_t": 8,
+    "double": 8,
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a map's code is made for.
+
+    Parameters
+    ----------
+    number
+        "whole" and "q15": whole numbers only, words of 32 and of 16 bits; or "float32".
+    steps
+        Steps of a piece: the window's, or of the longest recording; None if that is not known.
+    fixed
+        Whether all pieces have just so many steps: windows.
+    bits
+        Bits of the widest row of whole features, those of maps inside others counted.
+    stride
+        Words from one step of a window to the next, where a map's words lie among those of others;
+        0 where it has them all.
+    """
+
+    number: Number
+    steps: int | None = None
+    fixed: bool = False
+    bits: int = 0
+    stride: int = 0
+
+    @property
+    def feature(self) -> str:
+        """C type of a feature."""
+        if self.number == "float32":
+            return "float"
+        return "int16_t" if self.bits <= 14 else "int32_t"
+
+    @property
+    def word(self) -> str:
+        """C type of a word."""
+        return "float" if self.number == "float32" else "int32_t"
+
+    @property
+    def value(self) -> str:
+        """C type of a prepared sample."""
+        return "float" if self.number == "float32" else "double"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A constant array: `static const TYPE NAME[] = {...};`.
+
+    >>> import numpy as np
+    >>> Table("int16_t", "m_bias", np.array([3, -1])).n_bytes
+    4
+    """
+
+    type: str
+    name: str
+    values: NDArray[Any]
+
+    @property
+    def n_bytes(self) -> int:
+        return BYTES[self.type] * self.values.size
+
+
+@dataclass(frozen=True)
+class Field:
+    """An array in the state: `TYPE NAME[LENGTH];`."""
+
+    type: str
+    name: str
+    length: int
+
+    @property
+    def n_bytes(self) -> int:
+        return BYTES[self.type] * self.length
+
+
+@dataclass(frozen=True, eq=False)
+class MapCode:
+    """A feature map in C; this module's text says what its functions are.
+
+    Parameters
+    ----------
+    prefix
+        What the names of its functions, tables and fields start with.
+    bits, digits
+        With whole features: feature j is k 2^-digits[j], |k| <= 2^bits. None for float features.
+    least_steps
+        The fewest steps that a piece can have, the washout counted.
+    text
+        The functions, and constant structs that point to the tables.
+    operations
+        Multiplications with additions for one step; for a map of windows, of a window divided by
+        its steps.
+    traits
+        What its instructions are made of, by name; `code_size` adds up the bytes of each.
+    activations
+        Which of its functions `grid_activate` must have, for maps that call it; of several maps
+        those of all.
+    """
+
+    prefix: str
+    n_inputs: int
+    n_words: int
+    n_features: int
+    bits: int | None
+    digits: Integers | None
+    text: str
+    operations: float
+    streams: bool = True
+    per_step: bool = False
+    washout: int = 0
+    least_steps: int = 1
+    needs_steps: bool = False
+    sources: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    fields: tuple[Field, ...] = ()
+    activations: frozenset[str] = frozenset()
+    traits: tuple[str, ...] = ()
+
+
+def as_window(code: MapCode) -> MapCode:
+    """Return the code of a streaming map with a row per piece as that of a map of windows."""
+    if not code.streams or code.per_step:
+        raise ValueError("only a streaming map with a row per piece can be turned into a window's")
+    p = code.prefix
+    text = f"""
+static void {p}_window(state *s, const word *v, uint32_t steps, feature *row)
+{{
+    uint32_t t;
+    {p}_reset(s);
+    for (t = 0; t < steps; t++)
+        {p}_step(s, v + t * {code.n_words}u, t, steps, row);
+    {p}_row(s, v + (steps - 1) * {code.n_words}u, steps - 1, row);
+}}
+"""
+    return replace(code, text=code.text + text, streams=False)

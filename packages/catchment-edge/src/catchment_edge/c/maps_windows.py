@@ -1,0 +1,443 @@
+"""Maps of windows in C: MiniRocket, window statistics and Hydra.
+
+They read one buffer of samples. In whole numbers it holds each sample once, as `window_whole.c`
+says, however many maps read it with however many digits; in float32 it holds floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment import Integers
+from catchment.features import (
+    BLOCK,
+    KINDS,
+    TABLE_DIGITS,
+    Adapted,
+    FeatureMap,
+    Hydra,
+    MiniRocket,
+    WindowStatistics,
+    band_ends,
+    digits_after_point,
+    tables,
+)
+from catchment.features.random_convolutions import (
+    WEIGHT_BITS,
+    _schedule,
+    group_channels,
+    group_list,
+    input_digits,
+    weights,
+)
+from catchment.features.window_statistics import DIGITS
+from catchment_edge.c.map_code import Field, MapCode, Setting, Table
+
+WindowMap = MiniRocket | WindowStatistics | Hydra
+MOST_CHANNELS = 255  # that a list of bytes can name
+MOST_WORD = 2**28  # a word has two bits more, and a bit is left for rounding
+SINE_DIGITS = 29
+MOST_MOVES = 20
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a map reads samples: rounded to so many digits, cut off at a limit in that unit."""
+
+    digits: int
+    limit: int
+
+    @classmethod
+    def of(cls, one: WindowMap) -> Reading:
+        """Return how this map reads."""
+        match one:
+            case MiniRocket():
+                digits = one.digits
+            case WindowStatistics():
+                digits = DIGITS
+            case Hydra():
+                assert one.n_inputs is not None
+                digits = input_digits(one.input_range, _hydra_channels(one).shape[1])
+        return cls(digits, int(np.floor(one.input_range * 2.0**digits)))
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the buffer holds of each sample, fine enough for all maps that read it.
+
+    >>> Words.of([Reading(16, 2**22), Reading(12, 2**15)])
+    Words(digits=16, limit=4194304, extra=2)
+    """
+
+    digits: int
+    limit: int
+    extra: int  # bits that tell how a sample was rounded: none if all maps read the same digits
+
+    @classmethod
+    def of(cls, readings: list[Reading]) -> Words:
+        """Return the words that these can be read from."""
+        digits = max(one.digits for one in readings)
+        limit = max(one.limit << (digits - one.digits) for one in readings)
+        extra = 2 if len({one.digits for one in readings}) > 1 else 0
+        if limit > MOST_WORD:
+            raise ValueError(
+                f"samples of {digits} binary digits up to {limit / 2**digits:g} do not fit a word "
+                "of 32 bits; train with input ranges that are nearer to each other"
+            )
+        return cls(digits, limit, extra)
+
+    def shift(self, reading: Reading) -> int:
+        """Return by how much a map shifts a word."""
+        return self.digits + self.extra - reading.digits if self.extra else 0
+
+    def cut(self, reading: Reading) -> int:
+        """Return where a map cuts words off, 0 if the buffer holds just what it reads."""
+        same = (reading.digits, reading.limit) == (self.digits, self.limit)
+        return 0 if same else reading.limit
+
+    @property
+    def entered(self) -> str:
+        """The C expression of a word of sample u[i]."""
+        if self.extra:
+            return f"window_word(u[i], {self.digits}, {self.limit})"
+        return f"(word)number_from_double(u[i], {self.digits}, {self.limit})"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A map of windows in C: `call` writes its row, of a window v, to `row`.
+
+    Parameters
+    ----------
+    work
+        Numbers of scratch memory, which maps that run one after another share.
+    """
+
+    call: str
+    text: str
+    tables: tuple[Table, ...]
+    fields: tuple[Field, ...]
+    sources: tuple[str, ...]
+    work: int
+    operations: float  # for a window
+
+
+@dataclass(frozen=True)
+class Reader:
+    """All that a map's code depends on beside its own settings."""
+
+    features: Adapted
+    prefix: str
+    steps: int
+    stride: int  # words from one step to the next
+    shift: int
+    limit: int
+    work: str  # the field of scratch memory
+
+    @property
+    def bits(self) -> int:
+        """Bits of its grid, 0 if it has none."""
+        return self.features.grid or 0
+
+    @property
+    def n_inputs(self) -> int:
+        assert self.features.n_inputs is not None
+        return self.features.n_inputs
+
+
+def as_window_map(features: object) -> WindowMap | None:
+    """Return the map of windows that is adapted here, None if it is another map.
+
+    >>> from catchment import EchoState
+    >>> as_window_map(EchoState(5).build(1, per_step=True)) is None
+    True
+    """
+    inner = features.inner if isinstance(features, Adapted) else features
+    return inner if isinstance(inner, MiniRocket | WindowStatistics | Hydra) else None
+
+
+def group_code(maps: Sequence[tuple[Adapted, int]], setting: Setting, prefix: str) -> MapCode:
+    """Return the code of maps that read the same window, one after another.
+
+    Parameters
+    ----------
+    maps
+        Each with the place of its first feature in the row.
+    """
+    first = maps[0][0]
+    n_inputs, name = first.n_inputs, type(first.inner).__name__
+    assert n_inputs is not None
+    if n_inputs > MOST_CHANNELS:
+        raise ValueError(
+            f"{name} has {n_inputs} channels, and its form in C takes up to {MOST_CHANNELS}; train "
+            "with fewer, or export with --to onnx"
+        )
+    if setting.steps is None:
+        raise ValueError(
+            f"{name} needs a whole recording at once; pass --steps with the length of recordings, "
+            "or train with windows"
+        )
+    inner = [as_window_map(one) for one, _ in maps]
+    readings = [Reading.of(one) for one in inner if one is not None]
+    words = Words.of(readings)
+    leaves = []
+    for k, ((features, place), reading) in enumerate(zip(maps, readings, strict=True)):
+        shift, limit = words.shift(reading), words.cut(reading)
+        if setting.number == "float32":
+            shift, limit = reading.digits, reading.limit
+        stride = setting.stride or n_inputs
+        reader = Reader(
+            features, f"{prefix}_{k}", setting.steps, stride, shift, limit, f"{prefix}_work"
+        )
+        leaf = _leaf(reader)
+        leaves.append(replace(leaf, call=leaf.call.replace("ROW", f"row + {place}")))
+    return _joined(leaves, words, [one for one, _ in maps], setting, prefix)
+
+
+def _joined(
+    leaves: list[Leaf], words: Words, maps: list[Adapted], setting: Setting, prefix: str
+) -> MapCode:
+    n_inputs, steps = maps[0].n_inputs, setting.steps
+    assert n_inputs is not None
+    assert steps is not None
+    whole = setting.number != "float32"
+    calls = "\n".join(f"    {one.call}" for one in leaves)
+    text = f"""{"".join(one.text for one in leaves)}
+static void {prefix}_enter(const value *u, word *v)
+{{
+    uint32_t i;
+    for (i = 0; i < {n_inputs}; i++)
+        v[i] = {words.entered if whole else "u[i]"};
+}}
+
+static void {prefix}_window(state *s, const word *v, uint32_t steps, feature *row)
+{{
+    (void)steps;
+{calls}
+}}
+"""
+    form = "whole" if whole else "float"
+    sources = dict.fromkeys(
+        ["numbers.c", f"feature_{form}.c", f"window_{form}.c"]
+        + [name for one in leaves for name in one.sources]
+    )
+    work = Field("int32_t", f"{prefix}_work", max(one.work for one in leaves))
+    return MapCode(
+        prefix,
+        n_inputs,
+        n_inputs,
+        sum(one.n_features for one in maps),
+        *row_grid(maps[0] if len(maps) == 1 else None, setting),
+        text,
+        sum(one.operations for one in leaves) / steps,
+        streams=False,
+        least_steps=steps,
+        sources=tuple(sources),
+        tables=tuple(table for one in leaves for table in one.tables),
+        fields=(work, *(field for one in leaves for field in one.fields)),
+    )
+
+
+def row_grid(features: FeatureMap | None, setting: Setting) -> tuple[int | None, Integers | None]:
+    """Return bits and digits of a map's features as whole numbers; nothing in float32."""
+    if features is None or setting.number == "float32":
+        return None, None
+    if features.grid is None:
+        raise ValueError(
+            f"the map has no grid, which --number {setting.number} needs; export it with "
+            '--number float32, or train it with grid="auto"'
+        )
+    return features.grid, digits_after_point(features.bounds, features.grid)
+
+
+def fitting(type_: str, name: str, values: NDArray[Any]) -> Table:
+    """Return a table of whole numbers; ValueError if one is too large for its type.
+
+    >>> fitting("uint8_t", "m_lists", np.array([255])).n_bytes
+    1
+    >>> fitting("uint8_t", "m_lists", np.array([256]))
+    Traceback (most recent call last):
+    ValueError: the C form keeps m_lists in uint8_t, and 256 does not fit; train with fewer ...
+    """
+    most = np.iinfo(type_.removesuffix("_t")).max
+    if values.size and values.max() > most:
+        raise ValueError(
+            f"the C form keeps {name} in {type_}, and {int(values.max())} does not fit; train with "
+            "fewer features or shorter windows"
+        )
+    return Table(type_, name, values)
+
+
+def _leaf(reader: Reader) -> Leaf:
+    match reader.features.inner:
+        case MiniRocket() as one:
+            return _minirocket(one, reader)
+        case WindowStatistics() as one:
+            return _statistics(one, reader)
+        case Hydra() as one:
+            return _hydra(one, reader)
+    raise AssertionError("no map of windows")  # as_window_map says which are
+
+
+def _minirocket(one: MiniRocket, reader: Reader) -> Leaf:
+    p, T = reader.prefix, reader.steps
+    schedule = _schedule(one, T, reader.n_inputs)
+    rows = []
+    for group, after in pairwise(schedule.groups.tolist()):
+        chosen = tuple(schedule.channels[group[1] : after[1]].tolist())
+        rows += [(chosen, group[0], f) for f in range(group[2], after[2])]
+    rows.sort()
+    order = np.array([f for _, _, f in rows])
+    starts: dict[tuple[int, ...], int] = {}
+    lists: list[int] = []
+    for chosen, _, _ in rows:
+        if chosen not in starts:
+            starts[chosen] = len(lists)
+            lists += [len(chosen), *chosen]
+    kernel, padded = schedule.kinds[order].T
+    dilation = np.array([d for _, d, _ in rows])
+    text = f"""
+static const struct minirocket {p}_map = {{
+    {T}, {reader.stride}, {schedule.pad}, {one.features}, {reader.shift}, {reader.bits},
+    {reader.limit}, {p}_bias, {p}_place, {p}_dilation, {p}_channels, {p}_kernel, {p}_lists
+}};
+"""
+    n_sums = len(set(zip([a for a, _, _ in rows], dilation.tolist(), strict=True)))
+    return Leaf(
+        f"minirocket_row(&{p}_map, v, s->{reader.work}, ROW);",
+        text,
+        (
+            Table("int32_t", f"{p}_bias", schedule.biases[order]),
+            fitting("uint16_t", f"{p}_place", schedule.places[order]),
+            fitting("uint16_t", f"{p}_dilation", dilation),
+            fitting("uint16_t", f"{p}_channels", np.array([starts[a] for a, _, _ in rows])),
+            fitting("uint8_t", f"{p}_kernel", kernel + 128 * (1 - padded)),
+            fitting("uint8_t", f"{p}_lists", np.array(lists)),
+        ),
+        (),
+        ("minirocket.c",),
+        2 * T + 2 * schedule.pad,
+        T * (4.0 * one.features + 2.0 * n_sums + sum(map(len, starts))),
+    )
+
+
+def _statistics(one: WindowStatistics, reader: Reader) -> Leaf:
+    p, T, I = reader.prefix, reader.steps, reader.n_inputs
+    blocks = -(-T // BLOCK)
+    L = T // blocks
+    first, last = band_ends(L)
+    range_bits = -int(digits_after_point(np.array([one.input_range]), 0)[0])
+    pairs = int(bool(one.correlations))
+    text = f"""
+static const struct statistics {p}_map = {{
+    {T}, {reader.stride}, {I}, {blocks}, {L}, {reader.shift}, {reader.bits}, {range_bits},
+    {reader.limit}, {pairs}, {p}_first, {p}_last, {p}_sines
+}};
+"""
+    call = (
+        f"statistics_row(&{p}_map, v, s->{reader.work}, s->{p}_center, s->{p}_sum,\n"
+        f"                   s->{p}_root, ROW);"
+    )
+    spectrum = 2.0 * (L // 2) * ((L + 1) // 2) * blocks
+    return Leaf(
+        call,
+        text,
+        (
+            fitting("uint8_t", f"{p}_first", first),
+            fitting("uint8_t", f"{p}_last", last),
+            Table("int32_t", f"{p}_sines", sines(L)),
+        ),
+        (
+            Field("int32_t", f"{p}_center", I),
+            Field("int32_t", f"{p}_sum", I),
+            Field("double", f"{p}_root", I),
+        ),
+        ("window_statistics.c",),
+        T * (1 + pairs),
+        I * (spectrum + 2.0 * len(KINDS) * T) + pairs * T * I * (I - 1) / 2,
+    )
+
+
+def sines(length: int) -> Integers:
+    """Return a turn of sines from which the tapered cosines and sines of a spectrum are made.
+
+    It has the odd multiples of pi / (2 L) and, where L is odd, the even ones too, of 29 binary
+    digits. Where a number of the library's tables is so near to a tie that these do not decide it,
+    one of its two sines is moved by a last digit or two; ValueError if that does not help.
+
+    >>> len(sines(128))
+    256
+    """
+    unit = 1 + length % 2
+    angles = np.arange(2 * unit * length) * 2 // unit + (unit == 1)
+    found = np.rint(np.ldexp(np.sin(np.pi * angles / (2 * length)), SINE_DIGITS)).astype(np.int64)
+    for _ in range(MOST_MOVES):
+        wrong = False
+        for plus, minus, expected in _spectrum_places(length, len(found)):
+            off = expected - _entries(found[plus] - found[minus])
+            wrong |= bool(off.any())
+            found[plus[off != 0]] += np.sign(off[off != 0])
+        if not wrong:
+            return found
+    raise ValueError(
+        f"the spectrum of blocks of {length} steps has no compact form in C; train with another "
+        "window"
+    )
+
+
+def _spectrum_places(length: int, turn: int) -> list[tuple[Integers, Integers, Integers]]:
+    """Return for cosines and for sines which two of the table make each, and the library's own."""
+    unit = turn // (2 * length)
+    t, k = np.arange((length + 1) // 2)[:, None], np.arange(1, length // 2 + 1)
+    low = unit * k - 1 + t * unit * (2 * k - 1)
+    high = unit * (k + 1) - 1 + t * unit * (2 * k + 1)
+    quarter, half = unit * length // 2, length // 2
+    cosine, sine = (one.astype(np.int64) for one in tables(length))
+    return [
+        (high % turn, low % turn, cosine),
+        ((low + quarter)[:half] % turn, (high + quarter)[:half] % turn, sine),
+    ]
+
+
+def _entries(differences: Integers) -> Integers:
+    shift = SINE_DIGITS + 1 - TABLE_DIGITS
+    return (differences + (1 << (shift - 1))) >> shift
+
+
+def _hydra(one: Hydra, reader: Reader) -> Leaf:
+    p, T = reader.prefix, reader.steps
+    groups = group_list(one.n_groups, T, one.length or T)
+    channels = _hydra_channels(one)
+    together = channels.shape[1]
+    pad = 4 * int(groups[:, 0].max())
+    unit = 2.0 ** (input_digits(one.input_range, together) + WEIGHT_BITS) * together
+    text = f"""
+static const struct hydra {p}_map = {{
+    {T}, {reader.stride}, {pad}, {one.n_groups}, {together}, {reader.shift}, {reader.bits},
+    {reader.limit}, {unit}, {p}_dilations, {p}_lists, {p}_weights
+}};
+"""
+    return Leaf(
+        f"hydra_row(&{p}_map, v, s->{reader.work}, ROW);",
+        text,
+        (
+            fitting("uint16_t", f"{p}_dilations", groups[:, 0]),
+            fitting("uint8_t", f"{p}_lists", channels),
+            fitting("int16_t", f"{p}_weights", weights(one.n_groups, one.seed)),
+        ),
+        (),
+        ("hydra.c",),
+        T + 2 * pad,
+        T * one.n_groups * (72.0 + together),
+    )
+
+
+def _hydra_channels(one: Hydra) -> Integers:
+    assert one.n_inputs is not None
+    return group_channels(one.n_groups, one.seed, one.n_inputs)

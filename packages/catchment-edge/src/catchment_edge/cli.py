@@ -1,0 +1,218 @@
+"""`catchment export`: a model, or the training of a plan, outside Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from catchment.cli import JsonOption, UseOption, load_predictor, print_json
+
+if TYPE_CHECKING:
+    from catchment.data import Recording
+    from catchment.readout import Predictor
+    from catchment_edge.c.map_code import Number
+    from catchment_edge.onnx.export import Precision
+
+TARGETS = ("onnx", "c")
+
+
+def export(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="A model's file, or the folder of a run; with --train a plan's file.",
+        ),
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="onnx|c", help="What to write.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="PATH", help="A file (onnx) or a folder (c)."),
+    ] = None,
+    number: Annotated[
+        str | None,
+        typer.Option(
+            "--number",
+            metavar="whole|q15|float32",
+            help="C: how numbers are held; whole where the map has a grid.",
+        ),
+    ] = None,
+    name: Annotated[
+        str, typer.Option("--name", help="C: what its files and functions are called.")
+    ] = "model",
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", metavar="HZ", help="Samples a second, for windows in seconds."),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option("--steps", help="Length of recordings, for maps that need all of it."),
+    ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--check", metavar="FILE", help="C: files to compare a rounded model on; repeatable."
+        ),
+    ] = None,
+    precision: Annotated[
+        str, typer.Option("--precision", metavar="float64|float32", help="ONNX: its numbers.")
+    ] = "float64",
+    streaming: Annotated[
+        bool, typer.Option("--streaming", help="ONNX: one step, with the state in and out.")
+    ] = False,
+    train: Annotated[
+        bool, typer.Option("--train", help="C: a device that trains by a plan.")
+    ] = False,
+    rows: Annotated[
+        int | None, typer.Option("--rows", help="With --train: most rows that a device adds up.")
+    ] = None,
+    port: Annotated[
+        str | None, typer.Option("--port", metavar="NAME", help="With --train: host or mps2_an386.")
+    ] = None,
+    masks: Annotated[
+        int,
+        typer.Option(
+            "--masks", metavar="N", help="With --train: mask on the device, beside N others."
+        ),
+    ] = 0,
+    client: Annotated[
+        str | None,
+        typer.Option("--client", metavar="NAME", help="Whose readout, of models by client."),
+    ] = None,
+    as_json: JsonOption = False,
+    use: UseOption = None,
+) -> None:
+    """Write a model as an ONNX file or as C for a small device, or a device that trains.
+
+    C comes with a plan of its RAM, its flash and its operations, printed before it is written.
+    """
+    match to, train:
+        case "onnx", False:
+            predictor = _loaded(model, use, client)
+            _to_onnx(predictor, out, precision, streaming, steps, rate, as_json)
+        case "c", False:
+            predictor = _loaded(model, use, client)
+            _to_c(predictor, out, number, name, rate, steps, check, as_json)
+        case "c", True:
+            _to_device(model, out, number, name, rows, steps, port, masks, as_json)
+        case "onnx", True:
+            raise ValueError("--train is for --to c; an ONNX file only predicts")
+        case _:
+            raise ValueError(f"--to is {to!r}; choose one of {', '.join(TARGETS)}")
+
+
+def _loaded(path: Path, use: list[str] | None, client: str | None) -> Predictor:
+    """Return what a file predicts with; of models by client that of one."""
+    from catchment.readout import PersonalModels
+
+    found = load_predictor(path, use)
+    if client is None:
+        return found
+    if not isinstance(found, PersonalModels):
+        raise ValueError(f"--client is {client!r}, and {path} has one model for all; leave it out")
+    if client not in found.clients:
+        raise ValueError(
+            f"{path} has no model of {client!r}; there are {', '.join(found.clients[:8])}"
+        )
+    return found.of(client)
+
+
+def _to_onnx(
+    predictor: Predictor,
+    out: Path | None,
+    precision: str,
+    streaming: bool,
+    steps: int | None,
+    rate: float | None,
+    as_json: bool,
+) -> None:
+    from catchment_edge.onnx import to_onnx
+
+    written = to_onnx(
+        predictor,
+        Path("model.onnx") if out is None else out,
+        precision=cast("Precision", precision),
+        streaming=streaming,
+        steps=steps,
+        rate=rate,
+    )
+    if as_json:
+        print_json(written.facts())
+    else:
+        typer.echo(written.text())
+    typer.echo(f"wrote {written.path}", err=True)
+
+
+def _to_c(
+    model: Predictor,
+    out: Path | None,
+    number: str | None,
+    name: str,
+    rate: float | None,
+    steps: int | None,
+    check: list[str] | None,
+    as_json: bool,
+) -> None:
+    from catchment_edge.c.code import c_code
+
+    code = c_code(
+        model,
+        name=name,
+        number=cast("Number | None", number),
+        rate=rate,
+        steps=steps,
+        check=None if check is None else _recordings(model, check),
+    )
+    if as_json:
+        print_json(code.plan.facts())
+    else:
+        typer.echo(code.plan.text())
+    for written in code.write(Path() if out is None else out):
+        typer.echo(f"wrote {written}", err=True)
+
+
+def _recordings(model: Predictor, names: list[str]) -> list[Recording]:
+    from catchment.data import find_files
+    from catchment.readout import read_for
+
+    return [
+        recording
+        for path in find_files(names)
+        for recordings in read_for(model, path).values()
+        for recording in recordings
+    ]
+
+
+def _to_device(
+    path: Path,
+    out: Path | None,
+    number: str | None,
+    name: str,
+    rows: int | None,
+    steps: int | None,
+    port: str | None,
+    masks: int,
+    as_json: bool,
+) -> None:
+    from catchment_edge.ports import port_files
+    from catchment_edge.training.sums_form import ROWS
+    from catchment_edge.training.write import device_of
+
+    if port is not None:
+        port_files(port)  # one that is not there is refused before anything is printed
+    made = device_of(
+        path,
+        number=number,
+        rows=ROWS if rows is None else rows,
+        steps=steps,
+        name=name,
+        masks=masks,
+    )
+    if as_json:
+        print_json(made.facts())
+    else:
+        typer.echo(made.text())
+    for written in made.write(Path() if out is None else out, port=port):
+        typer.echo(f"wrote {written}", err=True)

@@ -1,0 +1,384 @@
+"""A small device as a client: it makes its own upload, and everything after that is as always.
+
+What the device is asked for is what a client's recordings would be asked for: the moments of its
+inputs in the stage that fits the scale, its ridge statistics in the training. The answer is read as
+a server reads it, before a client's protections (clipping, noise, the masks of a secure sum) are
+put on it here. The gateway, which is this process, therefore sees the device's statistics; it never
+sees a sample.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from catchment import Array
+from catchment.data import Prepare, Scaler
+from catchment.errors import DeviceError
+from catchment.federation import (
+    Asked,
+    Course,
+    Delivery,
+    Memory,
+    Plan,
+    Receipt,
+    Turn,
+    Upload,
+    claimed,
+)
+from catchment.federation.learn import FederatedRidge, FederatedScaling, SentMoments
+from catchment.readout import Grid, Model, RidgeStatistics, model_from_bytes, packed_length
+from catchment.wire import Parts
+from catchment_edge.client import link as kinds
+from catchment_edge.client.address import Address
+from catchment_edge.client.answered import Answered, Question
+from catchment_edge.client.hello import DeviceHello
+from catchment_edge.client.lines import opened
+from catchment_edge.client.link import Link
+
+if TYPE_CHECKING:
+    from catchment_edge.client.vault import DeviceVault, Masked
+
+AnyPlan = Plan[Any, Any, Any]
+SLACK = 1 << 16  # bytes of a message beside its numbers
+MOST_ROWS = 1 << 20  # that a device may predict at once
+NEW_ONLY = 1
+ROUND = struct.Struct("<I")
+ASK = struct.Struct("<IB")
+
+
+@dataclass(frozen=True)
+class Device:
+    """A small device in the place of a client's recordings.
+
+    Parameters
+    ----------
+    address
+        "tcp://127.0.0.1:7007", or "serial:///dev/ttyACM0?baud=115200". After the question mark may
+        also stand `timeout`, seconds without a byte in the middle of an answer (10); `patience`,
+        seconds for the device to read its sensor and answer (600); and, for a host that is not
+        this machine, `network=yes`: nothing hides what goes over that line.
+
+    >>> Device("tcp://127.0.0.1:7007?patience=60").address
+    'tcp://127.0.0.1:7007?patience=60'
+    """
+
+    address: str
+    _place: Address = field(init=False, repr=False, compare=False)
+    _course: str = field(default="", init=False, repr=False, compare=False)
+    _told_scale: bool | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_place", Address.of(self.address))
+
+    def within(self, course: Course, *, of_plan_file: bool = True) -> Device:
+        """Return the device as one of a course: one that was exported from another is refused.
+
+        Parameters
+        ----------
+        of_plan_file
+            Whether the course is that of a plan file, as that of an export is.
+        """
+        bound = Device(self.address)
+        object.__setattr__(bound, "_course", course.fingerprint if of_plan_file else "")
+        object.__setattr__(bound, "_told_scale", not course.prepare.is_fitted)
+        return bound
+
+    @property
+    def place(self) -> str:
+        """Its host and port, or its serial line."""
+        return self._place.place
+
+    def hello(self) -> DeviceHello:
+        """Return what the device says of itself."""
+        with self._talk() as (_, said):
+            return said
+
+    def upload(self, plan: AnyPlan, received: Parts, turn: Turn, memory: Memory) -> Upload:
+        """Return what the device sends at a stage of a plan, read and checked as a server does.
+
+        Parameters
+        ----------
+        received
+            The algorithm's own letter, which only a delivery has.
+        memory
+            What this client remembers: what the device was asked last, and whether it counted.
+        """
+        algorithm = plan.algorithm
+        match algorithm:
+            case FederatedScaling():
+                return self._moments(algorithm, turn)
+            case FederatedRidge():
+                return self._statistics(plan, algorithm, received, turn, memory)
+            case Delivery():
+                return self._delivered(algorithm, received, turn, memory)
+        raise DeviceError(
+            "plan",
+            f"a device sums statistics for a ridge, and cannot take part in "
+            f'{type(algorithm).__name__}; use algorithm = "ridge" and upload = "statistics", or '
+            "leave the device out",
+        )
+
+    def vault(self, plan: AnyPlan, memory: Memory) -> DeviceVault | None:
+        """Return where the secrets of a secure sum are, None if they are the gateway's.
+
+        The moments of inputs, from which a scale is found, are masked by the gateway always.
+        """
+        if plan.masking is None or not isinstance(plan.algorithm, FederatedRidge):
+            return None
+        if not self.hello().masks:
+            return None
+        # Of the extra "secure", which a plan without a secure sum does not need.
+        from catchment_edge.client.vault import DeviceVault
+
+        return DeviceVault(self, memory)
+
+    def masked(self, ask: Masked, memory: Memory) -> bytes:
+        """Return the device's sums under the masks of a secure sum, as they left it."""
+        asked = Answered.of(memory)
+        assert asked is not None  # `upload` noted the question
+        with self.link() as link:
+            message = ask(link, asked.round, asked.new_only)
+        replace(asked, sent=True).keep(memory)
+        return message
+
+    @contextmanager
+    def link(self) -> Iterator[Link]:
+        """Open a conversation with the device."""
+        with self._talk() as (link, _):
+            yield link
+
+    def counted(self, plan: AnyPlan, round_: int, memory: Memory) -> None:
+        """Tell the device that its last sums were counted; later, if it does not hear it now."""
+        known = Answered.of(memory)
+        if known is not None and isinstance(plan.algorithm, FederatedRidge):
+            replace(known, counted=True).keep(memory)
+            with self._talk() as (link, _):
+                _settle(link, known.round, memory)
+
+    def keep(self, model: Model) -> None:
+        """Send the readout of a model down, with which the device predicts from then on."""
+        with self._talk() as (link, said):
+            self._send(link, said, model)
+
+    def predict(self) -> list[Array]:
+        """Return the scores (n, K) of each recording that the device's sensor has next."""
+        with self._talk() as (link, said):
+            if not said.has_readout:
+                raise DeviceError(
+                    "readout", "the device has no readout yet; train, or send it one with keep"
+                )
+            row = np.dtype([("recording", "<u4"), ("row", "<u4"), ("scores", "<f4", said.outputs)])
+            limit = MOST_ROWS * row.itemsize
+            parts = link.collect(kinds.PREDICT, b"", part=kinds.ROW, limit=limit)
+            found: dict[int, list[Array]] = {}
+            for part in parts:
+                if len(part) != row.itemsize:
+                    raise DeviceError(
+                        "shape",
+                        f"a row of {len(part)} bytes came, {said.outputs} scores have "
+                        f"{row.itemsize}; export the device again",
+                    )
+                one = np.frombuffer(part, row)[0]
+                scores = one["scores"].reshape(-1).astype(np.float64)
+                found.setdefault(int(one["recording"]), []).append(scores)
+        return [np.array(found[number]) for number in sorted(found)]
+
+    @contextmanager
+    def _talk(self) -> Iterator[tuple[Link, DeviceHello]]:
+        with opened(self._place) as line:
+            link = Link(line, self._place)
+            said = DeviceHello.from_bytes(link.greet())
+            said.check_course(self._course, self._told_scale)
+            yield link, said
+
+    def _moments(self, algorithm: FederatedScaling, turn: Turn) -> SentMoments:
+        with self._talk() as (link, said):
+            said.check_channels(algorithm.channels)
+            parts = _collected(link, kinds.MOMENTS, ROUND.pack(turn.round), SLACK)
+        came = algorithm.read_update(parts, turn)
+        if not came.count.any():
+            raise ValueError("no input has a value; there is nothing to scale by")
+        _note(turn, [parts.to_bytes()])
+        return came
+
+    def _statistics(
+        self,
+        plan: AnyPlan,
+        algorithm: FederatedRidge,
+        received: Parts,
+        turn: Turn,
+        memory: Memory,
+    ) -> RidgeStatistics:
+        features, classes = algorithm.features, algorithm.classes is not None
+        question = _question(algorithm, received, turn)
+        # Sums of all that it has seen grow while map and scale stay; others begin anew.
+        sums = [] if question.new_only else [(features.fingerprint, plan.prepare.fingerprint)]
+        with self._talk() as (link, said):
+            said.check_map(features, classes=classes, plan=plan)
+            self._scale(link, said, plan.prepare)
+            asked = self._asked(link, question, memory)
+            if said.masks:
+                asked.keep(memory)
+                _note(turn, sums or [asked.token])
+                return _unseen(plan, algorithm, said.outputs)
+            limit = most_bytes(Grid.of(features, classes=classes), said.features, said.outputs)
+            asked.keep(memory)
+            ask = ASK.pack(asked.round, NEW_ONLY if algorithm.carries else 0)
+            parts = _collected(link, kinds.TRAIN, ask, limit)
+            algorithm.read_update(parts, turn)
+            came = RidgeStatistics.from_parts(parts)
+            if not came.n_rows and not question.new_only:
+                _settle(link, asked.round, memory)  # so that it reads its sensor when asked again
+                raise DeviceError(
+                    "empty",
+                    "the device's sums have no row; does its sensor have data to the end of a "
+                    "stretch, one for the scale and one for the training?",
+                )
+        if came.n_targets != said.outputs:
+            raise DeviceError(
+                "shape", f"{came.n_targets} targets came, the device has {said.outputs} outputs"
+            )
+        claimed(came).check(plan.limits)
+        _note(turn, [*sums, parts.to_bytes()])
+        replace(asked, sent=True).keep(memory)
+        return came
+
+    @staticmethod
+    def _asked(link: Link, question: Question, memory: Memory) -> Answered:
+        """Return under which number the device is asked: the same again if the question is."""
+        known, token = Answered.of(memory), question.token
+        if known is None:
+            return Answered(0, token, new_only=question.new_only)
+        if known.counted or (known.token != token and question.counts(known)):
+            _settle(link, known.round, memory)
+            return Answered(0, token, new_only=question.new_only)
+        if known.token == token:
+            return known
+        return Answered(known.round + 1, token, new_only=question.new_only)
+
+    def _delivered(
+        self, algorithm: Delivery, received: Parts, turn: Turn, memory: Memory
+    ) -> Receipt:
+        receipt = algorithm.client_update(received, tuple, turn)
+        known = Answered.of(memory)
+        with self._talk() as (link, said):
+            # Of increments the next letter says whether they came into the sum.
+            if known is not None and known.sent and (known.counted or not known.new_only):
+                _settle(link, known.round, memory)
+            self._send(link, said, model_from_bytes(received.arrays[0].tobytes()))
+        return receipt
+
+    def _send(self, link: Link, said: DeviceHello, model: Model) -> None:
+        weights, intercept = model.readout.weights, model.readout.intercept
+        same = said.fingerprint == model.features.fingerprint
+        if not same or weights.shape != (said.features, said.outputs):
+            raise DeviceError(
+                "map",
+                f"the model has {weights.shape[0]} features of the map "
+                f"{model.features.fingerprint[:12]}, the device {said.features} of "
+                f"{said.fingerprint[:12]}; export the device from the model's plan",
+            )
+        self._scale(link, said, model.prepare)
+        numbers = np.concatenate([weights.reshape(-1), intercept.reshape(-1)])
+        link.command(kinds.READOUT, numbers.astype("<f8").tobytes())
+
+    @staticmethod
+    def _scale(link: Link, said: DeviceHello, prepare: Prepare) -> None:
+        """Tell the device the scale, if it was exported without one."""
+        scale = prepare.scale
+        if not said.needs_scale:
+            return
+        if isinstance(scale, Scaler):
+            numbers = np.concatenate([scale.mean, scale.scale]).astype("<f8")
+            link.command(kinds.SCALE, numbers.tobytes())
+            return
+        raise DeviceError(
+            "scale",
+            f"the device waits for a scale, and the plan has scale = {scale!r}; export it from "
+            "this plan",
+        )
+
+
+def _question(algorithm: FederatedRidge, received: Parts, turn: Turn) -> Question:
+    """Return what a device is asked at a training round; DeviceError if it cannot answer that."""
+    if algorithm.carries:
+        asked = Asked.from_parts(received)
+        missed = turn.client in asked.missed
+        return Question(f"{asked.begun} {asked.after}", asked.begun, missed=missed, new_only=True)
+    if algorithm.increments != 1:
+        raise DeviceError(
+            "plan",
+            f"increments is {algorithm.increments}, and a device cannot cut data that it does not "
+            'have yet; write increments = "new"',
+        )
+    return Question(f"{turn.plan} {turn.round}")
+
+
+def _note(turn: Turn, items: Sequence[object]) -> None:
+    """Note in the client's ledger what stands for data that only the device has.
+
+    What was released before and shares an item without being the same has changed.
+    """
+    if turn.ledger is not None:
+        for _ in turn.ledger.reading(lambda: items)():
+            pass
+
+
+def _unseen(plan: AnyPlan, algorithm: FederatedRidge, outputs: int) -> RidgeStatistics:
+    """Return empty statistics that stand for sums which the gateway never sees."""
+    if plan.masking is None:
+        raise DeviceError(
+            "plan",
+            "the device sends its sums under the masks of a secure sum only, and the plan has "
+            "none; add one, or export the device without --masks",
+        )
+    if plan.plain:
+        raise DeviceError(
+            "plan",
+            f"{type(plan.plain[0]).__name__} changes what a client sends, and nobody but the "
+            "device sees it; export the device without --masks, or leave that protection out",
+        )
+    features = algorithm.features
+    grid = Grid.of(features, classes=algorithm.classes is not None)
+    return RidgeStatistics.zero(features.n_features, outputs, features.fingerprint, grid)
+
+
+def _settle(link: Link, round_: int, memory: Memory) -> None:
+    """Tell the device that the sums of a question were counted, and forget the question."""
+    try:
+        link.command(kinds.ACKNOWLEDGED, ROUND.pack(round_))
+    except DeviceError as error:
+        if error.code != "refused":
+            raise
+        # It was reset since and knows nothing of the question, and so owes nothing.
+    Answered.forget(memory)
+
+
+def most_bytes(grid: Grid | None, n_features: int, n_targets: int) -> int:
+    """Return the most bytes that a device's statistics can have as a message.
+
+    >>> most_bytes(None, 100, 2)
+    108376
+    """
+    F, K = n_features, n_targets
+    entries = {
+        "feature_sum": F,
+        "target_sum": K,
+        "gram": packed_length(F),
+        "cross": F * K,
+        "target_gram": packed_length(K),
+    }
+    limbs = dict.fromkeys(entries, 1) if grid is None else grid.limbs
+    return SLACK + 8 * sum(limbs[name] * n for name, n in entries.items())
+
+
+def _collected(link: Link, kind: str, payload: bytes, limit: int) -> Parts:
+    """Return a message that the device sends in parts; IntegrityError if it is damaged."""
+    message = b"".join(link.collect(kind, payload, part=kinds.UPLOAD, limit=limit))
+    return Parts.from_bytes(message, limit=limit)

@@ -1,0 +1,157 @@
+"""What a device has to do, read from a plan: its map, its preparation, its targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from catchment.data import Prepare
+from catchment.features import FeatureMap
+from catchment.federation import Course
+from catchment.federation.learn import FederatedRidge, Uploads
+from catchment.plans import read_plan
+from catchment.plans.plan_file import PlanFile
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a client of a plan does in its rounds.
+
+    Parameters
+    ----------
+    features
+        The map, built as whoever conducts the plan builds it.
+    prepare
+        How recordings are prepared; a federated scale is not fitted.
+    channels
+        How many inputs there are.
+    outputs
+        How many targets a row has.
+    classes
+        Names of the outputs, if they are classes.
+    course
+        Fingerprint of all that is agreed on before the first stage; nothing where it depends on
+        keys that the export does not have.
+    secure
+        Whether the plan has a secure sum.
+    """
+
+    features: FeatureMap
+    prepare: Prepare
+    channels: int
+    outputs: int
+    classes: tuple[str, ...] | None = None
+    course: str = ""
+    secure: bool = False
+
+    def __post_init__(self) -> None:
+        _check_preparation(self.prepare, per_step=self.features.per_step)
+
+    @property
+    def window(self) -> int:
+        """Steps of a window, 0 where recordings are left whole."""
+        return self._steps(self.prepare.window)
+
+    @property
+    def step(self) -> int:
+        """Steps from one window to the next, 0 where recordings are left whole."""
+        return self._steps(self.prepare.step) or self.window
+
+    def _steps(self, length: int | str | None) -> int:
+        assert not isinstance(length, str)
+        return length or 0
+
+    @property
+    def washout(self) -> int:
+        return self.features.washout
+
+    @property
+    def per_step(self) -> bool:
+        return self.features.per_step
+
+
+def task_of(plan_file: str | Path) -> Task:
+    """Return what a device does for a plan; ValueError if no device can, and what to change."""
+    file = read_plan(plan_file)
+    course = file.course(file.about())
+    _check_course(file, course)
+    (features,) = course.start().maps
+    learner = course.learn((features,))
+    if not isinstance(learner, FederatedRidge):
+        raise ValueError(
+            f"the plan's algorithm is {file.algorithm!r}; a device sends the statistics of a "
+            'ridge regression, so write algorithm = "ridge" under [learn]'
+        )
+    _check_upload(course, features)
+    outputs = course.n_targets
+    if outputs is None:
+        raise ValueError("the plan does not say how many targets there are; name them in [data]")
+    return Task(
+        features,
+        course.prepare,
+        course.n_channels,
+        outputs,
+        course.classes,
+        "" if file.is_secret else course.fingerprint,
+        file.is_secret,
+    )
+
+
+def _check_course(file: PlanFile, course: Course) -> None:
+    if course.adapt is not None:
+        raise ValueError(
+            "the plan has [plasticity], which changes the reservoir after the export; leave it out"
+        )
+    if len(course.maps) > 1:
+        raise ValueError(
+            f"the plan compares {len(course.maps)} maps, and a device holds one; name the one "
+            "that was chosen under [features]"
+        )
+
+
+def _check_upload(course: Course, features: FeatureMap) -> None:
+    if not isinstance(course.uploads, Uploads):
+        return
+    chosen = course.uploads.chosen(features, classes=course.classes is not None)
+    if chosen.how != "statistics":
+        raise ValueError(
+            f"clients of this plan send {chosen.how!r}, and a device sends plain statistics; write "
+            'upload = "statistics" under [learn]'
+        )
+
+
+def _check_preparation(prepare: Prepare, *, per_step: bool) -> None:
+    if prepare.rate is not None:
+        raise ValueError(
+            f"rate is {prepare.rate:g} in [prepare], and a device does not resample; let it sample "
+            f"at {prepare.rate:g} steps per second and leave the rate out"
+        )
+    if prepare.looks_around or prepare.predicted or isinstance(prepare.horizon, tuple):
+        raise ValueError(
+            "[prepare] has several horizons, predicted, known or calendar, and a device predicts "
+            "all its channels at one horizon; leave them out, and give one number as horizon"
+        )
+    for name, length in (("window", prepare.window), ("step", prepare.step)):
+        if isinstance(length, str):
+            raise ValueError(
+                f"{name} is {length!r} in [prepare], and a device counts steps; give it in steps"
+            )
+    if prepare.gaps == "interpolate":
+        raise ValueError(
+            'gaps is "interpolate" in [prepare], which needs the value after a gap; write '
+            'gaps = "hold"'
+        )
+    if prepare.gaps == "restart" and not per_step and prepare.window is None:
+        raise ValueError(
+            'gaps is "restart" in [prepare], which shares a recording\'s weight among its pieces; '
+            'write gaps = "hold", or cut windows'
+        )
+    if prepare.scale == "own":
+        raise ValueError(
+            'scale is "own" in [prepare], which needs all samples before the first; write '
+            'scale = "federated", or give the numbers'
+        )
+    if prepare.window is not None and prepare.label == "mean":
+        raise ValueError(
+            'label is "mean" in [prepare], whose sum depends on its order; write label = "last"'
+        )

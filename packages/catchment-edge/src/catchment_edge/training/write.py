@@ -1,0 +1,172 @@
+"""A device that trains, as files of C, and the plan of what it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from catchment import replace_file
+from catchment_edge.c.map_code import NUMBERS, Number
+from catchment_edge.c.names import check_name
+from catchment_edge.ports import CODE, MASKS, port_files
+from catchment_edge.training.code import (
+    code_bytes,
+    header_text,
+    secret_text,
+    source_text,
+    table_bytes,
+)
+from catchment_edge.training.layout import Layout
+from catchment_edge.training.messages import most_bytes, sums_parts
+from catchment_edge.training.sums_form import ROWS
+from catchment_edge.training.task import task_of
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingDevice:
+    """A client of a plan in C, not yet written."""
+
+    layout: Layout
+
+    @property
+    def ram(self) -> int:
+        """Bytes that are there for as long as the device runs; the stack is not counted."""
+        return sum(self.layout.ram.values())
+
+    @property
+    def flash(self) -> int:
+        """Bytes of constants and instructions, about, on a Cortex-M4 compiled for size."""
+        return table_bytes(self.layout) + code_bytes(self.layout)
+
+    @property
+    def upload(self) -> int:
+        """Most bytes of the upload of as many rows as were asked for, frames not counted."""
+        if self.layout.neighbours:  # under masks every number has all its bits
+            return 8 * sum(array.size for array in sums_parts(self.layout).arrays)
+        return most_bytes(sums_parts(self.layout), self.layout.entry_bits)
+
+    @property
+    def operations(self) -> tuple[int, int]:
+        """Multiply-adds of a step, and of a row that is added to the sums."""
+        F, K = self.layout.map.n_features, self.layout.task.outputs
+        return round(self.layout.map.operations), F * (F + 1) // 2 + F * K
+
+    def facts(self) -> dict[str, Any]:
+        """Return the plan as plain values for scripts."""
+        step, row = self.operations
+        return {
+            "name": self.layout.name,
+            "number": self.layout.number,
+            "features": self.layout.map.n_features,
+            "rows": self.layout.sums.most_rows,
+            "sums": self.layout.sums.gram,
+            "ram": self.ram,
+            "ram_of": self.layout.ram,
+            "tables": table_bytes(self.layout),
+            "code": code_bytes(self.layout),
+            "flash": self.flash,
+            "operations": step,
+            "operations_row": row,
+            "upload": self.upload,
+        }
+
+    def text(self) -> str:
+        """Return the plan for people."""
+        known, of = self.facts(), self.layout.ram
+        parts = ", ".join(f"{name} {size:,}" for name, size in of.items() if size)
+        return (
+            f"{known['name']}: trains in {known['number']}, {known['features']} features, room for "
+            f"{known['rows']:,} rows in {known['sums']}\n"
+            f"RAM {known['ram']:,} bytes ({parts}); flash about {known['flash']:,} "
+            f"({known['tables']:,} tables); upload at most {known['upload']:,}\n"
+            f"{known['operations']:,} multiply-adds a step, {known['operations_row']:,} a row"
+        )
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files of C by their names."""
+        name = self.layout.name
+        texts = {
+            f"{name}.c": source_text(self.layout),
+            f"{name}.h": header_text(self.layout),
+        }
+        if self.layout.neighbours:
+            texts[f"{name}_secret.h"] = secret_text()
+        return {file: text.encode() for file, text in texts.items()}
+
+    def write(self, folder: str | Path, *, port: str | None = None) -> list[Path]:
+        """Write the files, and those of a port, into a folder; return their paths."""
+        files = self.files()
+        if port is not None:
+            tables = table_bytes(self.layout)
+            code = CODE + (MASKS if self.layout.neighbours else 0)
+            around = port_files(port, model=self.layout.name, tables=tables, code=code)
+            files |= {file: text.encode() for file, text in around.items()}
+        place = Path(folder)
+        if place.exists() and not place.is_dir():
+            raise ValueError(f"--out {place} is a file; name a folder for {self.layout.name}.c")
+        place.mkdir(parents=True, exist_ok=True)
+        for file, content in files.items():
+            secret = file == f"{self.layout.name}_secret.h"
+            replace_file(place / file, content, mode=0o600 if secret else 0o666)
+        return [place / file for file in files]
+
+
+def device_of(
+    plan_file: str | Path,
+    *,
+    number: str | None = None,
+    rows: int = ROWS,
+    steps: int | None = None,
+    name: str = "model",
+    masks: int = 0,
+) -> TrainingDevice:
+    """Return the device of a plan, not yet written; the parameters are those of `to_device`."""
+    check_name(name)
+    if number is not None and number not in NUMBERS:
+        raise ValueError(f"--number is {number!r}; choose one of {', '.join(NUMBERS)}")
+    task = task_of(plan_file)
+    if masks and not task.secure:
+        raise ValueError(
+            f"--masks is {masks}, and the plan has no secure sum under whose masks the sums would "
+            'leave; add [[protect]] with name = "secure_sum", or leave --masks out'
+        )
+    form: Number = number or ("float32" if task.features.grid is None else "whole")
+    layout = Layout(task, name, form, rows, steps, masks)
+    _ = layout.ram, layout.sums  # what cannot be done is said now
+    return TrainingDevice(layout)
+
+
+def to_device(
+    plan_file: str | Path,
+    folder: str | Path,
+    *,
+    number: str | None = None,
+    rows: int = ROWS,
+    steps: int | None = None,
+    name: str = "model",
+    port: str | None = None,
+    masks: int = 0,
+) -> TrainingDevice:
+    """Write a device that trains for a plan into a folder, and return it with its plan.
+
+    Parameters
+    ----------
+    number
+        "whole" (default where the map has a grid) or "q15": sums of whole numbers, the very ones
+        of the library; "float32" for maps without a grid.
+    rows
+        How many rows its sums have room for at least.
+    steps
+        Steps of the longest recording, for maps that need all of one at once.
+    name
+        What the files and their function are called.
+    port
+        Whose files are written beside it: "host" or "mps2_an386"; none if not given.
+    masks
+        Neighbours of a secure sum for which the device has room, if it is to mask its sums itself;
+        its secret is written beside it, for this device alone. 0: the gateway masks.
+    """
+    device = device_of(plan_file, number=number, rows=rows, steps=steps, name=name, masks=masks)
+    device.write(folder, port=port)
+    return device

@@ -1,0 +1,267 @@
+"""Feature maps as C: the very integers of the library, and its numbers to float32's accuracy."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import catchment as ct
+from catchment import Array
+from catchment_edge import c_code
+from tests.export.compiled import SANITIZED, build, compiled
+
+STEPS = 48
+QUICK = ("-O0",)  # to compile
+
+
+def windows(n: int = 6, steps: int = STEPS, channels: int = 3) -> list[ct.Recording]:
+    """Recordings of one length, each with a class; one has a constant channel, one jumps far."""
+    rng = np.random.default_rng(3)
+    t = np.arange(steps)[:, None]
+    found = []
+    for k in range(n):
+        u = 5 + 3 * np.sin(t / (3 + k % 3 + np.arange(channels)))
+        u = u + rng.normal(0, 0.3, (steps, channels))
+        if k == 1:
+            u[:, 0] = 2.0
+        if k == 2:
+            u[steps // 2] = 4000.0
+        found.append(ct.Recording.labelled(u, k % 3, ("slow", "middle", "fast")))
+    return found
+
+
+def series(n: int = 3, steps: int = 40, channels: int = 2) -> list[ct.Recording]:
+    """Recordings with a number for every step."""
+    rng = np.random.default_rng(1)
+    us = [rng.normal(0, 2, (steps, channels)) for _ in range(n)]
+    return [ct.Recording(u, np.roll(u[:, :1], 1, axis=0) * u[:, :1]) for u in us]
+
+
+PER_WINDOW: dict[str, Any] = {
+    "minirocket": ct.MiniRocket(100),
+    "minirocket of another length": ct.MiniRocket(84, length=200, input_range=8.0, grid=20),
+    "window statistics": ct.WindowStatistics(),
+    "window statistics, odd range": ct.WindowStatistics(input_range=5.3, grid=24),
+    "hydra": ct.Hydra(50),
+    "default": ct.DefaultMap(260),
+    "default, convolutions only": ct.DefaultMap(100),
+    "diagonal": ct.DiagonalReservoir(30, washout=5),
+    "norm": ct.WithNorm(ct.Hydra(32)),
+    "shared window": ct.Concat(ct.Hydra(32, grid=12), ct.WindowStatistics(), ct.MiniRocket(40)),
+    "windows and streams": ct.Concat(
+        ct.EchoState(12),
+        ct.WithNorm(ct.MiniRocket(30)),
+        ct.Concat(ct.DiagonalReservoir(14), ct.WindowStatistics()),
+    ),
+    "projected": ct.Projected(ct.DefaultMap(260), 64),
+    "projected from more bits": ct.Projected(ct.MiniRocket(40, grid=22), 20, grid=8),
+    "cosines of a map": ct.RandomFourier(ct.EchoState(12), 20),
+    "rectifiers of a map": ct.RandomFourier(ct.MiniRocket(40), 20, activation="relu", scale=3.0),
+}
+PER_STEP: dict[str, Any] = {
+    "nvar": ct.NVAR(3),
+    "nvar of order 3": ct.NVAR(2, stride=3, order=3, washout=4),
+    "diagonal": ct.DiagonalReservoir(30),
+    "diagonal, linear": ct.DiagonalReservoir(10, nonlinearity="none"),
+    "diagonal, mixed": ct.DiagonalReservoir(20, nonlinearity="mix", gain=5.0),
+    "cosines": ct.RandomFourier(features=20),
+    "rectifiers": ct.RandomFourier(features=20, activation="relu", scale=3.0),
+    "thinned": ct.Thinned(ct.EchoState(12), 3),
+    "norm": ct.WithNorm(ct.NVAR(2)),
+    "several washouts and grids": ct.Concat(
+        ct.NVAR(2, washout=3), ct.DiagonalReservoir(14, grid=16), ct.EchoState(8)
+    ),
+    "projected": ct.Projected(ct.DiagonalReservoir(30), 16),
+}
+CASES = [
+    *(pytest.param(one, False, id=f"window: {name}") for name, one in PER_WINDOW.items()),
+    *(pytest.param(one, True, id=f"step: {name}") for name, one in PER_STEP.items()),
+]
+
+
+def trained(described: Any, per_step: bool) -> tuple[ct.Model, list[ct.Recording]]:
+    data = series() if per_step else windows()
+    return ct.fit(described, data), data
+
+
+def steps_of(model: ct.Model) -> dict[str, Any]:
+    return {} if model.features.per_step else {"steps": STEPS}
+
+
+def python_rows(model: ct.Model, u: Array) -> Array:
+    return np.concatenate(model.pipeline.rows([ct.Recording(u)]))
+
+
+@pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
+@pytest.mark.parametrize(("described", "per_step"), CASES)
+def test_whole_features_are_the_librarys(described: Any, per_step: bool, tmp_path: Path) -> None:
+    model, data = trained(described, per_step)
+    made = compiled(model, tmp_path, number="whole", flags=QUICK, **steps_of(model))
+    for one in data[:3]:
+        features, scores = made.rows(one.u)
+        np.testing.assert_array_equal(features, python_rows(model, one.u))
+        expected = model.outputs(one.u)[0]
+        np.testing.assert_allclose(scores, expected, rtol=2e-6, atol=2e-6)
+
+
+FLOATS = ["default", "hydra", "diagonal", "projected", "cosines of a map", "windows and streams"]
+
+
+@pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
+@pytest.mark.parametrize("name", FLOATS)
+def test_windows_in_single_precision(name: str, tmp_path: Path) -> None:
+    model, data = trained(PER_WINDOW[name], per_step=False)
+    made = compiled(model, tmp_path, number="float32", flags=QUICK, steps=STEPS)
+    for one in data[:3]:
+        _near(model, made.rows(one.u)[0], one.u, share=0.03)
+
+
+PLAIN: dict[str, Any] = {
+    "windows": ct.Concat(
+        ct.MiniRocket(40, grid=None), ct.WindowStatistics(grid=None), ct.Hydra(32, grid=None)
+    ),
+    "norm": ct.WithNorm(ct.DiagonalReservoir(20, grid=None)),
+    "projected": ct.Projected(ct.MiniRocket(40, grid=None), 20),
+    "cosines": ct.RandomFourier(ct.MiniRocket(40, grid=None), 20, grid=None),
+}
+
+
+@pytest.mark.parametrize("name", list(PLAIN))
+def test_maps_without_a_grid_are_not_rounded(name: str, tmp_path: Path) -> None:
+    data = [one for k, one in enumerate(windows()) if k != 2]
+    # Numbers that single precision holds, so that no count may differ.
+    data = [replace(one, u=np.rint((one.u - 5) * 2.0**12) / 2.0**12) for one in data]
+    model = ct.fit(ct.Pipeline(ct.Prepare(scale="none"), PLAIN[name]), data)
+    made = compiled(model, tmp_path, flags=QUICK, steps=STEPS)
+    assert made.code.layout.number == "float32"
+    for one in data[:2]:
+        error = np.abs(made.rows(one.u)[0] - python_rows(model, one.u)) / model.features.bounds
+        assert error.max() < (1e-3 if name == "cosines" else 2e-6)
+
+
+@pytest.mark.parametrize("name", list(PER_STEP))
+def test_steps_in_single_precision(name: str, tmp_path: Path) -> None:
+    model, data = trained(PER_STEP[name], per_step=True)
+    made = compiled(model, tmp_path, number="float32", flags=QUICK)
+    # What enters random features is rounded to 14 digits, so that the last digit may be another.
+    coarse = "cosines" in name or "rectifiers" in name
+    for one in data:
+        _near(model, made.rows(one.u)[0], one.u, atol=1e-3 if coarse else 2e-5)
+
+
+def _near(
+    model: ct.Model, found: Array, u: Array, *, atol: float = 2e-5, share: float = 0.0
+) -> None:
+    """Compare rows: few may be on the other side of a rounding, by one step of the grid."""
+    expected = python_rows(model, u)
+    error = np.abs(found - expected) / model.features.bounds
+    assert error.max() <= max(atol, 2.01 * 2.0 ** -(model.features.grid or 60))
+    if share:
+        assert (error > atol).mean() <= share
+
+
+MAIN = """
+#include <stdio.h>
+#include "model.h"
+int main(void)
+{
+    static struct model_state s;
+    static model_value samples[STEPS * MODEL_CHANNELS];
+    float scores[MODEL_OUTPUTS];
+    unsigned k;
+    while (fread(samples, sizeof samples, 1, stdin) == 1) {
+        if (model_predict(&s, samples, STEPS, scores) != 1)
+            return 2;
+        for (k = 0; k < MODEL_OUTPUTS; k++)
+            printf("%.9g\\n", (double)scores[k]);
+    }
+    return 0;
+}
+"""
+
+
+CHECKED = [
+    *(pytest.param(PER_WINDOW[name], False, id=name) for name in ("windows and streams", "hydra")),
+    *(pytest.param(PER_STEP[name], True, id=name) for name in ("several washouts and grids",)),
+]
+REST = [pytest.param(*one.values, id=one.id, marks=pytest.mark.long) for one in CASES]
+
+
+@pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
+@pytest.mark.parametrize("number", ["whole", "float32"])
+@pytest.mark.parametrize(("described", "per_step"), [*CHECKED, *REST])
+@pytest.mark.slow
+def test_sanitizers_find_nothing(
+    described: Any, per_step: bool, number: Any, tmp_path: Path
+) -> None:
+    model, data = trained(described, per_step)
+    code = c_code(model, number=number, **steps_of(model))
+    source, _ = code.write(tmp_path)
+    (tmp_path / "main.c").write_text(MAIN)
+    program, steps = tmp_path / "main", len(data[0].u)
+    files = [str(source), str(tmp_path / "main.c"), "-o", str(program)]
+    build([*files, f"-DSTEPS={steps}", *SANITIZED, "-O1", "-lm"])
+    kind = np.float32 if number == "float32" else np.float64
+    inputs = b"".join(one.u.astype(kind).tobytes() for one in data)
+    told = subprocess.run([str(program)], input=inputs, capture_output=True, check=False)
+    assert told.returncode == 0, told.stderr.decode()
+    found = np.array(told.stdout.split(), dtype=float).reshape(len(data), -1)
+    expected = np.array([np.mean(model.outputs(one.u)[0], axis=0) for one in data])
+    if number == "whole":
+        np.testing.assert_allclose(found, expected, rtol=3e-6, atol=3e-6)
+
+
+def test_maps_of_windows_share_one_buffer() -> None:
+    both, _ = trained(ct.DefaultMap(260), per_step=False)
+    layout = c_code(both, number="whole", steps=STEPS).layout
+    kept = {one.name: one.n_bytes for one in layout.fields}
+    # Each sample, and the length of each, is there once; beside them a few rows.
+    assert kept["kept"] == STEPS * 4 * 4
+    rows = sum(n for name, n in kept.items() if name not in ("kept", "row"))
+    assert rows < 6 * STEPS * 4 + 400
+
+
+@dataclass(frozen=True)
+class Own:
+    n_inputs: int = 3
+    n_features = 1
+    bounds = (-10.0, 10.0)
+
+    def rows(self, recordings: Any) -> list[Array]:
+        return [r.u[:1, :1] for r in recordings]
+
+
+def test_what_cannot_be_written_says_what_can() -> None:
+    data = windows()
+    with pytest.raises(ValueError, match="Own cannot be written as C; train with"):
+        c_code(ct.fit(Own(), data), steps=STEPS)
+    with pytest.raises(ValueError, match="MiniRocket needs a whole recording at once"):
+        c_code(ct.fit(ct.MiniRocket(20), data))
+    with pytest.raises(ValueError, match="has no grid, which --number whole needs"):
+        c_code(ct.fit(ct.MiniRocket(20, grid=None), data), number="whole", steps=STEPS)
+    with pytest.raises(ValueError, match="no form in q15; export it with --number whole"):
+        c_code(ct.fit(ct.MiniRocket(20), data), number="q15", steps=STEPS)
+    apart = ct.Concat(ct.MiniRocket(20), ct.MiniRocket(20, input_range=2.0**16))
+    with pytest.raises(ValueError, match="do not fit a word of 32 bits; train with input ranges"):
+        c_code(ct.fit(apart, data), steps=STEPS)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 9])
+def test_shortest_windows(steps: int, tmp_path: Path) -> None:
+    data = windows(steps=steps)
+    both = ct.Concat(ct.WindowStatistics(), ct.MiniRocket(90), ct.Hydra(32))
+    model = ct.fit(both, data)
+    made = compiled(model, tmp_path, flags=QUICK, steps=steps)
+    np.testing.assert_array_equal(made.rows(data[0].u)[0], python_rows(model, data[0].u))
+
+
+def test_recordings_of_another_length_have_no_scores(tmp_path: Path) -> None:
+    model, data = trained(ct.MiniRocket(20), per_step=False)
+    made = compiled(model, tmp_path, flags=QUICK, steps=STEPS)
+    assert made.predict(data[0].u) is not None
+    assert made.predict(data[0].u[:-1]) is None

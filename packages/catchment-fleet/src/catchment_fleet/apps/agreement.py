@@ -1,0 +1,139 @@
+"""What server and nodes of a plan file agree on before they talk.
+
+Both sides read the plan and the clients' public keys. What the stages before have found travels in
+every request; a node compares it with its own plan, and makes the plan of the stage from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from catchment.federation import DELIVERY, AnyPlan, Course, Known, Place, Request
+from catchment.plans import About, refuse_weeks
+from catchment.plans.plan_file import PlanFile
+from catchment.privacy import SecureSum, networked
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """A plan file, what is known of the data, and the clients' public keys.
+
+    Parameters
+    ----------
+    allow_plain_statistics
+        Whether statistics may leave clients without a secure sum.
+    simulated
+        Whether all clients are in one place, so that nothing leaves anyone.
+    n_clients
+        How many train, where that is known.
+    """
+
+    file: PlanFile
+    about: About
+    identities: Mapping[str, str] = field(default_factory=dict)
+    allow_plain_statistics: bool = False
+    simulated: bool = False
+    n_clients: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.file.run.intervals:
+            raise ValueError(
+                "intervals in [run] are counted where all clients are in one process; leave them "
+                "out, and call catchment.calibrate with clients that did not train"
+            )
+
+    @cached_property
+    def course(self) -> Course:
+        """The stages, before anything is asked of the network; no map is built."""
+        return self.file.course(self.about, self.identities, self.n_clients)
+
+    @property
+    def fewest(self) -> int:
+        """The fewest clients with which a round of the training can end."""
+        masking = (int(p.min_clients) for p in self.course.protections if isinstance(p, SecureSum))
+        return max(self.course.min_clients, *masking, 1)
+
+    def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
+        """Return the plan of a stage as it may be run over a network."""
+        # Who is given a model answers with its hash, which tells nothing.
+        if self.simulated or stage == DELIVERY:
+            return plan
+        return networked(plan, allow_plain_statistics=self.allow_plain_statistics)
+
+    def known(self, stage: str, letter: bytes, name: str) -> Known:
+        """Return what a letter says is known; IntegrityError if it is of another plan."""
+        known = Known.from_parts(Request.from_bytes(letter, name).context)
+        return self.course.checked(stage, known)
+
+    def plan(self, stage: str, letter: bytes, name: str, place: Place) -> AnyPlan:
+        """Return the plan that a letter asks for; IntegrityError if another one was agreed.
+
+        Parameters
+        ----------
+        name
+            The client's.
+        place
+            Where the client keeps the model that it is given.
+        """
+        known = self.known(stage, letter, name)
+        return self.allowed(stage, self.course.plan(stage, known, place))
+
+
+def agreement(
+    file: PlanFile,
+    *,
+    identities: str | Path | None = None,
+    allow_plain_statistics: bool = False,
+) -> Agreement:
+    """Return what is agreed on by a plan file.
+
+    Parameters
+    ----------
+    identities
+        File with the clients' public keys, a JSON object; needed by a secure sum.
+    """
+    known: Mapping[str, str] = {}
+    if file.is_secret:
+        if identities is None:
+            raise ValueError(
+                "the plan has a secure sum, and no file of public keys is named; pass identities"
+            )
+        known = read_identities(identities)
+    refuse_folds(file)
+    refuse_weeks(file)
+    return Agreement(file, file.about(), known, allow_plain_statistics)
+
+
+def refuse_folds(file: PlanFile) -> None:
+    """Raise ValueError if the plan is one for somebody who holds all data."""
+    if file.sharing.test == "folds":
+        raise ValueError(
+            "folds train a model for each, for which one must hold all data; over a network give "
+            "a share, such as test = 0.25 in [data], or run it with --engine local"
+        )
+
+
+def read_identities(path: str | Path) -> dict[str, str]:
+    """Return the public keys of clients by name, from a JSON file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "identities.json"
+    ...     _ = path.write_text('{"ann": "00"}')
+    ...     read_identities(path)
+    {'ann': '00'}
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file of public keys {path}; check the path")
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(known, dict) or not all(isinstance(key, str) for key in known.values()):
+        raise ValueError(f"{path} is not an object of names and keys; make it again")
+    return known

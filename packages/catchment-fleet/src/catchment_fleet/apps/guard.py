@@ -1,0 +1,239 @@
+"""What a node checks before it answers, by its owner's policy and by the plan it agreed to.
+
+plans      is this a plan, and an algorithm, that the owner allows; does it ask for enough
+           clients and rows; are statistics hidden in a sum
+models     a model that is delivered, or to be scored, is one that the plan makes: the plan's
+           maps, its preparation, its outputs. With a map or a washout of the server's choice,
+           the difference of two scores is a single row
+scores     one model is scored, or one of each plan that the owner listed or had signed, with
+           enough rows behind the score, and no score without noise comes from a client that
+           trained under noise
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+
+from catchment import from_bytes
+from catchment.data import Recording
+from catchment.errors import IntegrityError, RuleError
+from catchment.features import FeatureMap
+from catchment.federation import (
+    EVALUATION,
+    AnyPlan,
+    Course,
+    DeliveredEvaluation,
+    Known,
+    Memory,
+    Place,
+    sha256_of,
+)
+from catchment.federation.measure import Score
+from catchment.plans.plan_file import PlanFile
+from catchment.privacy import GaussianNoise, Policy, SecureSum
+from catchment.readout import Predictor
+from catchment_fleet.apps.signing import is_signed
+
+# Their models have maps that clients made, which a node cannot know before.
+OWN_MAPS = frozenset({"ensemble", "stacking", "aligned", "personal", "partial", "prompt"})
+
+# Their uploads do not say how many rows they were made of.
+UNCOUNTED = frozenset({"averaging", "gradient", "ensemble", "stacking", "personal", "aligned"})
+
+
+def check_plan(policy: Policy, file: PlanFile, plan: Path) -> None:
+    """Raise RuleError if the owner of a node does not allow a plan file."""
+    known = file.fingerprint in policy.plans
+    signed = bool(policy.signer) and is_signed(plan, file.fingerprint, policy.signer)
+    if (policy.plans or policy.signer) and not (known or signed):
+        raise RuleError(
+            "policy",
+            f"the plan {file.fingerprint} is not in plans of this node's policy.toml, and its "
+            "signer has not signed it",
+        )
+    if policy.algorithms and file.algorithm not in policy.algorithms:
+        raise RuleError(
+            "policy",
+            f"the plan's algorithm is {file.algorithm[:80]!r}, algorithms in this node's "
+            f"policy.toml has {', '.join(policy.algorithms)}",
+        )
+
+
+def check_rows(
+    policy: Policy, plan: AnyPlan, course: Course, known: Known, data: Iterable[Recording]
+) -> None:
+    """Raise RuleError if an upload would be made of fewer rows than the owner of a node allows.
+
+    For uploads that do not say themselves how many rows they have. A client of a secure sum gives
+    its share of the sum's rows, one of the plan's `min_clients`.
+    """
+    n_features = max((one.n_features for one in known.maps), default=0)
+    washout = max((one.washout for one in known.maps), default=0)
+    prepared = data if known.prepare is None else known.prepare.stream(data)
+    n_rows = sum(max(len(one.u) - washout, 0) if course.per_step else 1 for one in prepared)
+    mask = plan.masking
+    n_clients = mask.min_clients if isinstance(mask, SecureSum) else 1
+    least = policy.rows_per_feature * n_features / n_clients
+    if n_rows < least:
+        raise RuleError(
+            "policy",
+            f"{n_rows} rows for {n_features} features; with rows_per_feature = "
+            f"{policy.rows_per_feature:g} in this node's policy.toml it sends {least:.0f} or more",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ModelGuard:
+    """A place for models that keeps, and gives to be scored, only those that the plan makes.
+
+    Parameters
+    ----------
+    place
+        Where they are kept.
+    course, known
+        What was agreed to, and what came with the letter.
+    algorithm
+        Name of what learns.
+    memory
+        What the client remembers: which maps and which preparation it trained with.
+    """
+
+    place: Place
+    course: Course
+    known: Known
+    algorithm: str
+    memory: Memory
+
+    def keep(self, content: bytes, about: Mapping[str, str]) -> None:
+        if sha256_of(content) == self.known.model:
+            self.check(from_bytes(content))
+        self.place.keep(content, about)
+
+    def model(self, sha256: str) -> Predictor:
+        found = self.place.model(sha256)
+        self.check(found)
+        return found
+
+    def check(self, model: Predictor) -> None:
+        """Raise IntegrityError if a model is not one that the plan makes."""
+        course, prepare = self.course, self.known.prepare
+        trained = trained_with(self.memory, course)
+        if prepare is None or model.prepare.fingerprint != prepare.fingerprint:
+            raise _foreign("prepares recordings otherwise")
+        if trained and trained["prepare"] != [prepare.fingerprint]:
+            raise _foreign("prepares recordings otherwise than in the training")
+        if model.classes != course.classes:
+            raise _foreign("has other outputs")
+        if model.per_step != course.per_step:
+            raise _foreign("gives rows for other steps")
+        names = None if isinstance(course.channels, int) else course.channels
+        if model.channels not in (None, names):
+            raise _foreign("takes other channels")
+        maps = list(maps_in(model))
+        if self.algorithm in OWN_MAPS:
+            washouts = {getattr(one, "washout", 0) for one in course.maps}
+            if any(one.washout not in washouts for one in maps):
+                raise _foreign("leaves out other steps")
+            return
+        if not maps or not all(course.describes(one) for one in maps):
+            raise _foreign("has another feature map")
+        if trained and not {one.fingerprint for one in maps} <= set(trained["maps"]):
+            raise _foreign("has another feature map than the training")
+
+
+def _foreign(what: str) -> IntegrityError:
+    return IntegrityError(f"the model {what}: it is not one that the plan makes, nothing was done")
+
+
+def maps_in(value: object, depth: int = 6) -> Iterator[FeatureMap]:
+    """Yield the feature maps of a predictor, wherever it holds them."""
+    if isinstance(value, FeatureMap):
+        yield value
+    elif depth and isinstance(value, Mapping):
+        for one in value.values():
+            yield from maps_in(one, depth - 1)
+    elif depth and isinstance(value, tuple | list):
+        for one in value:
+            yield from maps_in(one, depth - 1)
+    elif depth and is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield from maps_in(getattr(value, field.name), depth - 1)
+
+
+def remember_training(memory: Memory, course: Course, known: Known) -> None:
+    """Note the maps and the preparation of a training that this client takes part in."""
+    if known.prepare is None:
+        return
+    noted = {
+        "maps": [one.fingerprint for one in known.maps],
+        "prepare": [known.prepare.fingerprint],
+    }
+    memory[_trained(course)] = json.dumps(noted).encode()
+
+
+def trained_with(memory: Memory, course: Course) -> dict[str, list[str]]:
+    """Return what was noted of the client's last training by a plan; nothing if there was none."""
+    found: dict[str, list[str]] = json.loads(memory.get(_trained(course), b"{}"))
+    return found
+
+
+def _trained(course: Course) -> str:
+    return f"trained/{course.fingerprint}"
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreGuard:
+    """A client's rules for scores: enough rows, and few models of a plan, which it remembers."""
+
+    policy: Policy
+    course: str
+    memory: Memory
+
+    def __call__(self, model: str, score: Score) -> None:
+        """Raise RuleError if a score must not leave; else note, where it lasts, that it does."""
+        n = score.errors.n
+        if n < self.policy.score_rows:
+            raise RuleError(
+                "policy",
+                f"a score of {n} rows would tell of these rows; with score_rows = "
+                f"{self.policy.score_rows} in this node's policy.toml it sends none",
+            )
+        # Whoever may send any plan has as many as it likes: with other washouts, or another seed.
+        pinned = self.policy.plans or self.policy.signer
+        key = f"scored/{self.course}" if pinned else "scored"
+        known: dict[str, str] = json.loads(self.memory.get(key, b"{}"))
+        # Under the model and what it said: the same answer once more tells nothing new.
+        made = sha256_of(f"{model} {sha256_of(score.parts().to_bytes())}".encode())
+        if made in known:
+            return
+        if len(known) >= self.policy.evaluations:
+            raise RuleError(
+                "policy",
+                f"this client has scored {len(known)} models, evaluations in its "
+                f"policy.toml is {self.policy.evaluations}; the difference of two scores can tell "
+                "of single rows",
+            )
+        self.memory[key] = json.dumps({**known, made: model}).encode()
+
+
+def guarded(plan: AnyPlan, policy: Policy, course: Course, memory: Memory) -> AnyPlan:
+    """Return the plan of a stage with the node's rules for scores; its fingerprint is the same."""
+    algorithm = plan.algorithm
+    if not isinstance(algorithm, DeliveredEvaluation):
+        return plan
+    rule = ScoreGuard(policy, course.fingerprint, memory)
+    return replace(plan, algorithm=replace(algorithm, rule=rule))
+
+
+def check_noise(stage: str, course: Course, *, trains: bool) -> None:
+    """Raise RuleError for exact scores of a client whose training was under noise."""
+    noisy = any(isinstance(one, GaussianNoise) for one in course.protections)
+    if stage == EVALUATION and noisy and trains:
+        raise RuleError(
+            "policy",
+            "the plan has noise, and this client trained under it; its scores would leave without "
+            "any: test other clients, or leave out the test",
+        )

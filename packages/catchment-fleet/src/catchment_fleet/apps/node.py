@@ -1,0 +1,264 @@
+"""A node's half of a plan file: its name, its own files, and what it answers with them.
+
+The node config says all that a node must know:
+
+    name                    what the client is called; by default as its keys say
+    data                    path or pattern of its own files, CSV, Parquet or npz
+    device                  address of a device that has the data, in their place: this node is its
+                            gateway, see docs/guides/edge.md
+    keys                    its folder of keys, as `catchment flower keys` makes it
+    identities, memory      public keys of all clients, and a private folder; by default in `keys`
+    model                   folder for the latest model; by default in `keys`, else in Flower's home
+    plan                    a plan of its own to hold the server to; by default the app's
+    test                    whether it only tests, in plans that test whole clients
+    policy                  what its owner allows; by default `policy.toml` in `keys`
+    allow-plain-statistics  the same as clear = true in that file
+
+What the owner does not allow is refused before anything of the data is read, see
+`catchment_fleet.apps.guard`. Secure sums and noise need a memory that lasts, `keys` or `memory`:
+what was released must not be forgotten. A simulated node, with a `partition-id`, does without.
+
+Without `data` a node takes one client of the plan's own source: the one of its name, or that of its
+`partition-id`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from catchment.data import Cached, Recording
+from catchment.engine import Source, data_of
+from catchment.errors import RuleError
+from catchment.federation import DELIVERY, EVALUATION, LEARNING, TRAINING, Memory, Node
+from catchment.plans import Files, PlanData, Recordings, arrange, read_plan
+from catchment.plans.plan_file import PlanFile
+from catchment.plugins import plugin
+from catchment.privacy import Policy, Releases, check_floors, check_memory, policy_of
+from catchment_fleet.apps import guard
+from catchment_fleet.apps.agreement import Agreement, agreement
+from catchment_fleet.apps.places import ModelFolder
+
+Config = Mapping[str, bool | float | int | str]
+log = logging.getLogger(__name__)
+
+KNOWN = (
+    "name",
+    "data",
+    "device",
+    "keys",
+    "identities",
+    "memory",
+    "model",
+    "plan",
+    "test",
+    "policy",
+    "allow-plain-statistics",
+    "partition-id",
+    "num-partitions",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PlanNode:
+    """One node of a plan file.
+
+    Parameters
+    ----------
+    config
+        Its node config.
+    plan
+        The app's plan, for nodes that have none of their own.
+    """
+
+    config: Config
+    plan: Path
+
+    def __post_init__(self) -> None:
+        for key in self.config:
+            if key not in KNOWN:
+                raise ValueError(f"the node config has {key!r}; choose from {', '.join(KNOWN)}")
+        if "device" in self.config and {"data", "test"} & set(self.config):
+            raise ValueError(
+                "the node config has a device, which has its own data and is not tested; leave out "
+                "data and test"
+            )
+
+    @cached_property
+    def file(self) -> PlanFile:
+        return read_plan(self._path("plan") or self.plan)
+
+    @cached_property
+    def name(self) -> str:
+        """What the client is called."""
+        if "name" in self.config:
+            return str(self.config["name"])
+        keys = self._path("keys")
+        if keys is not None:
+            return str(json.loads((keys / "public.json").read_text(encoding="utf-8"))["name"])
+        place = self.config.get("partition-id")
+        if place is None or {"data", "device"} & set(self.config):
+            raise ValueError('this node has no name; put one into its node config, name="ann"')
+        names = self._shared.names
+        if not 0 <= int(place) < len(names):
+            raise ValueError(f"partition-id is {place}, the plan's data have {len(names)} clients")
+        return names[int(place)]
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages in which the client has something to say; everyone is given the model."""
+        if "device" in self.config:
+            return (*LEARNING, DELIVERY)
+        if self._own is None:
+            return stages_of(self.name, self._shared)
+        if not self._by_clients:
+            return (*LEARNING, DELIVERY, EVALUATION)
+        tests = self.config.get("test", False)
+        return (DELIVERY, EVALUATION) if tests else (*LEARNING, DELIVERY)
+
+    @property
+    def place(self) -> ModelFolder:
+        """Where the latest model is kept."""
+        keys, home = self._path("keys"), os.environ.get("FLWR_HOME")
+        beside = Path(home) if home else Path.home() / ".flwr"
+        usual = keys / "model" if keys else beside / "catchment" / self.name
+        return ModelFolder(self._path("model") or usual)
+
+    @cached_property
+    def agreed(self) -> Agreement:
+        """What this node agrees to."""
+        keys = self._path("keys")
+        return agreement(
+            self.file,
+            identities=self._path("identities") or (keys / "identities.json" if keys else None),
+            allow_plain_statistics=self.policy.clear,
+        )
+
+    @cached_property
+    def policy(self) -> Policy:
+        """What the node's owner allows; the default policy if there is no file of it."""
+        return policy_of(self.config)
+
+    def client(self, stage: str, letter: bytes, memory: Memory) -> Node[Any, Any, Any]:
+        """Return the client that answers a letter of a stage; RuleError if it must not."""
+        name, policy = self.name, self.policy
+        guard.check_plan(policy, self.file, self._path("plan") or self.plan)
+        agreed = self.agreed
+        course = agreed.course
+        check_floors(policy, course.protections)
+        trains = TRAINING in self.stages or bool(guard.trained_with(memory, course))
+        guard.check_noise(stage, course, trains=trains)
+        check_memory(self.config, memory, course.protections)
+        known = agreed.known(stage, letter, name)
+        place = guard.ModelGuard(self.place, course, known, self.file.algorithm, memory)
+        plan = agreed.allowed(stage, course.plan(stage, known, place))
+        plan = guard.guarded(plan, policy, course, memory)
+        if stage == TRAINING:
+            guard.remember_training(memory, course, known)
+
+        def data() -> Iterable[Recording]:
+            if stage == TRAINING and self.file.algorithm in guard.UNCOUNTED:
+                found = list(data_at(stage, name, self._held))
+                guard.check_rows(policy, plan, course, known, found)
+                return found
+            return data_at(stage, name, self._held)
+
+        # The answer to a delivery tells nothing of the data.
+        ledger = None if stage == DELIVERY else Releases(memory, policy)
+        if "device" in self.config:
+            device_of = plugin("engines", "device", needed_for="devices")
+            device = device_of(str(self.config["device"])).within(course)
+            return Node(name, plan, device, memory, ledger)
+        return Node(name, plan, data, memory, ledger)
+
+    @cached_property
+    def _own(self) -> Files | None:
+        """Where the node's own files are, if it has any."""
+        if "data" not in self.config:
+            return None
+        origin, split = self.file.origin, self.file.sharing.split
+        if not isinstance(origin, Files):
+            raise ValueError(
+                f"the plan's data come from {self.file.source!r}, this node has files of its own; "
+                'write files = "*.csv" in place of the source, or leave out data'
+            )
+        if split not in (None, "natural"):
+            raise ValueError(
+                f"split is {split!r}, which deals all clients' data anew; no node can do that, "
+                "leave it out"
+            )
+        per_step = self.file.about().per_step or self.file.prepare.window is not None
+        return replace(origin, files=str(self.config["data"]), per_step=per_step)
+
+    @property
+    def _by_clients(self) -> bool:
+        """Whether whole clients are kept for the test."""
+        return self.file.sharing.tests_of(self.file.about()) == "clients"
+
+    @cached_property
+    def _shared(self) -> PlanData:
+        """All clients of the plan's own source."""
+        own = {"plan", "partition-id"} & set(self.config)
+        if isinstance(self.file.origin, Files) and not own:
+            raise RuleError(
+                "policy",
+                "the plan names files, and this node none of its own; whoever wrote the plan does "
+                'not choose what is read here: write data="*.csv" into the node config',
+            )
+        return self.file.load_data()
+
+    @cached_property
+    def _held(self) -> PlanData:
+        """The node's own data, for training and for the test."""
+        if self._own is None:
+            return self._shared
+        file, about = self.file, self.file.about()
+        washout = file.washout if file.prepare.window is None else 0
+        mine: dict[str, Source] = {self.name: Cached(OwnFiles(self._own))}
+        if not self._by_clients:
+            sharing = replace(file.sharing, split="natural")
+            return arrange(Recordings(mine, about), sharing, washout=washout)
+        trains = TRAINING in self.stages
+        after = file.sharing.test_after
+        return PlanData(mine if trains else {}, {} if trains else mine, about, after, washout)
+
+    def _path(self, key: str) -> Path | None:
+        return Path(str(self.config[key])) if key in self.config else None
+
+
+@dataclass(frozen=True)
+class OwnFiles:
+    """The recordings of all of a node's files, in the order of their names."""
+
+    how: Files
+
+    def __call__(self) -> list[Recording]:
+        try:
+            found = self.how.read(self.how.paths(Path()))
+        except ValueError as error:
+            # Its words may quote a cell, and the refusal goes to a server that chose the column.
+            log.error("this node's files do not fit the plan: %s", error)
+            raise ValueError(
+                "this node's files do not fit the plan; the log of the node says why"
+            ) from None
+        return [one for name in sorted(found) for one in found[name]]
+
+
+def stages_of(name: str, held: PlanData) -> tuple[str, ...]:
+    """Return the stages in which a client has something to say, by the data that all hold."""
+    trains = LEARNING if name in held.train else ()
+    return (*trains, DELIVERY, *((EVALUATION,) if name in held.whole else ()))
+
+
+def data_at(stage: str, name: str, held: PlanData) -> Iterable[Recording]:
+    """Return a client's raw data at a stage."""
+    part = held.at(stage)
+    if name not in part:
+        raise ValueError(f"{name} takes no part in {stage}; its data are for other stages")
+    return data_of(part[name])()

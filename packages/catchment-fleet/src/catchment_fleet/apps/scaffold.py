@@ -1,0 +1,127 @@
+"""A folder with a ready Flower app: a plan, a few lines that run it, and how to start them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from catchment.plans import example_plan, own_classes, read_plan
+from catchment.plans.plan_file import PlanFile
+
+PACKAGE = "catchment_app"
+SIGNATURE = ".signature.toml"  # what the signature of a plan is called after the plan
+
+_PROJECT = """\
+[project]
+name = "{name}"
+version = "1.0.0"
+description = "A catchment plan as a Flower app"
+license = "Apache-2.0"
+dependencies = ["catchment[flower,frames]"]
+
+[tool.flwr.app]
+publisher = "catchment"
+
+[tool.flwr.app.components]
+serverapp = "{package}.server:app"
+clientapp = "{package}.client:app"
+
+[tool.flwr.app.config]
+out = ""                        # folder of the run on the server; runs/flower if empty
+identities = ""                 # public keys of all clients, for a secure sum
+nodes = ""                      # folder of the nodes' keys; nodes/ beside the identities if empty
+plan = ""                       # a plan on the server, instead of the app's
+expect = 0                      # clients to wait for; as many as the plan needs if 0
+wait = 120.0                    # seconds to wait for them
+timeout = 600.0                 # seconds that a client has for an answer
+in-flight = 256                 # letters on their way at a time
+allow-plain-statistics = false  # run a plan without a secure sum; every node must allow it, too
+"""
+
+_MODULE = '''\
+"""{title}"""
+
+from pathlib import Path
+
+from catchment_fleet.apps import {function}
+
+app = {function}(Path(__file__).with_name("plan.toml"))
+'''
+
+_README = """\
+# A catchment plan as a Flower app
+
+`{package}/plan.toml` says what is learned, `pyproject.toml` what the server must know. Each node
+says in its own node config where its data are:
+
+    flower-supernode ... --node-config 'name="ann" data="/data/*.csv" keys="/etc/catchment/ann"'
+
+and the server starts a run with
+
+    flwr run . --run-config 'out="/srv/runs/1" identities="/srv/keys/server/identities.json"'
+
+A run that was cut short goes on when it is started again with the same `out`.
+"""
+
+
+def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
+    """Write the Flower app of a plan, and return the paths of its files.
+
+    Nothing that is there is written over. Code of one's own that lies beside the plan goes with it;
+    what is installed must be installed on every node.
+
+    Parameters
+    ----------
+    folder
+        Made if it is not there; its name is the app's.
+    plan
+        A plan file; an example with a secure sum if not given.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     [path.name for path in write_app(Path(place) / "sensors")]
+    ['pyproject.toml', 'README.md', '__init__.py', 'server.py', 'client.py', 'plan.toml']
+    """
+    folder = Path(folder)
+    file = None if plan is None else read_plan(plan)
+    text = example_plan("wearables_secure") if file is None else file.text
+    inside = folder / PACKAGE
+    files = {
+        folder / "pyproject.toml": _PROJECT.format(name=app_name(folder), package=PACKAGE),
+        folder / "README.md": _README.format(package=PACKAGE),
+        inside / "__init__.py": '"""A catchment plan as a Flower app."""\n',
+        inside / "server.py": _MODULE.format(title="The server.", function="server_of"),
+        inside / "client.py": _MODULE.format(title="The nodes.", function="client_of"),
+        inside / "plan.toml": text,
+    }
+    if plan is not None and file is not None:
+        signed = Path(plan).with_name(f"{Path(plan).stem}{SIGNATURE}")
+        if signed.is_file():
+            files[inside / f"plan{SIGNATURE}"] = signed.read_text(encoding="utf-8")
+        files |= {inside / path.name: path.read_text(encoding="utf-8") for path in own_code(file)}
+    for path in files:
+        if path.exists():
+            raise FileExistsError(f"{path} is there already; choose another folder")
+    inside.mkdir(parents=True, exist_ok=True)
+    for path, content in files.items():
+        path.write_text(content, encoding="utf-8")
+    return list(files)
+
+
+def own_code(file: PlanFile) -> list[Path]:
+    """Return the files beside a plan that hold classes and functions it names as module:Name."""
+    tables = (file.features, file.learn, *file.candidates)
+    named = [name for table in tables for name in own_classes(table)]
+    modules = sorted({name.partition(":")[0] for name in named})
+    paths = [file.base / f"{module}.py" for module in modules]
+    return [path for path in paths if path.is_file()]
+
+
+def app_name(folder: Path) -> str:
+    """Return the name of the app in a folder, as Flower allows it.
+
+    >>> app_name(Path("my_sensors 2"))
+    'my-sensors-2'
+    """
+    letters = "".join(c if c.isascii() and c.isalnum() else "-" for c in folder.resolve().name)
+    name = letters.strip("-").lower()
+    return name if name[:1].isalpha() else f"app-{name}".rstrip("-")

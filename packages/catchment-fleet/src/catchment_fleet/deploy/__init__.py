@@ -1,0 +1,7 @@
+"""A real Flower deployment: keys, the proxy before the SuperLink, and all its processes."""
+
+from __future__ import annotations
+
+from catchment.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__)

@@ -1,0 +1,132 @@
+"""The engine over a network: letters go out a few hundred at a time, answers come back in order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import final
+
+from catchment.federation import Reply
+from catchment_fleet.flower.reply_buffer import Shelf
+from catchment_fleet.flower.roster import Line, Order, Roll
+
+COLLECT = 32  # tickets looked up at a time, so that few answers are in memory at once
+SHORT, LONG = 0.02, 1.0  # seconds between two looks: more and more while nothing comes
+
+
+@dataclass(frozen=True, eq=False)
+class FlowerEngine:
+    """Clients on other machines, at one stage of a run.
+
+    Every letter has the same time to be answered, from when it is sent. A client that is late or
+    gone is named with the reason, and what it sends later is never looked at. The server holds few
+    answers at once, however many clients there are and in whatever order they answer.
+
+    Parameters
+    ----------
+    line
+        The network.
+    roll
+        Who is there; the stages of one run share it.
+    stage
+        What the letters belong to, such as "training".
+    fewest
+        Clients without which no round begins.
+    timeout
+        Seconds that a client has for an answer.
+    in_flight
+        Letters on their way at a time; with more clients the last ones are asked later.
+    clock, sleep
+        For tests.
+    """
+
+    line: Line
+    roll: Roll
+    stage: str = "training"
+    fewest: int = 1
+    timeout: float = 600.0
+    in_flight: int = 256
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.timeout > 0:
+            raise ValueError(f"timeout is {self.timeout}; pass a number of seconds above 0")
+        if self.in_flight < 1:
+            raise ValueError(f"in_flight is {self.in_flight}; pass at least 1 letter")
+
+    def at(self, stage: str, *, fewest: int = 1) -> FlowerEngine:
+        """Return the engine of another stage of the same run."""
+        return replace(self, stage=stage, fewest=fewest)
+
+    def clients(self) -> Sequence[str]:
+        return self.roll.present(self.stage, self.fewest)
+
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        self.roll.look()
+        with Shelf() as shelf:
+            mail = _Mail(self, letters, shelf)
+            for client in letters:
+                yield mail.reply(client)
+
+
+@final
+class _Mail:
+    """The letters of one `ask` that are not yet answered."""
+
+    def __init__(self, engine: FlowerEngine, letters: Mapping[str, bytes], shelf: Shelf) -> None:
+        self._engine, self._letters, self._shelf = engine, letters, shelf
+        self._next = iter(letters)
+        self._waiting: dict[str, tuple[str, float]] = {}
+        self._errors: dict[str, str] = {}
+        self._pause = SHORT
+
+    def reply(self, client: str) -> Reply:
+        """Return a client's reply as soon as it is known; meanwhile the others go on."""
+        while True:
+            self._send()
+            if client in self._errors:
+                return Reply(client, None, self._errors.pop(client))
+            if client in self._shelf:
+                return Reply(client, self._shelf.take(client))
+            if not self._collect():
+                self._engine.sleep(self._pause)
+                self._pause = min(LONG, 1.5 * self._pause)
+
+    def _send(self) -> None:
+        engine = self._engine
+        while (
+            len(self._waiting) < engine.in_flight and (client := next(self._next, None)) is not None
+        ):
+            node = engine.roll.node(client)
+            if node is None:
+                self._errors[client] = "it is not connected"
+                continue
+            order = Order(engine.stage, self._letters[client])
+            ticket = engine.line.send(node, order, engine.timeout)
+            if ticket:
+                self._waiting[ticket] = (client, engine.clock() + engine.timeout)
+            else:
+                self._errors[client] = "the network did not take its letter"
+
+    def _collect(self) -> bool:
+        """Put answers that are here on the shelf, give up on late ones; return if any came."""
+        engine, before = self._engine, len(self._waiting)
+        now = engine.clock()
+        tickets = list(self._waiting)
+        for start in range(0, len(tickets), COLLECT):
+            for answer in engine.line.collect(tickets[start : start + COLLECT]):
+                client, _ = self._waiting.pop(answer.ticket)
+                if answer.content is None:
+                    self._errors[client] = answer.error
+                else:
+                    self._shelf.put(client, answer.content)
+        for ticket, (client, end) in list(self._waiting.items()):
+            if now >= end:
+                del self._waiting[ticket]
+                self._errors[client] = f"it did not answer within {engine.timeout:g} s"
+        if len(self._waiting) == before:
+            return False
+        self._pause = SHORT
+        return True

@@ -1,0 +1,12 @@
+"""Many clients on Ray: on all cores of this machine, or on a cluster by its address.
+
+`RayWorkers` is what `federate(..., workers=RayWorkers())` takes; Ray Data carries blocks of 256
+clients to worker processes, and their sums come back. With `tree=(3, 4)` servers below the server
+add them first. `ridge_statistics` is the same sum for pipelines of Ray Data of your own.
+"""
+
+from __future__ import annotations
+
+from catchment.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__)

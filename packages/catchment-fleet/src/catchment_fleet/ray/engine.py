@@ -1,0 +1,173 @@
+"""An engine whose blocks of clients are added on Ray.
+
+What is the same for the pipeline of Ray Data and for a tree of servers: the plan is put into Ray's
+object store once, the letter once in every round, and clients that must be asked one by one are
+asked in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from catchment.engine import AnySource, LocalEngine, sources_of, sum_sources
+from catchment.errors import CatchmentError, FederationError
+from catchment.federation import BlockSum, Plan, Reply, carries
+from catchment_fleet.ray.start import in_one_line
+
+MOST_RETRIES = 3  # of a block whose worker died
+AnyPlan = Plan[Any, Any, Any]
+Sources = Mapping[str, AnySource]
+Rows = Iterator[bytes]  # a `Row` each, pickled
+
+
+@dataclass(frozen=True, eq=False)
+class Agreed:
+    """Where in Ray's object store is what all blocks of a round share.
+
+    `sources` is a mapping that makes its clients when they are asked for, None if it is a plain
+    dict: every row then has those of its own clients.
+    """
+
+    plan: Any
+    message: Any
+    sources: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A block of clients; without sources where the mapping that all share has them."""
+
+    clients: tuple[str, ...]
+    sources: Sources | None = None
+
+
+How = Callable[[Agreed, Rows, int], Iterator[BlockSum | None]]
+
+
+@dataclass(frozen=True, eq=False)
+class RayEngine:
+    """Clients of a `LocalEngine` whose blocks are added on Ray.
+
+    Parameters
+    ----------
+    here
+        Has the clients, and asks those that must be asked one by one.
+    ray
+        The module, started.
+    how
+        Yields the sums of so many rows in their order.
+    """
+
+    here: LocalEngine[Any, Any, Any]
+    ray: Any
+    how: How
+
+    def clients(self) -> Sequence[str]:
+        return self.here.clients()
+
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        return self.here.ask(letters)
+
+    def counted(self, round_: int, clients: Sequence[str]) -> None:
+        """Tell the clients whose data are elsewhere that their uploads of a round were counted."""
+        self.here.counted(round_, clients)
+
+    def sums(
+        self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
+    ) -> Iterator[BlockSum | None]:
+        """Yield the sums of the blocks from number `first` on, in their order."""
+        left = blocks[first:]
+        if len(left) < 2 or carries(self.here.plan.algorithm):
+            yield from (None for _ in left)
+            return
+        from ray.exceptions import RayError
+
+        agreed = Agreed(self._plan, self.ray.put(message), self._sources)
+        rows = (pickled(self._row(block)) for block in left)
+        try:
+            yield from self.how(agreed, rows, len(left))
+        except RayError as error:
+            raise _in_our_words(error) from error
+
+    @cached_property
+    def _plan(self) -> Any:
+        self.here.plan.fingerprint()  # travels with the plan, so that no worker makes it again
+        return self.ray.put(self.here.plan)
+
+    @cached_property
+    def _sources(self) -> Any:
+        sources = self.here.sources
+        return None if isinstance(sources, dict) else self.ray.put(sources)
+
+    def _row(self, block: tuple[str, ...]) -> Row | None:
+        if self._sources is not None:
+            return Row(block)
+        found = sources_of(self.here.sources, block)
+        return None if found is None else Row(block, found)
+
+
+def _in_our_words(error: Exception) -> CatchmentError:
+    """Return what Ray raised as one sentence, and an error of ours in a worker as it was."""
+    from ray import exceptions
+
+    cause = error.cause if isinstance(error, exceptions.RayTaskError) else error
+    if isinstance(cause, CatchmentError):
+        return cause
+    dead = (
+        exceptions.WorkerCrashedError,
+        exceptions.OutOfMemoryError,
+        exceptions.NodeDiedError,
+        exceptions.RayActorError,
+    )
+    if isinstance(cause, dead):
+        return FederationError(
+            f"Ray gave up ({type(cause).__name__}): a block of 256 clients was begun "
+            f"{MOST_RETRIES + 1} times and its worker died each time, most likely for want of "
+            "memory; use fewer workers"
+        )
+    return FederationError(f"Ray gave up ({type(cause).__name__}): {in_one_line(cause)}")
+
+
+def pickled(value: object) -> bytes:
+    """Return a value as bytes, functions without a name included."""
+    from ray import cloudpickle
+
+    found: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return found
+
+
+def sum_of_row(agreed: Agreed, content: bytes) -> BlockSum | Exception | None:
+    """Return the sum of a block, or what went wrong; this runs in a worker."""
+    from ray import cloudpickle
+
+    try:
+        row: Row | None = cloudpickle.loads(content)
+        if row is None:
+            return None
+        sources = row.sources
+        if sources is None:
+            sources = sources_of(_shared(agreed.sources), row.clients)
+        if sources is None:
+            return None
+        return sum_sources(_shared(agreed.plan), _shared(agreed.message), sources)
+    except Exception as error:
+        # As a value: raised, it would come back without its type, in many lines of Ray's.
+        return error
+
+
+@lru_cache(maxsize=4)
+def _shared(place: Any) -> Any:
+    """Return what lies in the object store, read once in every worker."""
+    import ray
+
+    return ray.get(place)
+
+
+def unless_failed(found: BlockSum | Exception | None) -> BlockSum | None:
+    """Return a sum; raise what went wrong instead."""
+    if isinstance(found, Exception):
+        raise found
+    return found

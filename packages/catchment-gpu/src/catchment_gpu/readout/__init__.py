@@ -1,0 +1,7 @@
+"""Statistics and predictions on a torch device."""
+
+from __future__ import annotations
+
+from catchment.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__)

@@ -1,0 +1,132 @@
+"""Maps beside reservoirs and convolutions give, by torch, the bits of their rows on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import catchment as ct
+from catchment.errors import ClippingWarning
+from catchment.features import Layers, as_map
+from catchment.readout import accumulate
+from catchment_gpu import form_of, rows_on, spans_between, spans_of_columns
+from catchment_gpu import mixing as torch_mixing
+from catchment_gpu import nvar as torch_nvar
+from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
+
+RNG = np.random.default_rng(8)
+LENGTHS = (40, 13, 40)
+
+
+def inputs(channels: int) -> list[Any]:
+    return [RNG.normal(size=(n, channels)) for n in LENGTHS]
+
+
+def on_device(features: Any, device: str, data: list[Any]) -> list[Any]:
+    form = form_of(features, torch.device(device))
+    assert form is not None
+    return rows_on(form, data)
+
+
+PER_STEP: dict[str, Any] = {
+    "nvar": ct.NVAR(delays=3, stride=2),
+    "nvar of order 1": ct.NVAR(delays=4, order=1, washout=3),
+    "nvar of order 3": ct.NVAR(delays=2, order=3, washout=5),
+    "cosines of inputs": ct.RandomFourier(features=30),
+    "cosines of states": ct.RandomFourier(ct.EchoState(12, washout=4), features=20),
+    "rectifiers": ct.RandomFourier(ct.NVAR(delays=2), features=9, activation="relu"),
+    "projected states": ct.Projected(ct.DiagonalReservoir(20), features=11),
+    "projected cosines": ct.Projected(ct.RandomFourier(features=30, grid=12), features=7),
+    "thinned": ct.Thinned(ct.NVAR(delays=2), every=3),
+    "norm": ct.WithNorm(ct.NVAR(delays=2)),
+    "side by side": ct.Concat(ct.NVAR(delays=2, washout=2), ct.DiagonalReservoir(12)),
+}
+POOLED: dict[str, Any] = {
+    "projected convolutions": ct.Projected(ct.MiniRocket(84), features=20),
+    "cosines of statistics": ct.RandomFourier(ct.WindowStatistics(), features=20),
+    "norm": ct.WithNorm(ct.Projected(ct.DiagonalReservoir(20), features=9)),
+}
+CASES = [(name, True) for name in PER_STEP] + [(name, False) for name in POOLED]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("classes", [True, False])
+@pytest.mark.parametrize(("name", "per_step"), CASES)
+def test_one_digest(name: str, per_step: bool, classes: bool, device: str) -> None:
+    described = (PER_STEP if per_step else POOLED)[name]
+    features = described.build(2, per_step=per_step, classes=classes)
+    us = inputs(2)
+    for mine, theirs in zip(features.rows(us), on_device(features, device, us), strict=True):
+        assert mine.tobytes() == np.ascontiguousarray(theirs).tobytes()
+    targets = [(u[:, :1] > 0) * 1.0 if per_step else np.array([u[0, 0] > 0.0]) * 1.0 for u in us]
+    data = [ct.Recording(u, y, per_step=per_step) for u, y in zip(us, targets, strict=True)]
+    here = accumulate(features, data, classes=classes)
+    assert here.digest() == accumulate(features, data, classes=classes, device=device).digest()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_blocks_may_be_as_small_as_a_row(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (torch_mixing, torch_nvar):
+        monkeypatch.setattr(module, "block_numbers", lambda place: 256)
+    us = inputs(2)
+    for name in ("nvar of order 3", "cosines of states", "projected states"):
+        features = PER_STEP[name].build(2, per_step=True)
+        for mine, theirs in zip(features.rows(us), on_device(features, device, us), strict=True):
+            assert mine.tobytes() == np.ascontiguousarray(theirs).tobytes()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_maps_without_a_grid_agree_too(device: str) -> None:
+    us = inputs(2)
+    for described in (
+        ct.Projected(ct.DiagonalReservoir(20, grid=None), features=11),
+        ct.NVAR(delays=2, order=3, grid=None),
+        ct.RandomFourier(features=9, grid=None),
+    ):
+        features = described.build(2, per_step=True)
+        for mine, theirs in zip(features.rows(us), on_device(features, device, us), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("beside", [True, False])
+def test_layers_agree_to_the_last_digits(beside: bool, device: str) -> None:
+    inner = ct.DiagonalReservoir(10).build(2, per_step=True)
+    steps = RNG.normal(size=(2, 6, 5)) / 9
+    features = as_map(Layers(inner, width=5, random=6, steps=steps, scale=0.7, beside=beside))
+    us = inputs(2)
+    for mine, theirs in zip(features.rows(us), on_device(features, device, us), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-14)
+
+
+def test_the_device_warns_and_refuses_as_the_cpu_does() -> None:
+    features = ct.NVAR(delays=2, washout=9).build(1, per_step=True)
+    with pytest.warns(ClippingWarning, match="beyond 8"):
+        on_device(features, "cpu", [np.full((20, 1), 11.0)])
+    with pytest.raises(ValueError, match="washout is 9"):
+        on_device(features, "cpu", [np.zeros((9, 1))])
+
+
+@given(
+    counts=st.lists(st.integers(0, 6), min_size=1, max_size=6).filter(any),
+    size=st.integers(1, 9),
+)
+@settings(max_examples=60, deadline=None)
+def test_spans_name_every_row_once(counts: list[int], size: int) -> None:
+    rows = [(k, i) for k, n in enumerate(counts) for i in range(n)]
+    whole = spans_between(np.array(counts), 0, len(rows))
+    found: list[tuple[int, int]] = []
+    for first in range(0, len(rows), size):
+        last = min(first + size, len(rows))
+        spans = spans_between(np.array(counts), first, last)
+        assert spans == spans_of_columns(whole, first, last)
+        found += [(s.recording, s.first + i) for s in spans for i in range(s.n_rows)]
+    assert found == rows

@@ -1,0 +1,200 @@
+"""Attempts at what was recorded: whole sequences, single windows, and what is new."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from catchment import Array
+from catchment.features import EchoStateMap, IntrinsicPlasticity, plasticity_of
+from catchment.readout import RidgeStatistics
+from catchment_lab.audit.moments import added_row, class_counts, class_means, input_between
+from catchment_lab.audit.outcomes import Attempt, Outcome, correlation, relative_error
+from catchment_lab.audit.plasticity import first_input
+from catchment_lab.audit.pooled_inputs import solvable, window_of
+from catchment_lab.audit.sequences import Walk, place_of
+from catchment_lab.audit.simulated_views import World
+
+CLOSE = 0.05  # of the inputs' size: a step counts as recovered below this error
+MOST_UNKNOWNS = 60
+LONGEST = 100  # steps walked
+
+
+def _walked(world: World, statistics: RidgeStatistics, guesses: int = 16) -> list[Array]:
+    """Return the stretches of inputs that can be found behind statistics."""
+    walk = Walk(world.drive, statistics, guesses=guesses)
+    longest = min(world.setting.steps, LONGEST)
+    whole = walk.sequences(longest) if world.setting.features.washout == 0 else []
+    return whole + (walk.fragments(longest) if len(whole) < 2 or walk.exact else [])
+
+
+def _recovered(found: list[Array], u: Array) -> tuple[int, float]:
+    """Return how many steps of a sequence (T, I) are among what was found, and the worst error."""
+    scale = float(np.sqrt(np.mean(u**2)))
+    known, worst = np.zeros(len(u), dtype=bool), 0.0
+    for stretch in found:
+        place, error = place_of(stretch, u)
+        if error < CLOSE * scale:
+            known[place : place + len(stretch)] = True
+            worst = max(worst, error / scale)
+    return int(known.sum()), worst
+
+
+def sequences_of_upload(world: World) -> Outcome:
+    truths = [s.u for s in world.clients[0]]
+    found = _walked(world, world.statistics[0])
+    judged = [_recovered(found, u) for u in truths]
+    n_known, n_steps = sum(n for n, _ in judged), sum(map(len, truths))
+    if n_known > 0:
+        share, error = n_known / n_steps, max(error for _, error in judged)
+        text = f"{n_known} of {n_steps} steps, to {error:.0e} of their size"
+        return Outcome(share, f"{share:.0%}", text)
+    fits = [
+        correlation(stretch, data[0].u)
+        for data, statistics in list(zip(world.clients, world.statistics, strict=True))[:3]
+        for stretch in _walked(world, statistics)[:1]
+        if world.setting.sequences == 1 and world.setting.features.washout == 0
+    ]
+    return _fitted(fits, "no step exactly; correlation {:.2f}")
+
+
+def sequences_of_sum(world: World) -> Outcome:
+    total, n = world.total, world.setting.n_clients
+    if total.n_rows >= total.n_features:
+        return Outcome(0.0, f"0 of {n}", f"none of {n} clients: more rows than features")
+    found = _walked(world, total, guesses=6 * n)
+    hit = sum(any(_recovered(found, s.u)[0] > 0 for s in data) for data in world.clients)
+    return Outcome(hit / n, f"{hit} of {n}", f"inputs of {hit} of {n} clients, without their names")
+
+
+def sequences_of_noise(world: World) -> Outcome:
+    # Noise fills every direction, so there is no null space left, whatever the rows.
+    full = replace(world.noisy_total, n_rows=world.noisy_total.n_features + 1)
+    found = _walked(world, full)[:1]
+    fits = [correlation(f, data[0].u) for f in found for data in world.clients]
+    return _fitted(fits, "correlation {:.2f} with the clients' inputs")
+
+
+def _fitted(fits: list[float], text: str) -> Outcome:
+    """Return the outcome of a mean correlation; its square is the share that is explained."""
+    fit = float(np.mean(fits)) if fits else 0.0
+    return Outcome(max(fit, 0.0) ** 2, f"corr {fit:.2f}", text.format(fit))
+
+
+def tried(attempt: Attempt) -> Attempt:
+    """Return the attempt, or a word on why there is none where the window is too long for it."""
+
+    def guarded(world: World) -> Outcome:
+        n = world.setting.steps * world.setting.channels
+        if n <= MOST_UNKNOWNS and solvable(world.drive, world.setting.steps):
+            return attempt(world)
+        return Outcome(0.0, "not tried", f"{n} unknowns are too many here; that proves nothing")
+
+    return guarded
+
+
+def window_of_upload(world: World) -> Outcome:
+    """The window of a class that has one; else the one that a later upload adds."""
+    statistics, data = world.statistics[0], world.clients[0]
+    counts = class_counts(statistics)
+    if world.setting.n_classes and (counts == 1).any():
+        label = int(np.argmax(counts == 1))
+        pooled, how = class_means(statistics)[label], "a class with one window"
+        truth = next(s.u for s in data if s.y is not None and s.y[label] == 1)
+    else:
+        truth, how = data[-1].u, "the difference of two uploads"
+        pooled = world.rows(truth)[0]
+    found, _ = window_of(pooled, world.drive, world.setting.steps)
+    return _fitted([correlation(found, truth)], "correlation {:.2f}, from " + how)
+
+
+def window_of_sum(world: World) -> Outcome:
+    if world.setting.n_classes and (class_counts(world.total) == 1).any():
+        return Outcome(1.0, "one", "a class of the cohort has one window: its mean is that window")
+    return Outcome(0.0, "no", "no class of the cohort has a single window")
+
+
+def window_of_noise(world: World) -> Outcome:
+    total = world.noisy_total
+    pooled = (
+        class_means(total)[0]
+        if world.setting.n_classes
+        else total.floats.feature_sum / total.weight
+    )
+    found, _ = window_of(pooled, world.drive, world.setting.steps, guesses=1)
+    fits = [correlation(found, s.u) for s in world.clients[0]]
+    return _fitted(fits, "correlation {:.2f} with a client's windows")
+
+
+def difference(world: World) -> Outcome:
+    """Two uploads one row apart, then a third: the inputs of the last row in closed form."""
+    features, sequence = world.setting.features, world.clients[0][-1]
+    base, z = world.statistics[-1], world.rows(world.clients[0][-1].u)
+    if not features.per_step:
+        y = np.atleast_2d(np.asarray(sequence.y))
+        row, _ = added_row(base, base + _rows(z, y, base))
+        error = relative_error(row, z[0])
+        return Outcome(float(error < 1e-6), "exact", f"the new window's features, to {error:.0e}")
+    K = base.n_targets
+    uploads = [base]
+    for t in (-2, -1):
+        new = _rows(z[t:][:1], np.zeros((1, K)), base)
+        uploads.append(uploads[-1] + new)
+    first, _ = added_row(uploads[0], uploads[1])
+    second, _ = added_row(uploads[1], uploads[2])
+    invertible = len(z) > 1 and isinstance(features, EchoStateMap)
+    u = input_between(first, second, world.drive) if invertible else None
+    if u is None:
+        error = relative_error(second, z[-1])
+        return Outcome(float(error < 1e-6), "exact", f"the new row's features, to {error:.0e}")
+    error = relative_error(u, sequence.u[-1])
+    return Outcome(float(error < 1e-6), "exact", f"the new inputs, to {error:.0e}")
+
+
+def _rows(z: Array, y: Array, like: RidgeStatistics) -> RidgeStatistics:
+    return RidgeStatistics.from_states(z, y, fingerprint=like.fingerprint, grid=like.grid)
+
+
+def difference_of_sums(world: World) -> Outcome:
+    found = difference(world)
+    return Outcome(found.score, found.word, f"{found.text}, if only one client changed")
+
+
+def difference_of_noise(world: World) -> Outcome:
+    n = world.setting.n_clients
+    before, after = world.with_noise(n - 1), world.with_noise(n)
+    truth = world.clipped[-1].vector
+    fit = correlation(after.vector - before.vector, truth)
+    return _fitted([fit], "correlation {:.2f} with what one client added; each release costs")
+
+
+def _plasticity_changes(world: World) -> list[tuple[Array, Array]]:
+    reservoir = world.drive.features.reservoir
+    gain, shift = plasticity_of(reservoir)
+    rule = IntrinsicPlasticity(learning_rate=1e-3)
+    after = [plasticity_of(rule.adapt(reservoir, [data[0].u[:1]])) for data in world.clients]
+    return [(g - gain, s - shift) for g, s in after]
+
+
+def _plasticity(world: World, change: tuple[Array, Array]) -> Outcome:
+    found = first_input(*change, world.drive, learning_rate=1e-3)
+    error = relative_error(found, world.clients[0][0].u[0])
+    exact = error < CLOSE
+    text = f"found with an error of {error:.0e}"
+    return Outcome(float(exact), "exact" if exact else "no", text)
+
+
+def plasticity_of_upload(world: World) -> Outcome:
+    return _plasticity(world, _plasticity_changes(world)[0])
+
+
+def plasticity_of_sum(world: World) -> Outcome:
+    changes = _plasticity_changes(world)
+    gain, shift = (np.mean([change[k] for change in changes], axis=0) for k in (0, 1))
+    return _plasticity(world, (gain, shift))
+
+
+def plasticity_of_noise(world: World) -> Outcome:
+    found = plasticity_of_sum(world)
+    return Outcome(found.score, found.word, f"{found.text}, before any noise")

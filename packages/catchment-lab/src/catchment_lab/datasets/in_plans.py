@@ -1,0 +1,46 @@
+"""Public data sets as [data] of a plan file names them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from catchment.engine import data_of
+from catchment.plans import About, Recordings
+from catchment_lab.datasets import load
+from catchment_lab.datasets.sources import find
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicSet:
+    """A public data set of the catalogue, by its name; `catchment data list` shows them.
+
+    Parameters
+    ----------
+    window
+        Steps per recording; "usual" is the set's own habit, "whole" keeps recordings uncut.
+    step
+        Steps from one window to the next; the window's length if not given.
+    """
+
+    name: str
+    window: int | Literal["usual", "whole"] = "usual"
+    step: int | None = None
+
+    @staticmethod
+    def is_here(name: str, data: Path | None) -> bool:
+        """Return whether the set lies in a directory of public data sets."""
+        return find(name, directory=data) is not None
+
+    @property
+    def has_targets(self) -> bool:
+        return True
+
+    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+        found = load(self.name, directory=data, window=self.window, step=self.step)
+        held_out = bool(found.test_clients or found.test_positions)
+        clients = dict(found.train if held_out else found.clients)
+        first = next(iter(data_of(next(iter(clients.values())))()))
+        about = About(found.channels, found.classes or None, bool(first.per_step))
+        return Recordings(clients, about, dict(found.test) if held_out else {})

@@ -1,0 +1,61 @@
+"""Yearly sunspot numbers: one scalar series for forecasting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from catchment import Array
+from catchment.errors import IntegrityError
+from catchment_lab.datasets.archive import Folder
+from catchment_lab.datasets.files import parse_numbers, require
+from catchment_lab.datasets.packed import whole_set
+from catchment_lab.datasets.values import Dataset, Stretch, ahead, gathered
+
+
+def sunspots(*, directory: Path | str | None = None, horizon: int = 1) -> Dataset:
+    """Return the yearly sunspot numbers as one client with one sequence; the target lies ahead.
+
+    Parameters
+    ----------
+    directory
+        Data directory; the usual ones if not given.
+    horizon
+        Years from input to target; 0 leaves the targets out.
+
+    >>> sunspots(directory="no/such/place")
+    Traceback (most recent call last):
+    catchment.errors.MissingDataError: sunspots (yearly sunspot numbers, ...
+    """
+    return ahead(whole_set("sunspots", _read, directory), horizon)
+
+
+def _read(folder: Folder) -> Dataset:
+    years, numbers, version = yearly(folder)
+    return gathered(
+        "sunspots",
+        [Stretch("sunspots", None, numbers[:, None])],
+        channels=("sunspot_number",),
+        notes=(f"{int(years[0])} to {int(years[-1])}, {version}",),
+    )
+
+
+def yearly(folder: Folder) -> tuple[Array, Array, str]:
+    """Return years (n,), sunspot numbers (n,) and which version of them the files have.
+
+    They are SILSO's semicolons without a header, or YEAR,SUNACTIVITY with one.
+    """
+    silso = folder.matching("SN_y_tot_V2.0.csv")
+    name = silso[0] if silso else require(folder, "sunspots.csv")[0]
+    with folder.open(name) as stream:
+        rows = parse_numbers(
+            stream,
+            f"{folder}/{name}",
+            delimiter=";" if silso else ",",
+            columns=(0, 1),
+            skip=0 if silso else 1,
+        )
+    years = rows[:, 0] // 1
+    if (years[1:] - years[:-1] != 1).any():
+        raise IntegrityError(f"{folder}/{name} skips or repeats a year; get a fresh copy")
+    version = "version 2.0, revised in 2015" if silso else "before the revision of 2015"
+    return years, rows[:, 1], version

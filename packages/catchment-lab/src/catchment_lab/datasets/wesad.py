@@ -1,0 +1,130 @@
+"""WESAD: chest signals under stress and amusement.
+
+The publisher has one pickle per subject, read by `catchment_lab.datasets.unpickle`, with the chest
+signals at 700 Hz and a label for every sample.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from catchment import Array, Integers
+from catchment.errors import IntegrityError
+from catchment_lab.datasets.archive import Folder
+from catchment_lab.datasets.files import require
+from catchment_lab.datasets.packed import whole_set
+from catchment_lab.datasets.unpickle import unpickle
+from catchment_lab.datasets.values import Dataset, Stretch, Window, cut, float_rows, gathered, runs
+
+_SIGNALS = {"acc": 3, "ecg": 1, "emg": 1, "eda": 1, "temp": 1, "resp": 1}
+_CHEST = ("acc_x", "acc_y", "acc_z", "ecg", "emg", "eda", "temp", "resp")
+_CLASSES = ("baseline", "stress", "amusement", "meditation")
+_RATE_HZ = 700
+
+
+def wesad(
+    *,
+    directory: Path | str | None = None,
+    window: Window = "usual",
+    step: int | None = None,
+    average: int | None = None,
+) -> Dataset:
+    """Return WESAD: 15 subjects, 8 chest channels, four conditions; a sequence has one of them.
+
+    Parts without a condition are left out.
+
+    Parameters
+    ----------
+    directory
+        Data directory; the usual ones if not given.
+    window
+        Steps per sequence; `usual` is one second, 700 samples; `whole` keeps each stretch of one
+        condition uncut.
+    step
+        Steps from one window to the next; the window's length if not given.
+    average
+        Replace this many consecutive samples by their mean. If not given, 1; or what a packed file
+        has.
+
+    >>> wesad(directory="no/such/place")
+    Traceback (most recent call last):
+    catchment.errors.MissingDataError: wesad (chest and wrist sensors, ...
+    """
+    if average is not None and average < 1:
+        raise ValueError(f"average is {average}; pass 1 or more")
+    read = partial(_read, average=average or 1)
+    return cut(whole_set("wesad", read, directory, average=average), window, step)
+
+
+def _read(folder: Folder, average: int) -> Dataset:
+    second = max(1, _RATE_HZ // average)
+    return gathered(
+        "wesad",
+        _recordings(folder, average),
+        channels=tuple(f"chest_{signal}" for signal in _CHEST),
+        classes=_CLASSES,
+        rate_hz=_RATE_HZ / average,
+        usual=(second, second),
+        options={"average": average},
+    )
+
+
+def _recordings(folder: Folder, average: int) -> Iterator[Stretch]:
+    for subject, name in subjects(folder):
+        u, label = chest(folder, name)
+        for start, stop in runs(label):
+            if 1 <= label[start] <= len(_CLASSES):
+                part = _averaged(u[start:stop], average)
+                if len(part):
+                    yield Stretch(f"S{subject}", int(label[start]) - 1, float_rows(part))
+
+
+def subjects(folder: Folder) -> list[tuple[int, str]]:
+    """Return (number, file name) of every subject, in order."""
+    found = []
+    for name in require(folder, "S*/S*.pkl"):
+        match = re.search(r"S(\d+)\.pkl$", name, re.IGNORECASE)
+        if match is not None:
+            found.append((int(match[1]), name))
+    return sorted(found)
+
+
+def _averaged(u: Array, average: int) -> Array:
+    n_steps = len(u) // average
+    mean: Array = u[: n_steps * average].reshape(n_steps, average, u.shape[1]).mean(axis=1)
+    return mean
+
+
+def chest(folder: Folder, name: str) -> tuple[Array, Integers]:
+    """Return the chest signals (T, 8) and labels (T,) of one subject."""
+    what = f"{folder}/{name}"
+    with folder.open(name) as stream:
+        content = unpickle(stream, name=what)
+    signals_of = _entry(_entry(content, "signal", what), "chest", what)
+    label = _entry(content, "label", what)
+    if not isinstance(label, np.ndarray) or label.ndim != 1:
+        raise IntegrityError(f"{what}: the labels are not one column; get a fresh copy")
+    signals = []
+    for signal, width in _SIGNALS.items():
+        value = _entry(signals_of, signal, what)
+        if not isinstance(value, np.ndarray) or value.shape != (len(label), width):
+            raise IntegrityError(
+                f"{what}: chest {signal} is not an array of shape {(len(label), width)}, one row "
+                f"for each label; get a fresh copy"
+            )
+        signals.append(value.astype(np.float64))
+    return np.hstack(signals), label.astype(np.int64)
+
+
+def _entry(value: object, key: str, what: str) -> object:
+    """Return the entry of a dictionary whose key is this in any case (Temp, TEMP)."""
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            if isinstance(name, str) and name.lower() == key:
+                return entry
+    raise IntegrityError(f"{what} has no {key!r} where WESAD has one; get a fresh copy")

@@ -1,0 +1,7 @@
+"""Pictures of reservoirs, forecasts and results, drawn with matplotlib."""
+
+from __future__ import annotations
+
+from catchment.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__)

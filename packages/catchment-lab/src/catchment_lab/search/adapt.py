@@ -1,0 +1,23 @@
+"""Plasticity of a drawn reservoir, adapted by the training clients together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from catchment.data import Recording
+from catchment.engine import run_locally
+from catchment.features import Reservoir
+from catchment.federation import Plan, Record
+from catchment.federation.learn import FederatedPlasticity
+from catchment_lab.search.space import Adaptation
+
+
+def adapt(
+    reservoir: Reservoir, adaptation: Adaptation, clients: Mapping[str, list[Recording]]
+) -> tuple[Reservoir, tuple[Record, ...]]:
+    """Return the reservoir that clients adapted together, and the records of the rounds."""
+    algorithm = FederatedPlasticity(reservoir=reservoir, rule=adaptation.rule)
+    # A client whose plasticity diverges is refused; all must have answered.
+    plan = Plan(algorithm=algorithm, rounds=adaptation.rounds, min_clients=len(clients))
+    result = run_locally(plan, clients)
+    return result.result, result.records

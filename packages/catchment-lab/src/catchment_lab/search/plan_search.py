@@ -1,0 +1,227 @@
+"""`catchment search plan.toml`: the ranges in a plan's [search], searched on the plan's clients.
+
+    [search]
+    trials = 30
+    validation = 0.25                  # share of the training clients that judge
+    sampler = "bayes"
+    units = [100, 200]                 # options; the others are ranges
+    spectral_radius = [0.1, 0.99]
+    leak_rate = [0.1, 1.0]
+    input_scaling = [0.1, 1.0]
+
+    [search.plasticity]                # only if reservoirs are to adapt
+    target_std = [0.05, 0.9]
+
+What [search] does not name keeps the plan's value. The test clients of the plan are not touched.
+Protections are not used: whatever the plan says of noise does not hold for what a search chooses.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import TypeGuard
+
+from catchment.data import cohorts
+from catchment.engine import data_of
+from catchment.features import EchoState, FeatureMap, Recipe, Reservoir
+from catchment.plans import READER
+from catchment.plans.plan_file import PlanFile
+from catchment_lab.search.space import PlasticitySpace, Space
+from catchment_lab.search.trials import SearchResult, SearchSettings, Watch, search
+
+RANGES = ("spectral_radius", "leak_rate", "input_scaling", "connections", "input_connections")
+_SETTINGS = {"validation", *(field.name for field in fields(SearchSettings))}
+
+
+@dataclass(frozen=True)
+class PlanSearch:
+    """A plan's [search], read: how to search, what share validates, and where to look."""
+
+    settings: SearchSettings
+    validation: float
+    space: Space
+
+
+def read_search(file: PlanFile, *, per_step: bool = False) -> PlanSearch:
+    """Return the [search] of a plan; what it leaves out is fixed at the plan's own value.
+
+    Parameters
+    ----------
+    per_step
+        Whether every step has a target of its own, by which the plan's defaults differ.
+
+    >>> from catchment.plans import parse_plan
+    >>> plan = parse_plan('[data]\\nsource = "wearables"\\n[features]\\nunits = 50\\n'
+    ...                   '[search]\\ntrials = 5\\nleak_rate = [0.1, 0.9]\\n')
+    >>> found = read_search(plan)
+    >>> found.settings.trials, found.space.units, found.space.leak_rate
+    (5, (50,), (0.1, 0.9))
+    """
+    table = dict(file.search)
+    validation = table.pop("validation", 0.25)
+    if not isinstance(validation, float) or not 0 < validation < 1:
+        raise ValueError(f"validation in [search] is {validation!r}; pass a share between 0 and 1")
+    plasticity = table.pop("plasticity", None)
+    own = {field.name for field in fields(SearchSettings)}
+    settings = READER.read(SearchSettings, {k: v for k, v in table.items() if k in own}, "[search]")
+    ranges = {k: v for k, v in table.items() if k not in own}
+    recipe = _described(file).recipe(1, per_step=per_step)
+    left = [name for name in RANGES if name not in ranges]
+    known: dict[str, object] = {name: _fixed(recipe, name) for name in left}
+    known["units"] = (recipe.units,)
+    made = READER.read(
+        Space, ranges, "[search]", {k: v for k, v in known.items() if k not in ranges}
+    )
+    if plasticity is not None:
+        made = replace(
+            made, plasticity=READER.read(PlasticitySpace, plasticity, "[search.plasticity]")
+        )
+    return PlanSearch(settings, validation, made)
+
+
+def _described(file: PlanFile) -> EchoState:
+    first = file.maps[0]
+    if not isinstance(first, EchoState):
+        raise ValueError(
+            f"map in [features] is {file.map_name!r}, and a search is one for reservoirs; use "
+            'map = "echo_state", or choose between maps with map = "auto"'
+        )
+    return first
+
+
+def _fixed(recipe: Recipe, name: str) -> object:
+    """Return a setting as a range of one value, or None where the plan leaves it open."""
+    value = getattr(recipe, name)
+    if value is None:
+        return None
+    if not isinstance(value, int | float):
+        raise ValueError(f"{name} is {value!r} in [features]; give a range for it in [search]")
+    return (value, value)
+
+
+def search_plan(
+    file: PlanFile,
+    *,
+    data: Path | None = None,
+    storage: Path | None = None,
+    watch: Watch | None = None,
+    device: str | None = None,
+) -> SearchResult:
+    """Return the best recipe for a plan's training clients, some of which judge.
+
+    Parameters
+    ----------
+    data
+        Directory of public data sets; the usual ones if not given.
+    storage
+        File that keeps the trials.
+    watch
+        Called with every trial as it ends.
+    device
+        Where rows and statistics are computed, as for `search`.
+    """
+    if not set(file.search) - _SETTINGS:
+        raise ValueError(
+            "the plan has no ranges to search; write them into [search], such as "
+            "spectral_radius = [0.1, 0.99] and leak_rate = [0.1, 1.0]"
+        )
+    held = file.load_data(data)
+    described, per_step = _described(file), file.course(held.about).per_step
+    found, classes = read_search(file, per_step=per_step), held.about.classes is not None
+    raw = {name: list(data_of(source)()) for name, source in held.train.items()}
+    prepare = file.prepare
+    if not prepare.is_fitted:
+        moments = [prepare.moments(recordings) for _, recordings in sorted(raw.items())]
+        prepare = prepare.fitted(reduce(add, moments))
+    clients = {name: prepare.apply(recordings) for name, recordings in raw.items()}
+    n_inputs = prepare.n_inputs(len(held.about.channels))
+    if len(clients) < 2:
+        raise ValueError("the plan has one training client; a search needs some to judge")
+    names = cohorts(sorted(clients), validation=found.validation, test=0, seed=found.settings.seed)
+
+    def features(reservoir: Reservoir) -> FeatureMap:
+        return described.of(reservoir, per_step=per_step, classes=classes)
+
+    return search(
+        {name: clients[name] for name in names.train},
+        {name: clients[name] for name in names.validation},
+        features=features,
+        classes=held.about.classes,
+        space=found.space,
+        base=described.recipe(n_inputs, per_step=per_step, classes=classes),
+        settings=found.settings,
+        storage=storage,
+        watch=watch,
+        device=device,
+    )
+
+
+def advice(result: SearchResult) -> Mapping[str, object]:
+    """Return the settings of the best trial as they would stand in [features]."""
+    names = ("units", *RANGES)
+    values = {name: getattr(result.recipe, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def tuned_plan(file: PlanFile, result: SearchResult) -> str:
+    """Return the plan with the settings of the best trial, in TOML; comments are not kept.
+
+    It has no [search] any more, and says how the settings were found.
+    """
+    tables = tomllib.loads(file.text)
+    del tables["search"]
+    # Without a search a plan may have another map by default.
+    tables["features"] = {"map": "echo_state", **tables.get("features", {}), **advice(result)}
+    if result.adaptation is not None:
+        rule, rounds = result.adaptation.rule, result.adaptation.rounds
+        tables["plasticity"] = {"name": "fedip", "rounds": rounds, "rule": asdict(rule)}
+    finished = sum(trial.state == "complete" for trial in result.trials)
+    said = (
+        f"# [features] is the best of {len(result.trials)} trials ({finished} to the end): "
+        f"{result.metric} {result.best.score:.4f} on validation clients."
+    )
+    return f"{said}\n{toml_of(tables)}"
+
+
+def toml_of(tables: Mapping[str, object]) -> str:
+    """Return tables as TOML: text, numbers, truths, lists, and tables of these.
+
+    >>> print(toml_of({"title": "a", "data": {"test": 0.5}, "protect": [{"name": "float32"}]}))
+    title = "a"
+    <BLANKLINE>
+    [data]
+    test = 0.5
+    <BLANKLINE>
+    [[protect]]
+    name = "float32"
+    <BLANKLINE>
+    """
+    plain = {k: v for k, v in tables.items() if not isinstance(v, Mapping) and not _is_tables(v)}
+    blocks = ["".join(f"{name} = {_value(value)}\n" for name, value in plain.items())]
+    for name, table in tables.items():
+        many = table if _is_tables(table) else [table] if isinstance(table, Mapping) else []
+        header = f"[[{name}]]" if _is_tables(table) else f"[{name}]"
+        for one in many:
+            lines = (f"{key} = {_value(value)}\n" for key, value in one.items())
+            blocks.append(f"{header}\n{''.join(lines)}")
+    return "\n".join(block for block in blocks if block)
+
+
+def _is_tables(value: object) -> TypeGuard[list[Mapping[str, object]]]:
+    return isinstance(value, list) and bool(value) and all(isinstance(v, Mapping) for v in value)
+
+
+def _value(value: object) -> str:
+    """Return a value in TOML; a table within a table is written in one line."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {_value(v)}' for key, v in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    # JSON writes text, numbers and truths as TOML does.
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,165 @@
+"""Ranges of hyper-parameters, and draws from them.
+
+`connections` are the units that a unit receives and `input_connections` the inputs, at most as many
+as there are. The gradient of plasticity grows as 1 / target_std^2, so the learning rate is drawn
+relative to target_std^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from catchment.features import IntrinsicPlasticity, Recipe
+from catchment.features.echo_state import Equation, Updates
+
+Range = tuple[float, float]
+
+
+class Chooser(Protocol):
+    """What draws: a random generator, or a trial of a search."""
+
+    def real(self, name: str, low: float, high: float, *, log: bool = False) -> float: ...
+
+    def whole(self, name: str, low: int, high: int) -> int: ...
+
+    def choice(self, name: str, options: tuple[int, ...]) -> int: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Random:
+    """Independent draws from a generator.
+
+    >>> Random(np.random.default_rng(0)).choice("units", (100, 200)) in (100, 200)
+    True
+    """
+
+    rng: np.random.Generator
+
+    def real(self, name: str, low: float, high: float, *, log: bool = False) -> float:
+        if log:
+            return float(np.exp(self.rng.uniform(np.log(low), np.log(high))))
+        return float(self.rng.uniform(low, high))
+
+    def whole(self, name: str, low: int, high: int) -> int:
+        return int(self.rng.integers(low, high + 1))
+
+    def choice(self, name: str, options: tuple[int, ...]) -> int:
+        return options[int(self.rng.integers(len(options)))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlasticitySpace:
+    """Ranges of plasticity; `relative_rate` is the learning rate divided by target_std^2.
+
+    A target mean of 0 pulls tanh units towards odd functions of their inputs, and
+    a mean of odd states tells little about how strong a movement is; other means are tried too.
+
+    Parameters
+    ----------
+    learning_rate
+        One for all targets, in place of a relative one.
+    updates, equation
+        As `IntrinsicPlasticity` has them.
+
+    >>> fixed = PlasticitySpace(learning_rate=0.01, updates="batch")
+    >>> fixed.draw(Random(np.random.default_rng(0))).rule.learning_rate
+    0.01
+    """
+
+    target_mean: Range = (0.0, 0.6)
+    target_std: Range = (0.05, 0.9)
+    relative_rate: Range = (5e-4, 3e-2)
+    epochs: tuple[int, ...] = (1,)
+    rounds: tuple[int, ...] = (2, 4)
+    learning_rate: float | None = None
+    updates: Updates = "step"
+    equation: Equation = "corrected"
+
+    def draw(self, chooser: Chooser) -> Adaptation:
+        mean = chooser.real("target_mean", *self.target_mean)
+        std = chooser.real("target_std", *self.target_std, log=True)
+        rate = self.learning_rate
+        if rate is None:
+            rate = chooser.real("relative_rate", *self.relative_rate, log=True) * std**2
+        epochs = chooser.choice("epochs", self.epochs)
+        rule = IntrinsicPlasticity(
+            target_mean=mean,
+            target_std=std,
+            learning_rate=rate,
+            epochs=epochs,
+            updates=self.updates,
+            equation=self.equation,
+        )
+        return Adaptation(rule, chooser.choice("rounds", self.rounds))
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """A rule of plasticity, and for how many rounds it is federated."""
+
+    rule: IntrinsicPlasticity
+    rounds: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """Ranges of recipes, and of plasticity where there is to be some.
+
+    >>> recipe, adaptation = Space(units=(50,)).draw(Random(np.random.default_rng(0)), inputs=3)
+    >>> recipe.units, adaptation is None
+    (50, True)
+    """
+
+    units: tuple[int, ...] = (100, 250)
+    spectral_radius: Range = (0.1, 0.99)
+    leak_rate: Range = (0.1, 1.0)
+    input_scaling: Range = (0.1, 1.0)
+    connections: tuple[int, int] | None = (1, 60)
+    input_connections: tuple[int, int] | None = (1, 60)
+    plasticity: PlasticitySpace | None = None
+
+    def draw(
+        self, chooser: Chooser, *, inputs: int, base: Recipe | None = None
+    ) -> tuple[Recipe, Adaptation | None]:
+        """Return a recipe for this many inputs, and how it is to adapt.
+
+        Parameters
+        ----------
+        base
+            What is not drawn; a plain recipe if not given.
+        """
+        units = chooser.choice("units", self.units)
+        recipe = replace(
+            Recipe(units=units) if base is None else base,
+            units=units,
+            inputs=inputs,
+            spectral_radius=chooser.real("spectral_radius", *self.spectral_radius),
+            leak_rate=chooser.real("leak_rate", *self.leak_rate),
+            input_scaling=chooser.real("input_scaling", *self.input_scaling),
+        )
+        if self.connections is not None:
+            low, high = self.connections
+            n = chooser.whole("connections", low, high)
+            recipe = replace(recipe, connections=min(n, units))
+        if self.input_connections is not None:
+            low, high = self.input_connections
+            n = chooser.whole("input_connections", min(low, inputs), min(high, inputs))
+            recipe = replace(recipe, input_connections=n)
+        return recipe, self.plasticity.draw(chooser) if self.plasticity else None
+
+    def described(self) -> dict[str, Any]:
+        """Return the ranges as plain values; options that came later only where they are used.
+
+        A search that was kept before there were such options is still the same search.
+        """
+        found = asdict(self)
+        for name in ("learning_rate", "updates", "equation"):
+            if self.plasticity and getattr(self.plasticity, name) == getattr(PLAIN, name):
+                del found["plasticity"][name]
+        return found
+
+
+PLAIN = PlasticitySpace()

@@ -1,0 +1,376 @@
+"""Which recipe? Random or Bayesian search, judged on validation clients, resumed and pruned.
+
+A trial draws a recipe, and a rule of plasticity where the space has one. Clients are added in
+growing shares: their statistics add to the sum, the sum is solved for a whole path of ridges, and
+the best of them on the validation clients is the trial's score so far. A trial that lies below the
+median of the others at the same share is given up. So the ridge is never searched for: it costs no
+pass over the data.
+
+Trials are kept by optuna, in a file if one is named; a search that was stopped goes on where it
+was, and several processes may work on one file.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from catchment.data import Recording
+from catchment.errors import FederationError, MissingExtraError
+from catchment.features import FeatureMap, Recipe, Reservoir
+from catchment.readout import RidgeStatistics
+from catchment_lab.search.adapt import adapt
+from catchment_lab.search.judging import ClassJudge, NumberJudge, summed
+from catchment_lab.search.space import Adaptation, Space
+
+try:
+    import optuna
+except ImportError as error:
+    raise MissingExtraError("search", needed_for="searches") from error
+
+Clients = Mapping[str, list[Recording]]
+Map = Callable[[Reservoir], FeatureMap]
+Watch = Callable[["Trial"], None]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial: what was drawn, and what it scored; a pruned one has the score it stopped at."""
+
+    number: int
+    state: Literal["complete", "pruned", "failed", "running"]
+    score: float
+    ridge: float
+    settings: dict[str, float]
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """All trials, and the best one as a recipe ready to use."""
+
+    metric: str
+    trials: tuple[Trial, ...]
+    best: Trial
+    recipe: Recipe
+    adaptation: Adaptation | None
+
+    def save(self, path: Path) -> None:
+        """Write the result as JSON."""
+        content = {
+            "metric": self.metric,
+            "recipe": json.loads(self.recipe.to_json()),
+            "adaptation": None if self.adaptation is None else asdict(self.adaptation),
+            "best": asdict(self.best),
+            "trials": [asdict(trial) for trial in self.trials],
+        }
+        path.write_text(json.dumps(_without_nan(content), indent=1) + "\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    """How a search goes.
+
+    Parameters
+    ----------
+    trials
+        How many in all, those of an earlier run of the same search included.
+    sampler
+        "bayes" draws near what did well (a tree of Parzen estimators), "random" independently.
+    shares
+        Of the training clients, growing to 1, at which a trial is judged and may be given up.
+    prune
+        Whether to give trials up.
+    workers
+        Trials at a time. With more than one, a search is not repeated draw by draw.
+    seed
+        Of the draws, and of the order in which clients are added.
+    """
+
+    trials: int = 30
+    sampler: Literal["bayes", "random"] = "bayes"
+    shares: tuple[float, ...] = (0.25, 0.5, 1.0)
+    prune: bool = True
+    workers: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.trials < 1 or self.workers < 1:
+            raise ValueError(f"trials is {self.trials} and workers {self.workers}; pass 1 or more")
+        if self.sampler not in ("bayes", "random"):
+            raise ValueError(f"sampler is {self.sampler!r}; use 'bayes' or 'random'")
+        if (
+            not self.shares
+            or list(self.shares) != sorted(set(self.shares))
+            or self.shares[0] <= 0
+            or self.shares[-1] != 1
+        ):
+            raise ValueError(f"shares are {self.shares}; pass growing shares, the last of them 1")
+
+
+SETTINGS = SearchSettings()
+SPACE = Space()
+
+
+def search(
+    train: Clients,
+    validation: Clients,
+    *,
+    features: Map,
+    classes: tuple[str, ...] | None = None,
+    space: Space = SPACE,
+    base: Recipe | None = None,
+    settings: SearchSettings = SETTINGS,
+    storage: Path | None = None,
+    watch: Watch | None = None,
+    device: str | None = None,
+) -> SearchResult:
+    """Return the best recipe of a space for the clients at hand.
+
+    Parameters
+    ----------
+    train, validation
+        Sequences by client; a trial is trained on the ones and judged on the others.
+    features
+        Makes the feature map of a reservoir.
+    classes
+        Names of the outputs: trials are judged by accuracy. Without, by NRMSE.
+    space
+        What is drawn.
+    base
+        What is not drawn.
+    storage
+        File that keeps the trials; a search that is there already goes on.
+    watch
+        Called with every trial as it ends.
+    device
+        "cuda", or "cuda:1", to compute rows and statistics on a GPU; the search finds the same. If
+        None, what CATCHMENT_DEVICE names for a map on a grid.
+
+    >>> from catchment.data import narma
+    >>> from catchment.features import EchoStateMap
+    >>> clients = {f"c{k}": [narma(200, seed=k)] for k in range(3)}
+    >>> found = search(
+    ...     {"c0": clients["c0"], "c1": clients["c1"]}, {"c2": clients["c2"]},
+    ...     features=lambda reservoir: EchoStateMap(reservoir, washout=20),
+    ...     space=Space(units=(20,)), settings=SearchSettings(trials=2, shares=(1.0,)))
+    >>> found.metric, len(found.trials)
+    ('NRMSE', 2)
+    """
+    task = Task(dict(train), dict(validation), features, classes, space, base, settings, device)
+    task.refuse_empty()
+    with _quiet():
+        study = _study(task, storage)
+        left = settings.trials - sum(
+            trial.state.is_finished() for trial in study.get_trials(deepcopy=False)
+        )
+        lock = threading.Lock()
+
+        def ended(_: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
+            if watch:
+                with lock:
+                    watch(_trial(trial))
+
+        if left > 0:
+            study.optimize(
+                task.objective, n_trials=left, n_jobs=settings.workers, callbacks=[ended]
+            )
+    return _result(task, study)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A search with its data: how one trial is run."""
+
+    train: dict[str, list[Recording]]
+    validation: dict[str, list[Recording]]
+    features: Map
+    classes: tuple[str, ...] | None
+    space: Space
+    base: Recipe | None
+    settings: SearchSettings
+    device: str | None = None
+
+    def refuse_empty(self) -> None:
+        if not self.train or not self.validation:
+            raise ValueError(
+                f"there are {len(self.train)} training and {len(self.validation)} validation "
+                "clients; a search needs at least one of each"
+            )
+        both = sorted(set(self.train) & set(self.validation))
+        if both:
+            raise ValueError(f"client {both[0]} both trains and validates; keep them apart")
+
+    @property
+    def n_inputs(self) -> int:
+        return int(next(iter(self.train.values()))[0].u.shape[1])
+
+    @property
+    def metric(self) -> str:
+        return "accuracy" if self.classes else "NRMSE"
+
+    def drawn(self, trial: optuna.trial.BaseTrial) -> tuple[Recipe, Adaptation | None]:
+        return self.space.draw(OfTrial(trial), inputs=self.n_inputs, base=self.base)
+
+    def objective(self, trial: optuna.Trial) -> float:
+        recipe, adaptation = self.drawn(trial)
+        reservoir = Reservoir.from_recipe(recipe)
+        score = float("nan")
+        for step, (value, ridge) in enumerate(self.scores(reservoir, adaptation)):
+            score = value
+            trial.report(score, step)
+            trial.set_user_attr("ridge", ridge)
+            last = step == len(self.settings.shares) - 1
+            if self.settings.prune and not last and trial.should_prune():
+                raise optuna.TrialPruned
+        return score
+
+    def scores(
+        self, reservoir: Reservoir, adaptation: Adaptation | None
+    ) -> Iterator[tuple[float, float]]:
+        """Yield the score and the ridge at each share of the training clients."""
+        names = sorted(self.train)
+        order = np.random.default_rng([self.settings.seed, 7]).permutation(len(names))
+        total: RidgeStatistics | None = None
+        judge: ClassJudge | NumberJudge | None = None
+        features, done = self.features(reservoir), 0
+        for share in self.settings.shares:
+            n = max(1, round(share * len(names)))
+            group = {names[k]: self.train[names[k]] for k in order[:n]}
+            if adaptation is None:
+                fresh = [self.train[names[k]] for k in order[done:n]]
+            else:
+                try:
+                    adapted, _ = adapt(reservoir, adaptation, group)
+                except FederationError as error:
+                    raise optuna.TrialPruned(str(error)) from error
+                fresh, total, judge = list(group.values()), None, None
+                features = self.features(adapted)
+            part = summed(features, fresh, self.device)
+            total = part if total is None else total + part
+            # The validation clients' rows are the same at every share of one reservoir.
+            judge = self._judge(features) if judge is None else judge
+            done = n
+            found = judge.judged(total)
+            yield found.score, found.ridge
+
+    def _judge(self, features: FeatureMap) -> ClassJudge | NumberJudge:
+        kind = ClassJudge if self.classes else NumberJudge
+        return kind.of(features, self.validation, self.device)
+
+
+@dataclass(frozen=True, eq=False)
+class OfTrial:
+    """Draws that optuna makes, and remembers."""
+
+    trial: optuna.trial.BaseTrial
+
+    def real(self, name: str, low: float, high: float, *, log: bool = False) -> float:
+        return self.trial.suggest_float(name, low, high, log=log)
+
+    def whole(self, name: str, low: int, high: int) -> int:
+        return self.trial.suggest_int(name, low, high)
+
+    def choice(self, name: str, options: tuple[int, ...]) -> int:
+        return int(self.trial.suggest_categorical(name, options))
+
+
+def _study(task: Task, storage: Path | None) -> optuna.Study:
+    settings = task.settings
+    sampler: optuna.samplers.BaseSampler
+    if settings.sampler == "bayes":
+        sampler = optuna.samplers.TPESampler(seed=settings.seed)
+    else:
+        sampler = optuna.samplers.RandomSampler(seed=settings.seed)
+    kept: optuna.storages.BaseStorage | None = None
+    if storage is not None:
+        from optuna.storages.journal import JournalFileBackend
+
+        kept = optuna.storages.JournalStorage(JournalFileBackend(str(storage)))
+    study = optuna.create_study(
+        storage=kept,
+        study_name="catchment",
+        load_if_exists=True,
+        sampler=sampler,
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=0),
+        direction="maximize" if task.classes else "minimize",
+    )
+    about = _about(task)
+    known = study.user_attrs.get("about")
+    if known is None:
+        study.set_user_attr("about", about)
+    elif known != about:
+        raise ValueError(
+            f"{storage} holds a search of other clients or another space; name another file"
+        )
+    return study
+
+
+def _about(task: Task) -> str:
+    """Return what two runs must agree on in order to be one search."""
+    counts = {
+        part: {name: len(sequences) for name, sequences in sorted(clients.items())}
+        for part, clients in (("train", task.train), ("validation", task.validation))
+    }
+    base = None if task.base is None else task.base.to_json()
+    return json.dumps(
+        [counts, task.space.described(), list(task.settings.shares), base, task.metric]
+    )
+
+
+def _trial(frozen: optuna.trial.FrozenTrial) -> Trial:
+    states: dict[str, Literal["complete", "pruned", "failed", "running"]] = {
+        "COMPLETE": "complete",
+        "PRUNED": "pruned",
+        "FAIL": "failed",
+    }
+    seconds = frozen.duration.total_seconds() if frozen.duration else 0.0
+    score = float("nan") if frozen.value is None else float(frozen.value)
+    return Trial(
+        frozen.number,
+        states.get(frozen.state.name, "running"),
+        score,
+        float(frozen.user_attrs.get("ridge", float("nan"))),
+        {name: float(value) for name, value in frozen.params.items()},
+        seconds,
+    )
+
+
+def _result(task: Task, study: optuna.Study) -> SearchResult:
+    trials = tuple(_trial(trial) for trial in study.get_trials(deepcopy=False))
+    if not any(trial.state == "complete" for trial in trials):
+        raise FederationError(
+            f"none of {len(trials)} trials was finished; widen the space or lower the rates"
+        )
+    best = study.best_trial
+    recipe, adaptation = task.drawn(optuna.trial.FixedTrial(best.params))
+    return SearchResult(task.metric, trials, _trial(best), recipe.prepared(), adaptation)
+
+
+def _without_nan(value: object) -> object:
+    match value:
+        case float() if not np.isfinite(value):
+            return None
+        case dict():
+            return {key: _without_nan(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_without_nan(item) for item in value]
+    return value
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep optuna from writing a line per trial; callers watch instead."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)

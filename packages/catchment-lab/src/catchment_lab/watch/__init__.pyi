@@ -1,0 +1,20 @@
+from catchment_lab.watch.server import watching as watching
+from catchment_lab.watch.state import Snapshot as Snapshot, look as look
+from catchment_lab.watch.track import log_run as log_run
+
+# For the other packages and the tests; may change without notice.
+from catchment_lab.watch.feed import Feed as Feed, REMOVED as REMOVED
+from catchment_lab.watch.server import (
+    HEADERS as HEADERS,
+    MOST_STREAMS as MOST_STREAMS,
+    Server as Server,
+)
+from catchment_lab.watch.spent import epsilon_after as epsilon_after
+from catchment_lab.watch.state import judged as judged
+
+__all__ = [
+    "Snapshot",
+    "log_run",
+    "look",
+    "watching",
+]

@@ -1,0 +1,155 @@
+"""What a plan will cost is told by a trial, and what cannot be is refused from sizes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from catchment.cli import app
+from catchment.features import (
+    Concat,
+    EchoState,
+    MiniRocket,
+    Projected,
+    gram_bytes,
+    is_large,
+    n_features_of,
+)
+from catchment.federation import DELIVERY, EVALUATION, TRAINING
+from catchment.federation.runs import MODEL
+from catchment.plans import parse_plan, run_plan
+from catchment_lab import estimate
+
+PLAN = """
+[data]
+source = "wearables"
+users = 20
+windows_per_user = 3
+steps = 40
+
+[features]
+map = "echo_state"
+units = 12
+
+[learn]
+algorithm = LEARN
+
+[run]
+baselines = []
+"""
+LAKE = """
+[data]
+files = "nowhere/"
+client = "who"
+inputs = ["x", "y"]
+label = "does"
+classes = ["run", "sit"]
+per_step = false
+
+[features]
+units = UNITS
+
+[learn]
+algorithm = "ridge"
+ridge = 0.01
+
+[run]
+baselines = []
+"""
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catchment_lab.estimates.SECONDS", 0.1)
+
+
+@pytest.mark.parametrize(
+    ("learn", "near"),
+    # Whole numbers are packed by their size; numbers of floating point are not.
+    [('"ridge"\nridge = 0.01\nupload = "statistics"', 0.02), ('"averaging"\nridge = 0.01', 0.0)],
+)
+def test_bytes_are_those_of_the_run(learn: str, near: float, tmp_path: Path) -> None:
+    file = parse_plan(PLAN.replace("LEARN", learn))
+    found = estimate(file)
+    done = run_plan(file, tmp_path / "run").run
+    stages = {stage.name: stage for stage in found.stages}
+    for name, records in done.rounds.items():
+        assert stages[name].clients == records[0].n_asked
+        sent = sum(one.bytes_up for one in records)
+        assert stages[name].bytes_up == pytest.approx(sent, rel=near, abs=0), name
+        got = sum(one.bytes_down for one in records)
+        assert stages[name].bytes_down == pytest.approx(got, rel=0.05)
+    size = (tmp_path / "run" / MODEL).stat().st_size
+    assert found.model_bytes == pytest.approx(size, rel=0.05)
+
+
+def test_clients_that_are_not_there_yet_are_counted(tmp_path: Path) -> None:
+    place = tmp_path / "plan.toml"
+    place.write_text(LAKE.replace("UNITS", "10"))
+    words = ["estimate", str(place), "--clients", "1000000", "--steps", "30", "--json"]
+    many = json.loads(CliRunner().invoke(app, words).output)
+    assert many["clients"] == 1_000_000
+    stages = {stage["name"]: stage for stage in many["stages"]}
+    training = stages[TRAINING]
+    assert training["clients"] == 750_000
+    # Of so many clients those that are tested are given the model.
+    assert stages[DELIVERY]["clients"] == stages[EVALUATION]["clients"] == 250_000
+    assert training["bytes_up"] == 750_000 * many["upload"]
+    assert many["server_bytes"] > 1_000_000 * 500
+    shown = CliRunner().invoke(app, [*words[:-1], "--workers", "16"])
+    assert shown.exit_code == 0, shown.output
+    assert "1,000,000 clients of 30 steps, 16 workers" in shown.output
+    assert "of each worker" in shown.output
+    assert "a trial on invented recordings on this machine" in shown.output
+
+
+@pytest.mark.parametrize("command", ["estimate", "run", "plan"])
+def test_a_million_units_are_refused_from_sizes(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[int] = []
+    build = EchoState.build
+
+    def watched(self: EchoState, *given: int, **named: bool) -> object:
+        assert isinstance(self.units, int)
+        built.append(self.units)
+        return build(self, *given, **named)
+
+    monkeypatch.setattr(EchoState, "build", watched)
+    place = tmp_path / "plan.toml"
+    place.write_text(LAKE.replace("UNITS", "1000000"))
+    found = CliRunner().invoke(app, [command, str(place)])
+    assert found.exit_code != 0
+    said = str(found.exception)
+    assert "2,000,005,000,003 numbers takes 16.0 TB, and this machine has" in said
+    assert 'fewer units, upload = "gradients" in [learn], or project' in said
+    assert max(built) < 2000
+
+
+def test_gradients_need_no_gram() -> None:
+    plan = LAKE.replace("UNITS", "1000000").replace(
+        "ridge = 0.01", 'ridge = 0.01\nupload = "gradients"'
+    )
+    assert parse_plan(plan).maps[0] == EchoState(1_000_000)
+
+
+def test_features_of_large_maps_are_counted_without_building_them() -> None:
+    assert is_large(Concat(EchoState(100), MiniRocket(84 * 300)))
+    assert not is_large(Concat(EchoState(100), MiniRocket(84)))
+    built = EchoState(300).build(3, per_step=False, classes=True).n_features
+    assert n_features_of(EchoState(300), 3, per_step=False, classes=True) == built
+    assert n_features_of(EchoState(30_000), 3, per_step=False, classes=True) == built + 2 * 29_700
+    assert n_features_of(Projected(EchoState(30_000)), 3, per_step=False, classes=True) == 504
+    assert gram_bytes(3) == 48
+
+
+def test_what_cannot_be_tried_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*given: object, **named: object) -> None:
+        raise ValueError("no recipe for client-00000")
+
+    monkeypatch.setattr("catchment_lab.estimates.run_plan", refused)
+    with pytest.raises(ValueError, match=r"what ridge takes cannot be said: .*\(no recipe"):
+        estimate(parse_plan(PLAN.replace("LEARN", '"ridge"')))

@@ -1,0 +1,288 @@
+"""How a person is served: planted faults are named, numbers are an oracle's, models are honest."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from catchment import load
+from catchment.errors import FederationError
+from catchment.federation import read_run
+from catchment.federation.runs import unlearn_from_run
+from catchment.plans import parse_plan, read_plan, run_plan, trained_without, without
+from catchment.readout import Model
+from catchment_lab.diagnose import (
+    Served,
+    as_the_server_knows,
+    how_served,
+    read_confusions,
+    read_served,
+    served_in_words,
+)
+from tests.plans.people import CLASSES, person, write_people, write_plan
+
+N_PEOPLE = 8
+ODD = 3
+WHO = f"p{ODD:02d}"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return the folder of a run over folds in which one person has a fault."""
+    made: dict[str, Path] = {}
+
+    def run(fault: str) -> Path:
+        if fault not in made:
+            folder = write_people(tmp_path_factory.mktemp("people"), {ODD: fault}, N_PEOPLE)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a person in other units is cut off
+                run_plan(read_plan(write_plan(folder)), folder / "run")
+            made[fault] = folder / "run"
+        return made[fault]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def found(place: Callable[[str], Path]) -> Callable[[str], Served]:
+    """Return how the person with a fault is served."""
+    return cache(lambda fault: how_served(place(fault), WHO))
+
+
+REASONS = {
+    "turned": "a turned sensor",
+    "unit": "another unit",
+    "rate": "another rate",
+    "swapped": "labels exchanged",
+    "class": "classes that the others lack",
+    "few": "few recordings",
+}
+
+
+@pytest.mark.parametrize("fault", REASONS)
+def test_the_reason_named_first_is_the_planted_one(
+    found: Callable[[str], Served], fault: str
+) -> None:
+    one = found(fault)
+    assert one.is_badly_served
+    assert one.reasons[0].name == REASONS[fault]
+    text = " ".join(served_in_words(one).split())
+    assert f"1. {REASONS[fault]}" in text
+    assert "These are rules of thumb" in text
+    if fault in ("turned", "unit", "rate", "swapped"):
+        assert one.reasons[0].weight > 0.8
+
+
+def test_words_say_what_was_planted(found: Callable[[str], Served]) -> None:
+    turned, unit, rate, swapped = (
+        found(fault).reasons[0].words for fault in ("turned", "unit", "rate", "swapped")
+    )
+    assert "turned by about 9" in turned
+    assert "the others' az is minus their ay" in turned
+    assert "m/s² where the others have g" in unit
+    assert "they have 50 steps per second, the others 25" in rate
+    assert "walk for lie" in swapped
+    assert "lie for walk" in swapped
+
+
+def test_nothing_stands_out_where_nothing_was_planted(place: Callable[[str], Path]) -> None:
+    every = [how_served(place(""), f"p{k:02d}") for k in range(0, N_PEOPLE, 2)]
+    quiet = [one for one in every if not one.reasons]
+    assert len(quiet) >= len(every) - 1
+    assert "Nothing stands out" in served_in_words(quiet[0])
+
+
+def test_the_run_keeps_the_worst_client_and_the_report_says_why(
+    place: Callable[[str], Path],
+) -> None:
+    from catchment.report import render
+    from catchment_lab.diagnose import write_served_page
+
+    run = read_run(place("turned"))
+    kept = read_served(run.folder)
+    assert kept is not None
+    assert kept.client == run.served == WHO
+    assert kept.value == pytest.approx(run.scores[WHO]["accuracy"], abs=1e-5)
+    assert kept.reasons[0].name == "a turned sensor"
+    assert len(kept.drawn) == 3
+    page = render([run])
+    assert f"Why is {WHO} served worse than the others?" in page
+    assert "a turned sensor" in page
+    own = write_served_page(kept, run.folder / "page.html").read_text(encoding="utf-8")
+    assert own.count('class="chart"') == 4
+    assert "<script" not in own
+
+
+def test_what_is_kept_is_what_was_found(found: Callable[[str], Served]) -> None:
+    plain = json.loads(json.dumps(found("turned").to_dict(), allow_nan=False))
+    again = Served.from_dict(plain)
+    assert again.to_dict() == plain
+    assert served_in_words(again) == served_in_words(found("turned"))
+
+
+def _raw(fault: str, k: int) -> tuple[np.ndarray, list[str]]:
+    made, _ = person(0, k, fault)
+    return np.concatenate([u for _, u in made]).round(5), [name for name, _ in made]
+
+
+def test_channels_and_classes_are_those_of_an_oracle(found: Callable[[str], Served]) -> None:
+    one_person = found("unit")
+    own, labels = _raw("unit", ODD)
+    others = [_raw("", k)[0] for k in range(N_PEOPLE) if k != ODD]
+    means = np.array([u.mean(axis=0) for u in others])
+    spreads = np.array([u.std(axis=0) for u in others])
+    unit = np.maximum(
+        stats.median_abs_deviation(means, axis=0, scale="normal"), 0.05 * np.median(spreads, axis=0)
+    )
+    for k, one in enumerate(one_person.channels):
+        shift = (own[:, k].mean() - np.median(means[:, k])) / unit[k]
+        assert one.mean_shift == pytest.approx(shift, rel=1e-3)
+        assert one.spread_ratio == pytest.approx(own[:, k].std() / np.median(spreads[:, k]))
+        every = np.concatenate([u[:, k] for u in others])
+        # All of the person's values are looked at here, and of the others' about as many.
+        distance = stats.ks_2samp(own[:, k], every).statistic
+        assert one.distance == pytest.approx(distance, abs=0.01)
+    assert [(c.rows, c.share) for c in one_person.classes] == [
+        (labels.count(c.name), labels.count(c.name) / len(labels)) for c in one_person.classes
+    ]
+    assert one_person.quantities[0].own == 32
+    assert {c.name for c in one_person.classes} == set(CLASSES)
+
+
+def test_scores_and_confusions_are_those_of_the_run(
+    place: Callable[[str], Path], found: Callable[[str], Served]
+) -> None:
+    folder = place("swapped")
+    run, one = read_run(folder), found("swapped")
+    assert one.value == pytest.approx(run.scores[WHO]["accuracy"])
+    assert one.place == 1
+    counts = read_confusions(folder, len(run.classes))
+    assert run.confusion is not None
+    np.testing.assert_array_equal(sum(counts.values()), run.confusion)
+    assert one.confusion is not None
+    assert one.others_confusion is not None
+    np.testing.assert_array_equal(one.confusion, counts[WHO])
+    np.testing.assert_array_equal(one.confusion + one.others_confusion, run.confusion)
+
+
+def test_leaving_out_by_subtraction_is_training_without_the_client(tmp_path: Path) -> None:
+    folder = write_people(tmp_path, {ODD: "turned"}, N_PEOPLE)
+    plan = read_plan(write_plan(folder, scale="own", test="0.25"))
+    run_plan(plan, folder / "run")
+    model, held = load(folder / "run" / "model.safetensors"), plan.load_data()
+    name = sorted(held.train)[0]
+    less = without(folder / "run", name, model)
+    again = trained_without(plan, held, name)
+    assert less is not None
+    assert isinstance(less.model, Model)
+    assert isinstance(again.model, Model)
+    np.testing.assert_allclose(
+        less.model.readout.weights, again.model.readout.weights, rtol=1e-9, atol=1e-12
+    )
+    found = how_served(folder / "run", name)
+    assert "left out by subtraction" in found.how
+    assert "an equality in whole numbers" in found.how
+
+
+def test_a_scale_fitted_with_the_client_is_no_judge(
+    place: Callable[[str], Path], found: Callable[[str], Served]
+) -> None:
+    folder = place("turned")
+    assert without(folder, WHO, load(folder / "model.safetensors")) is None
+    assert "by the model of the other folds" in found("turned").how
+
+
+def test_a_test_client_is_judged_by_the_saved_model(tmp_path: Path) -> None:
+    folder = write_people(tmp_path, {}, N_PEOPLE)
+    done = run_plan(read_plan(write_plan(folder, test="0.4")), folder / "run")
+    name = next(iter(done.scores.by_client))
+    found = how_served(folder / "run", name)
+    assert "by the run's model, which has never seen" in found.how
+    assert found.value == done.scores.by_client[name].value
+    other = next(k for k in done.run.rows_by_client if k not in done.scores.by_client)
+    assert "trained again on the other 4 clients" in how_served(folder / "run", other).how
+
+
+def test_somebody_new_with_files_and_a_server_without_data(
+    place: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = place("")
+    new = write_people(tmp_path / "new", {0: "unit"}, 1, seed=7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = how_served(folder, "zoe", files=[new / "p00.csv"])
+    assert found.reasons[0].name == "another unit"
+    assert "trained without zoe" in found.how
+    told = as_the_server_knows(read_run(folder), WHO, "no such folder")
+    text = " ".join(served_in_words(told).split())
+    assert "--client p03 --files FILES" in text
+    assert "does not know their signals" in text
+    assert told.features is not None
+    assert not told.channels
+    with pytest.raises(ValueError, match="'zoe' is no client of this run; there are p00"):
+        how_served(folder, "zoe")
+
+
+FORECAST = """
+[data]
+files = "h*.csv"
+inputs = ["x"]
+target = "y"
+time = "t"
+test = "folds"
+[features]
+units = 20
+washout = 5
+[run]
+baselines = []
+"""
+
+
+def test_numbers_have_errors_in_place_of_confusions(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for k in range(7):
+        x = np.convolve(rng.normal(size=240), np.ones(4) / 4, "same")
+        y = np.roll(x, 1) + 0.5 * x + 0.05 * rng.normal(size=240)
+        y *= -1 if k == ODD else 1
+        rows = "".join(f"{t},{a:.5f},{b:.5f}\n" for t, (a, b) in enumerate(zip(x, y, strict=True)))
+        (tmp_path / f"h{k}.csv").write_text(f"t,x,y\n{rows}")
+    run_plan(parse_plan(FORECAST, base=tmp_path), tmp_path / "run")
+    (tmp_path / "run" / "plan.toml").write_text(FORECAST)
+    found = how_served(tmp_path / "run", f"h{ODD}")
+    assert found.metric == "NRMSE"
+    assert found.confusion is None
+    assert found.reasons[0].name == "a target of the other sign"
+    assert found.personal is not None
+    assert found.personal.own < 0.5 * found.personal.shared
+    assert found.drawn[0].spans
+    assert "root mean squared error" in served_in_words(found)
+    assert not how_served(tmp_path / "run", "h0").reasons
+
+
+@pytest.mark.slow
+def test_a_plan_that_hides_its_clients_keeps_nothing(tmp_path: Path) -> None:
+    folder = write_people(tmp_path, {ODD: "turned"}, N_PEOPLE)
+    path = write_plan(folder, scale="own")
+    small = 'map = "echo_state"\nunits = 3\npool = "mean"\ninput = false'
+    hidden = path.read_text().replace('map = "window_statistics"', small)
+    path.write_text(hidden + '\n[[protect]]\nname = "secure_sum"\nmin_clients = 3\n')
+    run_plan(read_plan(path), folder / "run")
+    assert read_served(folder / "run") is None
+    assert read_run(folder / "run").served == ""
+    with pytest.raises(FederationError, match="saw nothing but sums"):
+        unlearn_from_run(folder / "run", WHO, load(folder / "run" / "model.safetensors"))
+    assert "by the model of the other folds" in how_served(folder / "run", WHO).how
+
+
+def test_badly_served_is_who_lacks_more_than_is_usual(found: Callable[[str], Served]) -> None:
+    one = found("turned")
+    assert not replace(one, value=one.evidence.median).is_badly_served
+    assert replace(one, value=one.evidence.median - 0.5).is_badly_served

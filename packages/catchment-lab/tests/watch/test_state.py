@@ -1,0 +1,287 @@
+"""What is seen of a run before it, while it goes, when it dies and when it is over."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catchment.errors import FederationError
+from catchment.federation import Store, read_run
+from catchment.federation.runs import (
+    DATABASE,
+    PROGRESS,
+    Progress,
+    Reporter,
+    is_held,
+    read_progress,
+    remove_run,
+    reported,
+)
+from catchment.plans import example_plan, parse_plan, run_plan
+from catchment_lab.watch import REMOVED, Feed, epsilon_after, judged, look
+from tests.watch.runs import RUDE, conduct, running, wait_until
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with noise, of which one client never answers."""
+    folder = tmp_path_factory.mktemp("runs") / "noisy"
+    conduct(folder, lambda: None, rounds=3, rude="ann <b>", noisy=True)
+    return folder
+
+
+def test_a_finished_run_is_seen_as_its_reader_sees_it(finished: Path) -> None:
+    seen, run = look(finished), read_run(finished)
+    assert seen.state == "finished"
+    assert not (finished / PROGRESS).exists()
+    assert [stage.name for stage in seen.stages] == ["training", "delivery", "evaluation"]
+    assert {stage.state for stage in seen.stages} == {"done"}
+    up, down, _ = run.totals()
+    assert sum((seen.bytes_up or {}).values()) == up
+    assert sum((seen.bytes_down or {}).values()) == down
+    assert seen.n_rounds == {stage: len(records) for stage, records in run.rounds.items()}
+    assert seen.scores == run.scores[""]
+    worst = min((values["accuracy"], name) for name, values in run.scores.items() if name)
+    assert seen.worst == (worst[1], worst[0])
+    assert seen.facts is not None
+    assert seen.facts["engine"] == "elsewhere"
+    lines = {one.name: one.values for one in seen.series if one.stage == "training"}
+    told = [record.figures["weight norm"] for record in run.rounds["training"]]
+    assert list(lines["weight norm"]) == told
+    json.loads(seen.to_json(), parse_constant=pytest.fail)
+
+
+def test_refusals_and_epsilon_are_seen(finished: Path) -> None:
+    seen = look(finished)
+    assert [(one.client, one.round, one.times) for one in seen.refusals] == [("ann <b>", 2, 3)]
+    assert seen.refused == {"no-answer": 3}
+    assert RUDE in seen.refusals[0].reason
+    (spent,) = seen.spent
+    assert (spent.stage, spent.made, spent.releases, spent.epsilon) == ("training", 3, 3, 2.0)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(2, 60), st.floats(0.1, 8.0))
+def test_epsilon_grows_with_releases_up_to_what_is_allowed(releases: int, epsilon: float) -> None:
+    spent = [epsilon_after(k, releases, epsilon, 1e-5) for k in (0, 1, releases - 1, releases)]
+    assert spent == sorted(spent)
+    assert (spent[0], spent[-1]) == (0.0, epsilon)
+    assert 0 < spent[1] < epsilon
+
+
+def test_epsilon_is_what_the_accountant_says() -> None:
+    accounting = pytest.importorskip("dp_accounting.pld")
+    from dp_accounting import GaussianDpEvent
+
+    from catchment.privacy.dp import gaussian_multiplier
+
+    noise = gaussian_multiplier(2.0, 1e-5) * 10**0.5
+    for made in (1, 9):
+        losses = accounting.PLDAccountant()
+        losses.compose(GaussianDpEvent(noise), made)
+        least = losses.get_epsilon(1e-5)
+        # Not less than of Gaussian noise, and little more: discrete noise composes otherwise.
+        assert least * (1 - 1e-3) <= epsilon_after(made, 10, 2.0, 1e-5) <= 1.1 * least
+
+
+def test_a_run_is_seen_while_it_goes(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert look(folder).state == "waiting"
+    with running(folder, rounds=3) as gate:
+        wait_until(lambda: (read_progress(folder) or Progress()).done == 3)
+        seen = look(folder)
+        assert seen.state == "running"
+        assert seen.progress is not None
+        assert (seen.progress.stage, seen.progress.asked) == ("training", 4)
+        assert [stage.state for stage in seen.stages] == ["now", "next", "next"]
+        gate.open()
+        wait_until(lambda: (look(folder).n_rounds or {}).get("training") == 1)
+        assert look(folder).rounds[0].used == 4
+    assert look(folder).state == "finished"
+    # It leaves one database file, as without anybody who looked.
+    names = {path.name for path in folder.iterdir()}
+    assert names == {DATABASE, "lock", "states", "plan.toml", "model.safetensors"}
+
+
+def test_a_run_that_is_killed_is_seen_to_be_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "tests.watch.runs", str(folder)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_until(lambda: (look(folder).n_rounds or {}).get("training", 0) > 1)
+            assert is_held(folder)
+            assert look(folder).state == "running"
+        finally:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+    seen = look(folder)
+    assert seen.state == "stopped"
+    assert "no process has the folder open" in seen.says
+    assert seen.stages[0].state == "cut short"
+    assert not is_held(folder)
+
+
+def test_a_run_that_fails_says_why(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    def broken() -> None:
+        if (look(folder).n_rounds or {}).get("training"):
+            raise FederationError("the network <is> down")
+
+    with pytest.raises(FederationError):
+        conduct(folder, broken)
+    seen = look(folder)
+    assert seen.state == "failed"
+    assert "FederationError: the network <is> down" in seen.says
+    assert "--resume" in seen.says
+    conduct(folder, lambda: None)
+    assert look(folder).state == "finished"
+
+
+def test_a_long_silence_is_told_from_a_dead_process() -> None:
+    facts = {"started": "now"}
+    assert judged(facts, True, None, 100.0, 129.0)[0] == "running"
+    assert judged(facts, True, None, 100.0, 131.0)[0] == "silent"
+    assert judged(facts, False, None, 100.0, 101.0)[0] == "stopped"
+    assert judged(facts | {"finished": "now"}, False, None, 100.0, 999.0)[0] == "finished"
+    ended = Progress(ended="stopped")
+    assert judged(facts, False, ended, 100.0, 101.0)[0] == "failed"
+    assert judged(facts, True, ended, 100.0, 101.0)[0] == "running"  # it was taken up again
+
+
+def test_a_run_that_is_removed_is_not_waited_for_in_silence(finished: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    conduct(folder, lambda: None, rounds=2)
+    with Feed(folder, every=0.02) as feed:
+        remove_run(folder)
+        wait_until(lambda: feed.latest.state == "failed")
+        assert feed.latest.says == REMOVED
+    assert not folder.exists()
+
+
+def test_looking_keeps_no_run_from_its_folder(tmp_path: Path) -> None:
+    Store(tmp_path / "run").close()
+    reader = sqlite3.connect(f"file:{tmp_path / 'run' / 'lock'}?mode=ro", uri=True)
+    with Store(tmp_path / "run", resume=True):
+        assert is_held(tmp_path / "run")
+        with pytest.raises(FederationError, match="another process writes"):
+            Store(tmp_path / "run", resume=True)
+    reader.close()
+    assert not is_held(tmp_path / "run")
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing", b"\0" * 4096])
+def test_what_is_no_run_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / DATABASE).write_bytes(content)
+    (tmp_path / PROGRESS).write_bytes(content)
+    seen = look(tmp_path)
+    assert seen.state in ("waiting", "stopped")
+    assert read_progress(tmp_path) is None
+    with pytest.raises(ValueError, match="is a file; pass the folder"):
+        look(tmp_path / DATABASE)
+
+
+def test_progress_is_written_at_most_twice_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, written, heard = [0.0], [], []
+    monkeypatch.setattr(Reporter, "_write", lambda _, one: written.append((now[0], one)))
+    monkeypatch.setattr("threading.Timer", Postponed)
+    tell = Reporter(tmp_path, lambda *told: heard.append(told[2]), clock=lambda: now[0])
+    for k in range(1000):  # ten seconds
+        now[0] = 0.01 * k
+        tell("training", k // 10, k % 10 + 1, 10)
+    assert len(heard) == 1000
+    assert len(written) == 20
+    # Then a client lets everybody wait: what came before it is written all the same.
+    later = Postponed.last
+    assert later is not None
+    now[0] += later.seconds
+    later.work()
+    assert written[-1][1].done == 10
+    times = [when for when, _ in written]
+    assert min(after - before for before, after in pairwise(times)) >= 0.5 - 1e-9
+
+
+class Postponed:
+    """A timer that a test lets ring."""
+
+    last: Postponed | None = None
+
+    def __init__(self, seconds: float, work: Callable[[], None]) -> None:
+        self.seconds, self.work, self.daemon = seconds, work, False
+        Postponed.last = self
+
+    def start(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
+def test_a_disk_that_is_full_or_read_only_does_not_stop_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("catchment.federation.runs.progress.os.open", full)
+        with reported(tmp_path) as tell:
+            tell("training", 0, 1, 2)
+    with reported(tmp_path / "not" / "there") as tell:
+        tell("training", 0, 1, 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_run_of_a_plan_file_tells_its_progress(tmp_path: Path) -> None:
+    text = example_plan("wearables").replace("users = 16", "users = 4")
+    found: list[Progress | None] = []
+
+    def heard(*_: object) -> None:
+        found.append(read_progress(tmp_path / "run"))
+
+    run_plan(parse_plan(text.replace("units = 100", "units = 10")), tmp_path / "run", watch=heard)
+    told = {one.stage for one in found if one is not None}
+    assert told
+    assert not (tmp_path / "run" / PROGRESS).exists()
+    seen = look(tmp_path / "run")
+    assert seen.state == "finished"
+    assert seen.facts is not None
+    assert seen.facts["engine"] == "local"
+
+
+def test_a_folder_that_cannot_be_read_is_said_to_be_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(tmp_path / "run").close()
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("catchment_lab.watch.state.is_held", denied)
+    seen = look(tmp_path / "run")
+    assert (seen.state, "Permission denied" in seen.says) == ("stopped", True)
+
+
+def test_folds_take_the_place_of_an_evaluation(tmp_path: Path) -> None:
+    folder, stages = tmp_path / "run", []
+    text = example_plan("averaging").replace("users = 12", 'users = 4\ntest = "folds"')
+
+    def heard(stage: str, *_: object) -> None:
+        if stage.startswith("fold"):
+            stages.append([(one.name, one.state) for one in look(folder).stages])
+
+    run_plan(parse_plan(text.replace("units = 60", "units = 10")), folder, watch=heard)
+    done = [("training", "done"), ("delivery", "done")]
+    assert stages[-1][:2] == done
+    assert [(one.name, one.state) for one in look(folder).stages] == done

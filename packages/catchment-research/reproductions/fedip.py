@@ -1,0 +1,271 @@
+"""Tables 1 and 2 of De Caro, Gallicchio, Bacciu, "Federated Adaptation of Reservoirs via Intrinsic
+Plasticity", ESANN 2022.
+
+The exact readout (IncFed) of a reservoir as drawn, against the exact readout of a reservoir whose
+gains and shifts the same subjects adapted first (FedIP + IncFed). Configurations are chosen by the
+validation people of a fold (`fedip_search`), and its test people are scored once. How much
+adaptation can give depends on how a sequence's states become one row, so every pooling is searched
+and reported by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from catchment.engine import run_locally
+from catchment.errors import FederationError
+from catchment.features import EchoStateMap, Reservoir
+from catchment.features.echo_state import Pool
+from catchment.federation import Plan, Record
+from catchment.federation.learn import FederatedRidge
+from catchment_lab.search import Cell, Subjects, cell, exact, pooled_readout, read_subjects
+from catchment_lab.search.adapt import adapt
+from reproductions.fedip_search import SEARCHES, Explored, Judge, Key, Tried, decide, explore
+from reproductions.people import Clients, People, together
+from reproductions.sent_back import sent_back
+from reproductions.study import Began, Selected, SetResult, Traffic
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedIPSettings:
+    """How far to go.
+
+    Parameters
+    ----------
+    trials
+        Recipes with a rule of the paper's ranges, tried in four readings; for each of them four
+        recipes with a rule of either other search, and twelve for IncFed (`fedip_search.explore`).
+    rounds
+        The most that a rule is run; validation chooses how many.
+    retrainings
+        Reservoirs, and draws of subjects, over which a cell is averaged.
+    shares
+        Of the training subjects.
+    pools
+        How a sequence's states become one row.
+    finalists
+        Best trials of each method and pooling that are judged again, with reservoirs drawn anew.
+    steps, search_steps, adapt_steps
+        Of all subjects together, at most: for readouts of the table and of the search, and for the
+        adaptation of reservoirs in both.
+    most_units
+        Reservoirs larger than this are left out of the paper's ranges.
+    folds
+        Groups of people, each of which is tested once (`people.rotations`).
+    """
+
+    trials: int = 5
+    rounds: int = 10
+    retrainings: int = 3
+    shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
+    pools: tuple[Pool, ...] = ("last", "mean", "mean_std")
+    finalists: int = 2
+    steps: int = 150_000
+    search_steps: int = 45_000
+    adapt_steps: int = 30_000
+    most_units: int = 200
+    seed: int = 0
+    folds: int = 5
+
+
+QUICK = FedIPSettings(
+    trials=1,
+    rounds=2,
+    retrainings=2,
+    shares=(0.5, 1.0),
+    finalists=1,
+    steps=60_000,
+    search_steps=20_000,
+    adapt_steps=10_000,
+    folds=3,
+)
+ALL = 10**12
+PAPER = FedIPSettings(
+    trials=30, finalists=1, steps=ALL, search_steps=ALL, adapt_steps=ALL, most_units=500
+)
+
+
+def fedip(people: People, settings: FedIPSettings, began: Began | None = None) -> SetResult:
+    """Return one fold's cells, methods named like `incfed-mean`, `fedip-paper-mean`.
+
+    Parameters
+    ----------
+    began
+        Called with a line of text as the parts begin.
+    """
+    start = time.perf_counter()
+    say = began or (lambda text: None)
+    adapting = people.within(settings.adapt_steps).train
+    people = people.within(settings.steps)
+    judge = Judge(people.within(settings.search_steps), adapting, settings.pools)
+    explored = explore(
+        judge,
+        trials=settings.trials,
+        rounds=settings.rounds,
+        most_units=settings.most_units,
+        seed=settings.seed,
+        say=say,
+    )
+    say(f"{people.name}: finalists")
+    chosen = decide(judge, explored.tried, settings.finalists)
+    table = Table(people, adapting, settings, chosen)
+    cells: list[Cell] = []
+    for retraining in range(settings.retrainings):
+        say(f"{people.name}: retraining {retraining + 1} of {settings.retrainings}")
+        cells += table.cells(retraining)
+    selected = tuple(
+        Selected.of(f"{method}-{pool}", c.recipe, c.validation, pool, c.adaptation, people.fold)
+        for (method, pool), c in chosen.items()
+    )
+    result = SetResult.about(people, cells)
+    return replace(
+        result,
+        selected=selected,
+        traffic=table.traffic(),
+        remarks=remarks(explored, table),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def remarks(explored: Explored, table: Table) -> tuple[str, ...]:
+    """Return how many rules diverged, in the search and in the table."""
+    lines = [
+        f"{search} ranges, an update a {updates}, {equation} equation: "
+        f"{below} of {n} rules took gains below zero, {out} were left out"
+        for (search, updates, equation), (below, out, n) in explored.rules.items()
+    ]
+    for search in SEARCHES:
+        if (f"fedip-{search}", table.settings.pools[0]) not in explored.tried:
+            lines.append(f"{search} ranges: no rule was left, the cells are those of IncFed")
+    if table.fell_back:
+        lines.append(
+            f"{table.fell_back} of {len(table.known)} adaptations for the table diverged; their "
+            "cells have the reservoir as drawn"
+        )
+    return tuple(lines)
+
+
+class Table:
+    """The cells of one fold for the configurations that its validation people chose."""
+
+    def __init__(
+        self,
+        people: People,
+        adapting: Clients,
+        settings: FedIPSettings,
+        chosen: dict[Key, Tried],
+    ) -> None:
+        self.people, self.adapting = people, adapting
+        self.settings, self.chosen = settings, chosen
+        self.fell_back = 0
+        self.records: Sequence[Record] = ()
+        self.known: dict[object, Reservoir] = {}
+
+    def cells(self, retraining: int) -> list[Cell]:
+        """Return the cells of all methods, poolings and shares with one draw of reservoirs."""
+        cells: list[Cell] = []
+        for pool in self.settings.pools:
+            cells += self._plain(self.chosen["incfed", pool], pool, retraining)
+        plain = list(cells)
+        for search in SEARCHES:
+            method = f"fedip-{search}"
+            if (method, self.settings.pools[0]) in self.chosen:
+                for pool in self.settings.pools:
+                    cells += self._adapted(method, pool, retraining)
+            else:
+                # Where no rule held, there is nothing but the reservoir as drawn.
+                cells += [
+                    replace(one, method=one.method.replace("incfed", method)) for one in plain
+                ]
+        return cells
+
+    def _plain(self, chosen: Tried, pool: Pool, retraining: int) -> list[Cell]:
+        features = EchoStateMap(_drawn(chosen, retraining), input=False, pool=pool)
+        read = read_subjects(features, self.people.everyone)
+        return [
+            share_cell(f"incfed-{pool}", read, self.people, share, retraining)
+            for share in self.settings.shares
+        ]
+
+    def _adapted(self, method: str, pool: Pool, retraining: int) -> list[Cell]:
+        cells = []
+        for share in self.settings.shares:
+            reservoir = self._reservoir(self.chosen[method, pool], share, retraining)
+            cells.append(
+                trained_cell(f"{method}-{pool}", reservoir, pool, self.people, share, retraining)
+            )
+        return cells
+
+    def _reservoir(self, chosen: Tried, share: float, retraining: int) -> Reservoir:
+        """Return a reservoir that a share of the subjects adapted, each only once."""
+        key = (chosen.recipe, chosen.adaptation, share, retraining)
+        if key not in self.known:
+            assert chosen.adaptation is not None
+            reservoir = _drawn(chosen, retraining)
+            names = self.people.share(share, retraining)
+            clients = {name: self.adapting[name] for name in names}
+            try:
+                reservoir, self.records = adapt(reservoir, chosen.adaptation, clients)
+            except FederationError:
+                self.fell_back += 1
+            self.known[key] = reservoir
+        return self.known[key]
+
+    def traffic(self) -> tuple[Traffic, ...]:
+        """Return what the last adaptation and a ridge cost."""
+        pool = self.settings.pools[-1]
+        ridge = FederatedRidge(
+            features=EchoStateMap(_drawn(self.chosen["incfed", pool], 0), input=False, pool=pool),
+            ridge="gcv",
+            classes=self.people.classes,
+        )
+        done = run_locally(Plan(algorithm=ridge), self.people.train)
+        assert done.model is not None
+        back = sent_back(done.model.readout, self.people.train)
+        return (
+            Traffic.of(f"plasticity ({self.settings.shares[-1]:.0%})", self.records),
+            Traffic.of("ridge", done.records, back),
+        )
+
+
+def _drawn(chosen: Tried, retraining: int) -> Reservoir:
+    return Reservoir.from_recipe(replace(chosen.recipe, seed=1000 + retraining))
+
+
+def validated(reservoir: Reservoir, pool: Pool, people: People) -> float:
+    """Return the accuracy on validation subjects of the exact readout at its best ridge."""
+    return Judge(people, people.train, (pool,)).validated(reservoir)[pool]
+
+
+def trained_cell(
+    method: str, reservoir: Reservoir, pool: Pool, people: People, share: float, repetition: int
+) -> Cell:
+    """Return the cell of the exact readout of a reservoir on a share of the subjects."""
+    names = people.share(share, repetition)
+    needed = together({name: people.train[name] for name in names}, people.validation, people.test)
+    read = read_subjects(EchoStateMap(reservoir, input=False, pool=pool), needed)
+    return share_cell(method, read, people, share, repetition)
+
+
+def share_cell(method: str, read: Subjects, people: People, share: float, repetition: int) -> Cell:
+    """Return the cell of the exact readout on a share of subjects that are read already."""
+    train = {name: read[name] for name in people.share(share, repetition)}
+    federated = exact(train, {name: read[name] for name in people.validation})
+    return cell(
+        method,
+        federated,
+        train=train,
+        test={name: read[name] for name in people.test},
+        share=share,
+        repetition=repetition,
+        pooled=pooled_readout(train, federated.ridge),
+        fold=people.fold,
+    )
+
+
+def described(settings: FedIPSettings) -> dict[str, Any]:
+    """Return the settings, ready for JSON."""
+    return {**asdict(settings), "shares": list(settings.shares), "pools": list(settings.pools)}

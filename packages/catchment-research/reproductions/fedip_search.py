@@ -1,0 +1,291 @@
+"""Which recipe, rule and number of rounds for FedIP: judged on the validation people of a fold.
+
+Three searches stand beside each other. "paper" draws what Table 1 of De Caro et al. has (target
+mean 0, width .005 to .15, rate .01, 3, 5 or 10 epochs) and tries each draw in four readings of the
+algorithm: an update at every step or one a batch, by the corrected equation or the printed one.
+Most of that takes gains through zero, which is counted, and let happen there only; so "relative"
+draws the same but for the rate, which is relative to the variance of the target; half of its rules
+update at every step and half once a batch. "wide" draws
+other target means and wider targets too, for a single epoch. IncFed gets as many recipes as the
+three searches have rules together.
+
+The paper does not say how many rounds it ran: a rule is judged after several numbers of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count, product
+
+import numpy as np
+
+from catchment.errors import FederationError
+from catchment.features import EchoStateMap, IntrinsicPlasticity, Recipe, Reservoir, plasticity_of
+from catchment.features.echo_state import Pool
+from catchment.federation import Rows
+from catchment.readout import RidgeStatistics
+from catchment_lab.search import Adaptation, PlasticitySpace, Random, Space, Subject, exact
+from catchment_lab.search.adapt import adapt
+from reproductions.people import Clients, People
+from reproductions.spaces import FEDIP_HHAR, FEDIP_PAPER, FEDIP_RELATIVE, FEDIP_WESAD
+from reproductions.study import Began
+
+SEARCHES = ("paper", "relative", "wide")
+READINGS = tuple(product(("step", "batch"), ("corrected", "printed")))
+LOOKS = (1, 2, 4, 10)
+FRESH = (2000,)  # seeds with which finalists are drawn anew
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A recipe, the rule by which it adapts if it does, and validation accuracies by rounds."""
+
+    recipe: Recipe
+    rule: IntrinsicPlasticity | None
+    by_rounds: Mapping[int, float]
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds that does best; of equals, the least."""
+        return max(sorted(self.by_rounds), key=lambda n: (self.by_rounds[n], -n))
+
+    @property
+    def validation(self) -> float:
+        return self.by_rounds[self.rounds]
+
+    @property
+    def adaptation(self) -> Adaptation | None:
+        return None if self.rule is None else Adaptation(self.rule, self.rounds)
+
+
+Key = tuple[str, Pool]
+
+
+@dataclass(eq=False)
+class Explored:
+    """All that was tried, by method and pooling, and what became of the rules in each reading.
+
+    `rules` counts those that took gains below zero, those that were left out because they diverged
+    (or, where gains must be positive, reached zero), and all.
+    """
+
+    tried: dict[Key, list[Tried]] = field(default_factory=dict)
+    rules: dict[tuple[str, ...], tuple[int, int, int]] = field(default_factory=dict)
+
+    def add(
+        self, method: str, recipe: Recipe, rule: IntrinsicPlasticity | None, found: Curves
+    ) -> None:
+        for pool, by_rounds in found.items():
+            self.tried.setdefault((method, pool), []).append(Tried(recipe, rule, by_rounds))
+
+    def tally(self, reading: tuple[str, ...], *, below: bool = False, out: bool = False) -> None:
+        before = self.rules.get(reading, (0, 0, 0))
+        self.rules[reading] = before[0] + below, before[1] + out, before[2] + 1
+
+
+Curves = dict[Pool, dict[int, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """The people of a search.
+
+    Parameters
+    ----------
+    people
+        Whose readouts are trained and judged.
+    adapting
+        The training subjects with the sequences by which reservoirs adapt.
+    pools
+        Every pooling is judged.
+    """
+
+    people: People
+    adapting: Clients
+    pools: tuple[Pool, ...]
+
+    def plain(self, recipe: Recipe) -> Curves:
+        """Return the accuracies of a reservoir as drawn."""
+        found = self.validated(Reservoir.from_recipe(recipe))
+        return {pool: {0: value} for pool, value in found.items()}
+
+    def adapted(
+        self, recipe: Recipe, rule: IntrinsicPlasticity, looks: Sequence[int]
+    ) -> tuple[Curves, bool]:
+        """Return the accuracies after numbers of rounds, and whether gains went below zero.
+
+        FederationError if the rule diverges.
+        """
+        reservoir, done = Reservoir.from_recipe(recipe), 0
+        curves: Curves = {pool: {} for pool in self.pools}
+        for rounds in looks:
+            reservoir, _ = adapt(reservoir, Adaptation(rule, rounds - done), self.adapting)
+            done = rounds
+            for pool, value in self.validated(reservoir).items():
+                curves[pool][rounds] = value
+        return curves, bool((plasticity_of(reservoir)[0] < 0).any())
+
+    def validated(self, reservoir: Reservoir) -> dict[Pool, float]:
+        """Return the accuracy on validation subjects with every pooling."""
+        train = read_pools(reservoir, self.people.train, self.pools)
+        validation = read_pools(reservoir, self.people.validation, self.pools)
+        return {
+            pool: exact({"": train[pool]}, {"": validation[pool]}).accuracy for pool in self.pools
+        }
+
+
+def read_pools(
+    reservoir: Reservoir, clients: Clients, pools: Sequence[Pool]
+) -> dict[Pool, Subject]:
+    """Return all clients' rows together, and their statistics, with several poolings.
+
+    Means are the first half of means and deviations, and are not read twice.
+    """
+    together = [recording for name in sorted(clients) for recording in clients[name]]
+    rows = {}
+    for pool in pools:
+        if pool != "mean" or "mean_std" not in pools:
+            features = EchoStateMap(reservoir, input=False, pool=pool)
+            rows[pool] = Rows.of(features, together).pair
+    if "mean" in pools and "mean" not in rows:
+        z, y = rows["mean_std"]
+        rows["mean"] = z[:, : reservoir.n_units], y
+    return {p: Subject(z, y, RidgeStatistics.from_states(z, y)) for p, (z, y) in rows.items()}
+
+
+def space_of(name: str, most_units: int) -> Space:
+    """Return the paper's ranges of recipes for a data set, larger reservoirs left out.
+
+    >>> space_of("wesad", 300).units
+    (200, 300)
+    """
+    space = FEDIP_WESAD if name == "wesad" else FEDIP_HHAR
+    return replace(space, units=tuple(n for n in space.units if n <= most_units))
+
+
+def paper_rules(chooser: Random) -> list[IntrinsicPlasticity]:
+    """Return one draw from the paper's ranges of plasticity, in all its readings."""
+    drawn = even(FEDIP_PAPER, chooser)
+    return [
+        replace(drawn, updates=updates, equation=equation, gains="any")  # type: ignore[arg-type]
+        for updates, equation in READINGS
+    ]
+
+
+def relative_rules(chooser: Random) -> list[IntrinsicPlasticity]:
+    """Return draws from the paper's ranges with rates relative to the target's variance."""
+    steps, batches = FEDIP_RELATIVE
+    spaces = (steps, steps, batches, batches)
+    return [even(space, chooser) for space in spaces]
+
+
+def even(space: PlasticitySpace, chooser: Random) -> IntrinsicPlasticity:
+    """Return a rule whose width is drawn evenly from its range, not from the range's logarithm.
+
+    Narrow targets diverge most, so this is the friendlier reading of the paper's range.
+    """
+    rule = space.draw(chooser).rule
+    std = chooser.real("target_std", *space.target_std)
+    rate = space.learning_rate or rule.learning_rate * (std / rule.target_std) ** 2
+    return replace(rule, target_std=std, learning_rate=rate)
+
+
+def explore(
+    judge: Judge, *, trials: int, rounds: int, most_units: int, seed: int, say: Began
+) -> Explored:
+    """Return what recipes and rules give, drawn at random.
+
+    Every recipe is tried without plasticity too, and so many more that IncFed has as many trials as
+    all searches together.
+
+    Parameters
+    ----------
+    trials
+        Recipes with a draw from the paper's ranges, in its four readings; for each of them four
+        recipes with a rule of the paper's ranges and a relative rate, and four with wider ranges.
+    rounds
+        The most that a rule is run; of the wide ranges, as many as are drawn.
+    """
+    people, found = judge.people, Explored()
+    chooser = Random(np.random.default_rng([seed, 2]))
+    space = space_of(people.name, most_units)
+    assert space.plasticity is not None
+    seeds = count(seed)
+    looks = [n for n in LOOKS if n <= rounds]
+
+    def fresh() -> Recipe:
+        recipe, _ = space.draw(chooser, inputs=len(people.channels))
+        recipe = replace(recipe, seed=next(seeds))
+        found.add("incfed", recipe, None, judge.plain(recipe))
+        return recipe
+
+    for trial in range(trials):
+        say(f"{people.name}: trial {trial + 1} of {trials}")
+        recipe = fresh()
+        for rule in paper_rules(chooser):
+            _try(judge, found, "fedip-paper", recipe, rule, looks)
+        for rule in relative_rules(chooser):
+            _try(judge, found, "fedip-relative", fresh(), rule, looks)
+        for one in [space.plasticity.draw(chooser) for _ in READINGS]:
+            few = [n for n in LOOKS if n <= one.rounds]
+            _try(judge, found, "fedip-wide", fresh(), one.rule, few)
+        for _ in READINGS[1:]:
+            fresh()
+    return found
+
+
+def _try(
+    judge: Judge,
+    found: Explored,
+    method: str,
+    recipe: Recipe,
+    rule: IntrinsicPlasticity,
+    looks: Sequence[int],
+) -> None:
+    """Add what a rule gives, or that it diverged within its rounds."""
+    reading = (method.removeprefix("fedip-"), rule.updates, rule.equation)
+    try:
+        curves, below = judge.adapted(recipe, rule, looks)
+    except FederationError:
+        found.tally(reading, out=True)
+    else:
+        found.add(method, recipe, rule, curves)
+        found.tally(reading, below=below)
+
+
+def decide(judge: Judge, tried: Mapping[Key, Sequence[Tried]], finalists: int) -> dict[Key, Tried]:
+    """Return for each method and pooling the finalist that does best over reservoirs drawn anew.
+
+    The best of many trials owes part of its score to its own draw of the reservoir.
+    """
+    best = {
+        key: sorted(found, key=lambda one: -one.validation)[:finalists]
+        for key, found in tried.items()
+    }
+    if finalists < 2:
+        return {key: found[0] for key, found in best.items()}
+    known: dict[tuple[Recipe, IntrinsicPlasticity | None], list[Curves]] = {}
+    chosen = {}
+    for (method, pool), found in best.items():
+        judged = []
+        for one in found:
+            # Poolings often have the same finalists, which adapt but once.
+            if (one.recipe, one.rule) not in known:
+                known[one.recipe, one.rule] = [_again(judge, one, seed) for seed in FRESH]
+            curves = [one.by_rounds, *(again[pool] for again in known[one.recipe, one.rule])]
+            mean = {n: float(np.mean([curve[n] for curve in curves])) for n in one.by_rounds}
+            judged.append(replace(one, by_rounds=mean))
+        chosen[method, pool] = max(judged, key=lambda one: one.validation)
+    return chosen
+
+
+def _again(judge: Judge, one: Tried, seed: int) -> Curves:
+    """Return a configuration's accuracies with another reservoir, 0 where its rule diverges."""
+    recipe = replace(one.recipe, seed=seed)
+    if one.rule is None:
+        return judge.plain(recipe)
+    try:
+        return judge.adapted(recipe, one.rule, sorted(one.by_rounds))[0]
+    except FederationError:
+        return {pool: dict.fromkeys(one.by_rounds, 0.0) for pool in judge.pools}

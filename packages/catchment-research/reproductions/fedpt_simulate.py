@@ -1,0 +1,171 @@
+"""A federated training without its messages: everything stays where the networks are trained.
+
+The round loop of the library packs, hashes, checks and adds every client's message as if it had
+come over a network: for a ResNet-18 trained whole that is 45 MB a client, and takes far longer
+than the training. Here the same clients are drawn, take the same steps on the same examples, and
+are added in the same order and precision; tests compare the two. Nothing is measured of messages:
+their bytes are counted from the sizes of tensors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import torch
+
+from catchment.engine import Source, data_of
+from catchment.errors import FederationError
+from catchment.federation import Plan, Record, Result, Turn
+from catchment.federation.learn import Arrays
+from catchment_research.partial import (
+    Examples,
+    FederatedTraining,
+    FollowTheLeader,
+    PartialNetwork,
+    Tensors,
+    Trained,
+    frozen_part,
+    one_set,
+    recordings_of,
+    train_group,
+)
+from reproductions.convolve import JointConvolutions, channels_last
+from reproductions.fedpt_keep import Keeping
+
+Values = tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """Trainable values and the optimiser's memory, float64, where the networks are trained."""
+
+    values: Values
+    memory: Values
+
+    @classmethod
+    def of(cls, state: Trained, device: torch.device) -> _State:
+        values, memory = (
+            tuple(torch.tensor(v, device=device) for v in part)
+            for part in (state.values, state.memory)
+        )
+        if device.type == "cuda":
+            # Weights lie as joint convolutions take them, and stay so in all that is made of them.
+            values, memory = (tuple(map(channels_last, part)) for part in (values, memory))
+        return cls(values, memory)
+
+    def trained(self) -> Trained:
+        if not all(bool(value.isfinite().all()) for value in self.values):
+            raise FederationError("values are no longer finite; take a smaller learning rate")
+        values, memory = (tuple(v.cpu().numpy() for v in p) for p in (self.values, self.memory))
+        return Trained(cast(Arrays, values), cast(Arrays, memory))
+
+
+def simulate(
+    plan: Plan[Trained, Any, torch.nn.Module],
+    clients: Mapping[str, Source],
+    *,
+    keeper: Keeping | None = None,
+) -> Result[Trained, torch.nn.Module]:
+    """Return what a plan of plain partial training comes to, all clients of a round at once.
+
+    Parameters
+    ----------
+    plan
+        `FederatedTraining` with nothing clipped and no weak clients, and no protections.
+    clients
+        Examples by name, or functions that make them when a client is asked.
+    keeper
+        As for `run_locally`; it is given the state of those rounds only in which it wants it.
+    """
+    algorithm = plan.algorithm
+    if not isinstance(algorithm, FederatedTraining):
+        raise TypeError(f"only FederatedTraining is simulated, not {type(algorithm).__name__}")
+    if algorithm.clip is not None or algorithm.weak or algorithm.dropout or plan.protections:
+        raise ValueError(
+            "clips, weak clients, dropout and protections are not simulated; use run_locally"
+        )
+    device = algorithm.torch_device()
+    kept = keeper.resume() if keeper else None
+    begun, records = kept if kept else (algorithm.start(), ())
+    state = _State.of(begun, device)
+    names = sorted(clients)
+    with ThreadPoolExecutor(1) as ahead:  # the next examples are made while these are learned
+
+        def asked(round_: int) -> list[Examples]:
+            cohort = plan.cohort(names, round_) if round_ < plan.rounds else ()
+            return [one_set(data_of(clients[name])) for name in cohort]
+
+        following = ahead.submit(asked, len(records))
+        for round_ in range(len(records), plan.rounds):
+            began, examples = time.perf_counter(), following.result()
+            following = ahead.submit(asked, round_ + 1)
+            cohort = plan.cohort(names, round_)
+            turn = Turn(round_, cohort, plan.seed)
+            change = mean_change(algorithm, state.values, examples, turn)
+            state = _stepped(algorithm, state, change)
+            record = _record(algorithm, turn, time.perf_counter() - began)
+            records = (*records, record)
+            if keeper:
+                wanted = keeper.wants(round_)
+                keeper.close_round(state.trained() if wanted else None, record)
+    return Result(state.trained(), plan, records)
+
+
+def mean_change(
+    algorithm: FederatedTraining, values: Values, examples: Sequence[Examples], turn: Turn
+) -> Values:
+    """Return the mean of the clients' changes, weighed by their examples, in float64."""
+    device = algorithm.torch_device()
+    names, frozen = frozen_part(algorithm.network, device)
+    start = {name: value.float() for name, value in zip(names, values, strict=True)}
+    steps = algorithm.steps
+    recorded = algorithm.record and device.type == "cuda"
+    with JointConvolutions() if device.type == "cuda" else nullcontext():
+        group = train_group(
+            _layout(algorithm.network)[0],
+            start,
+            frozen,
+            examples,
+            [
+                steps.schedule(len(e.x), turn.at(client).rng())
+                for client, e in zip(turn.cohort, examples, strict=True)
+            ],
+            steps,
+            learning_rate=steps.learning_rate * algorithm.schedule.factor(turn.round),
+            recordings=recordings_of(algorithm.network, steps, device) if recorded else None,
+        )
+    return _summed(group.values, start, [float(len(e.x)) for e in examples])
+
+
+def _summed(trained: Tensors, start: Tensors, weights: Sequence[float]) -> Values:
+    """Return the weighted mean change of every tensor; products are float32, as they are sent."""
+    found, factor = [], torch.tensor(weights).to(next(iter(start.values())).device)
+    for name, begun in start.items():
+        moved, factors = trained[name] - begun, factor.reshape(-1, *[1] * begun.ndim)
+        found.append((moved * factors).sum(0, dtype=torch.float64) / sum(weights))
+    return tuple(found)
+
+
+def _stepped(algorithm: FederatedTraining, state: _State, change: Values) -> _State:
+    """Return the state after the server's step, which is arithmetic of any numbers."""
+    if isinstance(algorithm.optimiser, FollowTheLeader):
+        raise TypeError("noise is not simulated; use run_locally")
+    given = (cast(Arrays, part) for part in (state.values, change, state.memory))
+    return _State(*(cast(Values, part) for part in algorithm.optimiser.step(*given)))
+
+
+@lru_cache(maxsize=2)
+def _layout(network: PartialNetwork) -> tuple[torch.nn.Module, int]:
+    """Return a network's module without values, and the bytes that a client sends."""
+    return network.skeleton(), network.share().bytes_each_way
+
+
+def _record(algorithm: FederatedTraining, turn: Turn, seconds: float) -> Record:
+    n, (_, size) = len(turn.cohort), _layout(algorithm.network)
+    return Record(turn.round, n, n, seconds, n * size, n * size)

@@ -1,0 +1,330 @@
+"""Prompts, adapters and readouts as Markdown tables, findings, a picture and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from catchment.errors import MissingExtraError
+from catchment.report import Theme
+from catchment.report.theme import theme
+from reproductions.axes import dress
+from reproductions.fedresprompt_costs import Reached, cost_to_reach
+from reproductions.fedresprompt_values import METHODS, Cell, PromptResult, Variant, stem
+from reproductions.grids import grid
+from reproductions.instructed_tables import differences, instructed_parts, losses, spread
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise MissingExtraError("plot", needed_for="pictures of results") from error
+
+TITLES = {
+    "routing": "Routing: three levels, three words",
+    "sst2": "SST-2: whole sentences, four clients of Dirichlet(0.3) classes",
+    "uci_har": "Sensors to words: UCI HAR, unseen subjects",
+    "motionsense": "Sensors to words: MotionSense, unseen subjects",
+    "instructed": "Text and signal: an instruction says what to name of a window (UCI HAR)",
+}
+ADAPTER = "lora"
+LEVELS = (0.87, 0.88)
+# Figures as published; accuracies on 512 sentences of SST-2, one seed.
+PUBLISHED = (
+    ("Qwen2.5-7B", "0.92", ""),
+    ("Qwen2.5-14B", "0.96", ""),
+    ("Mistral-7B", "0.95", ""),
+    ("Qwen2.5-32B", "0.83 (peak 0.93)", "0.93"),
+)
+NEVER_RUN = (
+    "Published for the same task, with other models: zero-shot 0.59 to 0.82, and 8 to 25 times "
+    "fewer floats a round than LoRA. **None of these models, nor any above 135 million "
+    "parameters, was run here**: their weights were not at hand. `--model` takes any folder in the "
+    "layout of transformers, so whoever has one of them can run the same comparison. What differs "
+    "besides: whole sentences of the whole set instead of 512 and 512, three seeds instead of "
+    "one, a projection from a seed instead of a trained one, rates searched for every method."
+)
+
+
+def markdown(result: PromptResult) -> str:
+    """Return a whole result as a Markdown document."""
+    e, s = result.environment, result.settings
+    kind = "quick run" if result.quick else "full run"
+    head = (
+        "Accuracy in per cent, mean ± standard deviation over seeds (n - 1). Bytes are measured, "
+        "of all clients and all rounds, up and down: between clients and the federation's server, "
+        "and, where the language model is not on the clients, between clients and its server.\n\n"
+        f"A {kind} of {result.seconds:.0f} s on {e.get('device')}, {str(e.get('date'))[:10]}: "
+        f"catchment {e.get('catchment')}, {s.model}, seeds {list(s.seeds)}, prompts of {s.length} "
+        f"vectors, {s.batch_size} sentences per client and step."
+    )
+    parts = ["# Reservoir prompts for a frozen language model", head]
+    parts += ["\n".join(f"- {note}" for note in result.notes)] if result.notes else []
+    for task in result.tasks:
+        parts += [f"## {TITLES[task]}"]
+        final, searched = final_rows(result, task), search_rows(result, task)
+        parts += [final] if final else ["No final run yet."]
+        parts += ["Searched on the development set, first seed:\n\n" + searched] if searched else []
+        parts += comparison(result) if task == "sst2" else []
+        parts += instructed_parts(result) if task == "instructed" else []
+    lines = findings(result)
+    parts += ["## What it shows", "\n".join(f"- {line}" for line in lines)] if lines else []
+    return "\n\n".join(parts) + "\n"
+
+
+def final_rows(result: PromptResult, task: str) -> str:
+    """Return the table of a task's final runs; empty if there are none."""
+    rows = []
+    noises = sorted({c.job.variant.noise for c in result.cells})
+    for method in METHODS:
+        for noise in noises:
+            cells = result.of(task, method, noise=noise)
+            if cells:
+                rows.append(_row(cells, f"{method}, noise {noise:g}" if noise else method))
+        for rounds in sorted({c.job.variant.rounds for c in result.cells} - {0}):
+            cells = result.of(task, method, rounds=rounds)
+            if cells:
+                rows.append(_row(cells, f"{method}, {_shape(cells[0])}"))
+    head = ("method", "seeds", "development", "test", "trained", "rounds", "federation", "asked")
+    return grid(head, rows) if rows else ""
+
+
+def _row(cells: Sequence[Cell], name: str) -> list[str]:
+    first = cells[0]
+    return [
+        name,
+        str(len(cells)),
+        spread([c.development for c in cells]),
+        spread([c.test for c in cells]),
+        f"{first.trained:,}",
+        str(first.rounds),
+        _bytes(_mean(cells, _crossed)),
+        _bytes(_mean(cells, _asked)),
+    ]
+
+
+def search_rows(result: PromptResult, task: str) -> str:
+    """Return the table of the runs that chose a task's settings; empty if there were none."""
+    cells = [c for c in result.cells if c.job.task == task and c.job.search]
+    rows = [
+        [
+            c.job.variant.method,
+            f"{c.job.variant.rate:g}",
+            _shape(c),
+            f"{100 * c.development:.1f}",
+            f"{100 * c.test:.1f}" if c.test else "-",
+            f"{c.trained:,}",
+            str(c.rounds),
+            _bytes(c.bytes_federated),
+            _bytes(c.bytes_asked),
+        ]
+        for c in sorted(cells, key=lambda c: METHODS.index(c.job.variant.method))
+    ]
+    head = ("method", "rate", "size", "development", "test", "trained", "rounds")
+    return grid((*head, "federation", "asked"), rows) if rows else ""
+
+
+def comparison(result: PromptResult) -> list[str]:
+    """Return what reaching an accuracy cost, and what was published; nothing without curves."""
+    costs = cost_table(result)
+    if not costs:
+        return []
+    text = (
+        "Bytes until development accuracy was first there, medians over runs (a run that never got "
+        "there counts as infinite); what was asked of the language model's server is spread evenly "
+        "over the rounds:"
+    )
+    curve = losses(result, "sst2")
+    papers = grid(("model, as published", "reservoir prompt", "LoRA"), PUBLISHED)
+    parts = [text + "\n\n" + costs, *([curve] if curve else [])]
+    return [*parts, NEVER_RUN + "\n\n" + papers]
+
+
+def cost_table(result: PromptResult) -> str:
+    """Return what every method cost until it was first at each level; empty without curves."""
+    costs = [found for level in LEVELS for found in cost_to_reach(result, level)]
+    head = ("development", "method", "runs that got there", "rounds", "federation", "with asked")
+    return grid(head, map(_cost_row, costs)) if costs else ""
+
+
+def _cost_row(found: Reached) -> list[str]:
+    search = ", of the search" if found.search else ""
+    return [
+        f"{100 * found.level:.0f}",
+        f"{found.variant.method}, {_size(found.variant)}{search}",
+        f"{found.n_reached} of {found.n_runs}",
+        _number(median(found.rounds), "{:.0f}"),
+        _bytes(found.median_federation),
+        _bytes(found.median_whole),
+    ]
+
+
+def _number(value: float, form: str) -> str:
+    return form.format(value) if np.isfinite(value) else "never"
+
+
+def _shape(cell: Cell) -> str:
+    return _size(cell.job.variant)
+
+
+def _size(v: Variant) -> str:
+    if v.method == "prompt":
+        return "all numbers"
+    if v.rank:
+        return f"rank {v.rank}"
+    return f"{v.units} units, k {v.bottleneck}" if v.units else f"k {v.bottleneck}"
+
+
+def findings(result: PromptResult) -> list[str]:
+    """Return what the final runs show, one sentence each."""
+    lines = []
+    adapters = result.of("sst2", ADAPTER)
+    for method in ("subspace", "reservoir", "prompt"):
+        cells = result.of("sst2", method)
+        if cells and adapters:
+            fewer = _mean(adapters, _crossed) / _mean(cells, _crossed)
+            apart = 100 * (_mean(cells, _test) - _mean(adapters, _test))
+            lines.append(
+                f"sst2: {method} is {apart:+.1f} points from LoRA on test with {fewer:,.0f} times "
+                "fewer bytes between clients and the federation's server"
+            )
+    for task in ("uci_har", "motionsense"):
+        ridge = result.of(task, "ridge")
+        for method in ("closed-form", "reservoir"):
+            cells = result.of(task, method)
+            if cells and ridge:
+                apart = 100 * (_mean(cells, _test) - _mean(ridge, _test))
+                lines.append(f"{task}: {method} is {apart:+.1f} points from the ridge readout")
+    return lines + differences(result)
+
+
+def draw(result: PromptResult, *, dark: bool = False) -> Figure:
+    """Return development accuracy on sentences against bytes so far, a line for each run.
+
+    Left the language model is on the clients, as LoRA needs it; right it is on another machine
+    where a method allows that, and what is asked of it counts, evenly over the rounds.
+    """
+    colours = theme(dark)
+    figure = Figure(figsize=(11.5, 4.6), layout="constrained", facecolor=colours.page)
+    left, right = figure.subplots(1, 2, sharey=True)
+    cells = [c for c in result.cells if c.job.task == "sst2" and c.curve]
+    final = any(not c.job.search for c in cells)
+    shown = [c for c in cells if c.job.search is not final]
+    for ax, asked, title in (
+        (left, False, "the language model on the clients"),
+        (right, True, "the language model on another machine; LoRA and prompt as before"),
+    ):
+        dress(ax, colours)
+        ax.set_title(title, loc="left", color=colours.text, fontsize=10)
+        _curves(ax, shown, asked, colours)
+        zero = result.of("sst2", "zero-shot")
+        if zero:
+            level = 100 * _mean(zero, lambda cell: cell.development)
+            ax.axhline(level, color=colours.muted, ls=":", label="zero-shot")
+        ax.set_xscale("log")
+        ax.set_xlabel("MB so far, all clients, up and down", color=colours.text)
+    left.set_ylabel("development accuracy (%)", color=colours.text)
+    if left.get_legend_handles_labels()[0]:
+        place = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.08)}
+        left.legend(frameon=False, fontsize=8, labelcolor=colours.text, **place)
+    return figure
+
+
+def _curves(ax: Axes, cells: Sequence[Cell], asked: bool, colours: Theme) -> None:
+    """Draw runs, with or without what they asked of a language model's server."""
+    methods = [m for m in METHODS if any(c.job.variant.method == m for c in cells)]
+    known: set[str] = set()
+    for cell in cells:
+        method = cell.job.variant.method
+        each = cell.bytes_asked / max(cell.rounds, 1) if asked else 0.0
+        x = [(crossed + each * rounds) / 1e6 for rounds, crossed, _ in cell.curve]
+        y = [100 * accuracy for _, _, accuracy in cell.curve]
+        label, style = _named(cell)
+        colour = colours.series[methods.index(method) % len(colours.series)]
+        named = "_nolegend_" if label in known else label
+        ax.plot(x, y, color=colour, ls=style, marker="o", ms=3, lw=1.2, alpha=0.8, label=named)
+        known.add(label)
+
+
+def _named(cell: Cell) -> tuple[str, str]:
+    """Return a run's name in a picture, and its line: one beside the table is dashed."""
+    variant = cell.job.variant
+    if variant.rank:
+        return f"{variant.method}, rank {variant.rank}", "--" if variant.rounds else "-"
+    return f"{variant.method} ({_shape(cell)})" if variant.units else variant.method, "-"
+
+
+def draw_losses(result: PromptResult, *, dark: bool = False) -> Figure:
+    """Return the clients' mean training loss by round, a panel for each task that keeps it."""
+    colours = theme(dark)
+    kept = [c for c in result.cells if c.losses and not c.job.search]
+    tasks = [task for task in TITLES if any(c.job.task == task for c in kept)]
+    size = (5.8 * len(tasks), 3.6)
+    figure = Figure(figsize=size, layout="constrained", facecolor=colours.page)
+    panels = np.atleast_1d(figure.subplots(1, len(tasks)))
+    for ax, task in zip(panels, tasks, strict=True):
+        dress(ax, colours)
+        ax.set_title(task, loc="left", color=colours.text, fontsize=10)
+        ax.set_xlabel("round", color=colours.text)
+        known: set[str] = set()
+        for cell in kept:
+            if cell.job.task == task:
+                method = cell.job.variant.method
+                colour = colours.series[METHODS.index(method) % len(colours.series)]
+                label, style = _named(cell)
+                named = "_nolegend_" if label in known else label
+                rounds = np.arange(1, len(cell.losses) + 1)
+                shown = {"color": colour, "ls": style, "lw": 1.2, "alpha": 0.8}
+                ax.plot(rounds, cell.losses, label=named, **shown)
+                known.add(label)
+        ax.legend(frameon=False, fontsize=8, labelcolor=colours.text)
+    panels[0].set_ylabel("mean training loss", color=colours.text)
+    return figure
+
+
+def write(result: PromptResult, folder: Path) -> list[Path]:
+    """Write figures, tables and, of sentences, a picture into a folder; return their paths."""
+    name = stem(result.settings, result.quick)
+    paths = [folder / f"{name}.json", folder / f"{name}.md"]
+    result.save(paths[0])
+    paths[1].write_text(markdown(result))
+    if any(cell.job.task == "sst2" and cell.curve for cell in result.cells):
+        paths.append(folder / f"{name}.png")
+        draw(result).savefig(paths[-1], dpi=110)
+    if any(cell.losses and not cell.job.search for cell in result.cells):
+        paths.append(folder / f"{name}-loss.png")
+        draw_losses(result).savefig(paths[-1], dpi=110)
+    return paths
+
+
+def _crossed(cell: Cell) -> float:
+    return float(cell.bytes_federated)
+
+
+def _asked(cell: Cell) -> float:
+    return float(cell.bytes_asked)
+
+
+def _test(cell: Cell) -> float:
+    return cell.test
+
+
+def _mean(cells: Sequence[Cell], what: Callable[[Cell], float]) -> float:
+    return float(np.mean([what(cell) for cell in cells]))
+
+
+def _bytes(count: float) -> str:
+    """Return a number of bytes as people write it.
+
+    >>> _bytes(590469640)
+    '590 MB'
+    """
+    if not np.isfinite(count):
+        return "never"
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count:.0f} B" if count else "-"

@@ -1,0 +1,7 @@
+"""What papers proposed: trainable networks, prompts, stacking, alignment."""
+
+from __future__ import annotations
+
+from catchment.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__)

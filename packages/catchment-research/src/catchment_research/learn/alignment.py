@@ -1,0 +1,120 @@
+"""Reservoirs that differ less: W_k(alpha) = (1 - alpha) W_k + alpha W*, at one spectral radius.
+
+Input weights, biases and leaks are those of the target; only the recurrent matrices differ, and at
+alpha = 1 not even they. Summing statistics of reservoirs that differ is not ridge regression on any
+features: it is exact only at alpha = 1, and the published figures show that nearly equal is not
+nearly as good. An ensemble needs no alignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from catchment.features import EchoStateMap, Recipe, Reservoir, name_of
+from catchment.features.echo_state import aligned_reservoir, with_own_seed
+from catchment.federation import Data, Kept, Needs, Tally, Turn
+from catchment.federation.learn import FederatedRidge, RidgeState, learned
+from catchment.readout import Model, PersonalModels, RidgeStatistics, accumulate
+from catchment.wire import Parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignedRidge:
+    """Federated ridge over reservoirs that are only nearly the same.
+
+    Parameters
+    ----------
+    ridge
+        The exact algorithm; its features read the target reservoir.
+    alpha
+        How far every client's reservoir is moved towards the target; 1 is exact.
+    recipes
+        Recipes of the clients' own reservoirs. Who has none uses the target's with a seed that
+        depends on the client's name.
+
+    >>> import numpy as np
+    >>> from catchment import Recording
+    >>> from catchment.engine import run_locally
+    >>> from catchment.federation import Plan
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> wave = np.sin(np.arange(121) / 5)
+    >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b")}
+    >>> exact = FederatedRidge(features=features, ridge=1e-3)
+    >>> same = run_locally(Plan(algorithm=AlignedRidge(ridge=exact, alpha=1.0)), clients)
+    >>> same.state.total == run_locally(Plan(algorithm=exact), clients).state.total
+    True
+    """
+
+    ridge: FederatedRidge
+    alpha: float
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= 1:
+            raise ValueError(f"alpha is {self.alpha}; pass a number between 0 and 1")
+        _ = self.target
+
+    @property
+    def target(self) -> EchoStateMap:
+        """The features of the reservoir that all are moved towards."""
+        features = self.ridge.features
+        if not isinstance(features, EchoStateMap):
+            raise TypeError(f"{name_of(features)} has no reservoir to align; use an EchoState map")
+        return features
+
+    def features_of(self, client: str) -> EchoStateMap:
+        """Return the features of a client's own, aligned reservoir."""
+        target = self.target.reservoir
+        recipe = self.recipes.get(client)
+        if recipe is None:
+            if target.recipe is None:
+                raise ValueError(f"there is no recipe for {client}; pass recipes")
+            recipe = with_own_seed(target.recipe, client)
+        own = aligned_reservoir(Reservoir.from_recipe(recipe), target, self.alpha)
+        return replace(self.target, reservoir=own)
+
+    def model_of(self, state: RidgeState, client: str) -> Model:
+        """Return the model as one client uses it: the common readout on its own reservoir."""
+        return Model(self.features_of(client), learned(state.readout), self.ridge.classes)
+
+    @property
+    def needs(self) -> Needs:
+        return self.ridge.needs
+
+    def start(self) -> RidgeState:
+        return self.ridge.start()
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
+        features, classes = self.features_of(turn.client), self.ridge.classes is not None
+        statistics = accumulate(features, data(), threads=1, classes=classes)
+        # Added as if the reservoirs were equal: that is what is being tried here.
+        return replace(statistics, fingerprint=self.ridge.features.fingerprint)
+
+    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
+        return self.ridge.read_update(parts, turn)
+
+    def server_update(
+        self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
+    ) -> RidgeState:
+        return self.ridge.server_update(state, total, turn)
+
+    def result(self, state: RidgeState) -> PersonalModels:
+        """Return the common readout on every known client's own reservoir.
+
+        For others it is on the target reservoir, which belongs to no client.
+        """
+        maps = {name: self.features_of(name) for name in sorted(state.by_client)}
+        return PersonalModels(self.ridge.result(state), maps=maps if self.alpha < 1 else {})
+
+    def figures(self, state: RidgeState) -> dict[str, float]:
+        return self.ridge.figures(state)
+
+    def kept(self, state: RidgeState) -> Kept:
+        return self.ridge.kept(state)
+
+    def sums(self, state: RidgeState) -> Tally[RidgeStatistics] | None:
+        return self.ridge.sums(state)
+
+    def alone(self, state: RidgeState) -> AlignedRidge:
+        return replace(self, ridge=self.ridge.alone(state))

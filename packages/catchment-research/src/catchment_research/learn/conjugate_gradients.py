@@ -1,0 +1,355 @@
+"""Ridge regression over rounds, for features too many for their Gram matrix to travel.
+
+In the first round clients send their sums without the products of features. In every later one the
+server sends directions V (F, k), with k at most the number of outputs, and clients send Z'(Z V),
+which add: F k numbers instead of F^2 / 2. `catchment_research.learn.krylov` makes the solution of
+them, the same as that of `FederatedRidge` up to `tolerance`, and says when it is there. Centring
+(the intercept is not penalised) and the scale of features follow from the first round's sums.
+
+Rows must stay the same from round to round. Each product therefore carries the sums of the centred
+mixtures, which are zero over all rows of the first round; if they are not, a client was lost or
+came back or has other data, and the server begins again with those who are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from catchment import Array
+from catchment.errors import FederationError, UploadError
+from catchment.features import FeatureMap
+from catchment.federation import Data, Kept, Needs, Turn
+from catchment.federation.learn import MOST_ROUNDS, PathErrors, chosen, readout_figures
+from catchment.readout import CONSTANT, Model, Readout, RidgeChoice
+from catchment.structure import put_together
+from catchment.wire import NOTHING, Parts
+from catchment_research.learn.gradient_messages import (
+    Directions,
+    FirstSums,
+    FoldReadouts,
+    Products,
+    RowSums,
+    fold_of,
+)
+from catchment_research.learn.krylov import Krylov
+
+Phase = Literal["sums", "products", "errors", "done"]
+CHOOSING = 1e-2  # how far off outputs may be by which a ridge is chosen; errors square it
+PATH = np.logspace(-4, 1, 11)  # ridges, times the mean squared length of a centred column
+ROUNDING = 1e-12  # of a sum, relative to what is summed
+UNCHANGED = 1e-8  # what sums that must be zero may be, relative to the mixtures they are of
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """One ridge system: of all clients, or without those of one fold (-1 for none)."""
+
+    fold: int
+    sums: FirstSums
+    known: Krylov
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """How far the solution has come.
+
+    Parameters
+    ----------
+    sums
+        Of the first round, by fold.
+    systems
+        That of all clients first, then those without each fold, until the ridge is chosen.
+    scale
+        (F,) that features are divided by; 0 for those that do not vary.
+    restarts
+        How often the clients were not those of the first round.
+    """
+
+    phase: Phase = "sums"
+    sums: FirstSums | None = None
+    systems: tuple[System, ...] = ()
+    scale: Array | None = None
+    ridges: Array | None = None
+    choice: RidgeChoice | None = None
+    readout: Readout | None = None
+    doubt: float | None = None
+    restarts: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConjugateGradients:
+    """Ridge regression by rounds of products with the Gram matrix, which itself never travels.
+
+    All clients must answer in every round: `Plan(share=1)`. The rounds end when the readout is
+    within `tolerance`, relative to its length, of the exact one, or as near as float64 comes.
+
+    Parameters
+    ----------
+    features
+        Map from inputs to feature rows, the same on every client.
+    ridge
+        A number; or "folds": clients are dealt into folds by the plan's seed and their names, and
+        the ridge with the least error on the folds left out is taken. The server then sees the sums
+        of each fold, so a number is what a secure sum needs.
+    folds
+        How many.
+    ridges
+        To try; 11 from 1e-4 to 10 times the mean squared length of a column if not given.
+    standardise
+        Whether the ridge acts on features divided by their standard deviation over all clients;
+        "auto" is as the map says.
+    tolerance
+        Largest distance from the exact weights, relative to their length.
+    max_rounds
+        After so many rounds it is given up.
+    classes
+        Names of the outputs if they are classes.
+
+    >>> from catchment import EchoState
+    >>> features = EchoState(10).build(1, per_step=True)
+    >>> ConjugateGradients(features=features, ridge=0.1).needs.rounds
+    200
+    """
+
+    features: FeatureMap
+    ridge: float | Literal["folds"] = "folds"
+    folds: int = 3
+    ridges: tuple[float, ...] | None = None
+    standardise: bool | Literal["auto"] = "auto"
+    tolerance: float = 1e-10
+    max_rounds: int = MOST_ROUNDS
+    classes: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.ridge, str) and self.ridge != "folds":
+            raise ValueError(f"ridge is {self.ridge!r}; pass a number or 'folds'")
+        if not isinstance(self.ridge, str) and not 0 < self.ridge < np.inf:
+            raise ValueError(f"ridge is {self.ridge}; pass a finite number above 0, or 'folds'")
+        if self.folds < 2:
+            raise ValueError(f"folds is {self.folds}; pass 2 or more")
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance is {self.tolerance}; pass a number between 0 and 1")
+        if self.max_rounds < 3:
+            raise ValueError(f"max_rounds is {self.max_rounds}; pass 3 or more")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(
+            each_client=""
+            if self._n_folds == 1
+            else "the sums of a fold are those of few clients; pass a number as the ridge",
+            data_choice="every round asks about the same rows again, and each would need noise of "
+            "its own; use FederatedRidge with a number such as 0: what the noise needs is added",
+            rounds=self.max_rounds,
+        )
+
+    @property
+    def _n_folds(self) -> int:
+        return self.folds if self.ridge == "folds" else 1
+
+    def start(self) -> Descent:
+        return Descent()
+
+    def finished(self, state: Descent) -> bool:
+        """Return whether the readout is there, so that no more rounds are needed."""
+        return state.phase == "done"
+
+    def broadcast(self, state: Descent, turn: Turn) -> Parts:
+        if state.phase == "products":
+            return self._asked(state).parts()
+        if state.phase == "errors":
+            return self._tried(state).parts()
+        return NOTHING
+
+    def client_update(
+        self, received: Parts, data: Data, turn: Turn
+    ) -> FirstSums | Products | PathErrors:
+        rows = RowSums(self.features, data, self.classes is not None)
+        fold, F = fold_of(turn.client, turn.seed, self._n_folds), self.features.n_features
+        if received.kind == NOTHING.kind:
+            return rows.first(self._n_folds, fold)
+        if received.kind == "directions":
+            return rows.products(Directions.from_parts(received, F), fold)
+        return rows.errors(FoldReadouts.from_parts(received, F), fold)
+
+    def read_update(self, parts: Parts, turn: Turn) -> FirstSums | Products | PathErrors:
+        update: FirstSums | Products | PathErrors = put_together(
+            FirstSums | Products | PathErrors,  # type: ignore[arg-type]
+            parts,
+        )
+        if isinstance(update, PathErrors):
+            return update.checked()
+        F = self.features.n_features
+        came = update.products.shape[0] if isinstance(update, Products) else len(update.squares[0])
+        if came != F:
+            raise UploadError("shape", f"{came} features came, {F} are planned")
+        if isinstance(update, FirstSums):
+            self._check_first(update, turn)
+        return update
+
+    def _check_first(self, sums: FirstSums, turn: Turn) -> None:
+        J, K = len(sums.weights), sums.target_sum.shape[1]
+        if self._n_folds != J or (self.classes is not None and len(self.classes) != K):
+            raise UploadError("shape", f"sums of {J} folds and {K} targets came, not as planned")
+        empty = np.arange(J) != fold_of(turn.client, turn.seed, J)
+        if turn.client and (sums.weights[empty] != 0).any():
+            raise UploadError("fold", "the client claims rows in a fold that it is not in")
+        squares, most = sums.squares.sum(axis=0), np.square(self.features.bounds)
+        if (squares > most * sums.weight * (1 + 1e-9)).any():
+            raise UploadError("bound", "squares of features are larger than the map can make them")
+        if (sums.feature_sum**2 > sums.squares * sums.weights[:, None] * (1 + 1e-9) + 1e-9).any():
+            raise UploadError("moments", "no data can have these sums; the upload is not believed")
+
+    def server_update(
+        self, state: Descent, total: FirstSums | Products | PathErrors, turn: Turn
+    ) -> Descent:
+        if isinstance(total, FirstSums):
+            return self._begun(replace(Descent(), restarts=state.restarts), total)
+        if isinstance(total, PathErrors):
+            return self._chosen(state, total)
+        if not _same_rows(self._asked(state), total, state):
+            return Descent(restarts=state.restarts + 1)
+        systems, first = [], 0
+        for system in state.systems:
+            last = first + system.known.directions.shape[1]
+            product = _over(total.products[:, first:last], _scale(state))
+            systems.append(replace(system, known=system.known.after(product)))
+            first = last
+        return self._judged(replace(state, systems=tuple(systems)))
+
+    def _begun(self, state: Descent, sums: FirstSums) -> Descent:
+        filled = np.flatnonzero(sums.weights > 0)
+        if not len(filled):
+            raise FederationError("no client has rows with a target; there is nothing to learn")
+        if self.ridge == "folds" and len(filled) < 2:
+            raise FederationError(
+                f"all clients fell into one of {self.folds} folds; plan another seed, more "
+                "clients, or a number as the ridge"
+            )
+        everyone = sums.within(None)
+        # As `feature_scale` has it, to the bit: rare features are what rounding leaves of them.
+        raw = everyone.squares[0] / everyone.weight
+        variance = raw - everyone.means**2
+        varied = variance > CONSTANT * raw
+        auto = self.standardise == "auto"
+        wanted = self.features.standardise if auto else self.standardise
+        scale = np.where(varied, np.sqrt(np.where(varied, variance, 1.0)) if wanted else 1.0, 0.0)
+        folds = [] if self.ridge != "folds" else [int(fold) for fold in filled]
+        systems = [System(-1, everyone, Krylov.of(_right_side(everyone, scale)))]
+        for fold in folds:
+            rest = sums.within(fold)
+            systems.append(System(fold, rest, Krylov.of(_right_side(rest, scale))))
+        lengths = _over(_over(variance[:, None] * everyone.weight, scale), scale)
+        mean = float(lengths.sum() / max(1, varied.sum()))
+        path = PATH * (mean or 1.0) if self.ridges is None else np.asarray(self.ridges, float)
+        ridges = path if isinstance(self.ridge, str) else np.array([float(self.ridge)])
+        begun = replace(state, sums=sums, systems=tuple(systems), scale=scale, ridges=ridges)
+        return self._judged(replace(begun, phase="products"))
+
+    def _judged(self, state: Descent) -> Descent:
+        """Return the state in the phase that follows from how far its systems have come."""
+        ridges = state.ridges
+        assert ridges is not None
+        if self.ridge == "folds" and state.choice is None:
+            off = [system.known.misfits(ridges).max() for system in state.systems[1:]]
+            exhausted = all(system.known.is_exhausted for system in state.systems)
+            ready = exhausted or max(off) <= CHOOSING
+            return replace(state, phase="errors" if ready else "products")
+        (system,) = state.systems
+        ridge = float(ridges[0] if state.choice is None else np.asarray(state.choice.best))
+        doubt = float(system.known.doubts(np.array([ridge]))[0])
+        if not system.known.is_exhausted and not doubt <= self.tolerance:
+            known = doubt if np.isfinite(doubt) else None
+            return replace(state, phase="products", doubt=known)
+        weights, intercepts = _readouts(system, _scale(state), np.array([ridge]))
+        readout = Readout(weights[0], intercepts[0], ridge)
+        return replace(state, phase="done", doubt=doubt, readout=readout)
+
+    def _asked(self, state: Descent) -> Directions:
+        centre = state.systems[0].sums.means
+        mixtures, offsets, without = [], [], []
+        for system in state.systems:
+            V = _over(system.known.directions, _scale(state))
+            mixtures.append(V)
+            offsets.append((system.sums.means - centre) @ V)
+            without.append(np.full(V.shape[1], system.fold, dtype=np.int64))
+        return Directions(centre, np.hstack(mixtures), np.hstack(offsets), np.hstack(without))
+
+    def _tried(self, state: Descent) -> FoldReadouts:
+        assert state.ridges is not None
+        scale, ridges = _scale(state), state.ridges
+        made = [_readouts(system, scale, ridges) for system in state.systems[1:]]
+        folds = np.array([system.fold for system in state.systems[1:]], dtype=np.int64)
+        return FoldReadouts(np.stack([w for w, _ in made]), np.stack([b for _, b in made]), folds)
+
+    def _chosen(self, state: Descent, errors: PathErrors) -> Descent:
+        if state.ridges is None or errors.squared.shape[0] != len(state.ridges):
+            raise FederationError("errors came that nobody asked for; begin with a first round")
+        choice = chosen(state.ridges, errors)
+        return self._judged(replace(state, choice=choice, systems=state.systems[:1]))
+
+    def result(self, state: Descent) -> Model:
+        if state.readout is None:
+            off = "" if state.doubt is None else f", and weights may be off by {state.doubt:.1g}"
+            raise FederationError(
+                f"the rounds of the plan did not reach a tolerance of {self.tolerance:g} (clients "
+                f"changed {state.restarts} times{off}); plan more rounds with every client in "
+                "each, a larger ridge or a larger tolerance"
+            )
+        return Model(self.features, state.readout, self.classes)
+
+    def figures(self, state: Descent) -> Mapping[str, float]:
+        """Return the rows, how many directions were asked for, and how far off weights may be."""
+        told: dict[str, float] = {"restarts": float(state.restarts)}
+        if state.sums is not None:
+            told["rows"] = float(state.sums.n_rows)
+            told["directions"] = float(state.systems[0].known.basis.shape[1])
+        if state.doubt is not None:
+            told["error bound"] = state.doubt
+        return told | readout_figures(state.readout, state.choice)
+
+    def kept(self, state: Descent) -> Kept:
+        return Kept(choice=state.choice)
+
+
+def _scale(state: Descent) -> Array:
+    assert state.scale is not None
+    return state.scale
+
+
+def _over(X: Array, scale: Array) -> Array:
+    """Return rows (F, k) divided by a scale (F,), zeros where that is zero."""
+    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+    return X * inverse[:, None]
+
+
+def _right_side(sums: FirstSums, scale: Array) -> Array:
+    C = sums.cross[0] - np.outer(sums.feature_sum[0] / sums.weight, sums.target_sum[0])
+    return _over(C, scale)
+
+
+def _readouts(system: System, scale: Array, ridges: Array) -> tuple[Array, Array]:
+    """Return weights (R, F, K) of undivided features and intercepts (R, K)."""
+    weights = np.stack([_over(W, scale) for W in system.known.solutions(ridges)])
+    sums = system.sums
+    intercepts = sums.target_sum[0] / sums.weight - np.einsum(
+        "f,rfk->rk", system.sums.means, weights
+    )
+    return weights, intercepts
+
+
+def _same_rows(asked: Directions, total: Products, state: Descent) -> bool:
+    """Return whether products are of the rows of the first round."""
+    sums = state.sums
+    if sums is None or total.products.shape != asked.mixtures.shape:
+        return False
+    weights = np.array([sums.within(int(fold)).weight for fold in asked.without])
+    squares = np.maximum((asked.mixtures * total.products).sum(axis=0), 0.0)
+    length = np.sqrt(sums.squares.sum(axis=0) / sums.weight) @ np.abs(asked.mixtures)
+    small = UNCHANGED * np.sqrt(weights * squares) + ROUNDING * length * weights
+    same = total.n_rows == sums.n_rows and abs(total.weight - sums.weight) <= 1e-9 * sums.weight
+    return same and bool((np.abs(total.sums) <= small).all())

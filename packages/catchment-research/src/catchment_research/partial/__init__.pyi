@@ -1,0 +1,69 @@
+from catchment_research.partial.dropout import Dropout as Dropout
+from catchment_research.partial.freeze import (
+    Freeze as Freeze,
+    PartialNetwork as PartialNetwork,
+    Share as Share,
+)
+from catchment_research.partial.ftrl import (
+    FollowTheLeader as FollowTheLeader,
+    schedule_epsilon as schedule_epsilon,
+    tree_epsilon as tree_epsilon,
+)
+from catchment_research.partial.local import Examples as Examples, LocalSteps as LocalSteps
+from catchment_research.partial.network_model import (
+    Maker as Maker,
+    NetworkModel as NetworkModel,
+    network_model_of as network_model_of,
+)
+from catchment_research.partial.recordings import RecordingTraining as RecordingTraining
+from catchment_research.partial.schedule import Schedule as Schedule
+from catchment_research.partial.suggest import suggest_freeze as suggest_freeze
+from catchment_research.partial.training import FederatedTraining as FederatedTraining
+
+# For the other packages and the tests; may change without notice.
+from catchment_research.partial.dropout import (
+    Kept as Kept,
+    links as links,
+    masks_of as masks_of,
+    numbers_kept as numbers_kept,
+)
+from catchment_research.partial.ftrl import toeplitz_root as toeplitz_root
+from catchment_research.partial.local import (
+    IGNORED as IGNORED,
+    Recordings as Recordings,
+    Tensors as Tensors,
+    cross_entropy as cross_entropy,
+    train_group as train_group,
+)
+from catchment_research.partial.normalise import JointNorms as JointNorms, group_norm as group_norm
+from catchment_research.partial.recordings import examples_of as examples_of
+from catchment_research.partial.suggest import Suggestion as Suggestion, by_size as by_size
+from catchment_research.partial.training import (
+    Change as Change,
+    Trained as Trained,
+    forget_recordings as forget_recordings,
+    frozen_part as frozen_part,
+    layout as layout,
+    one_set as one_set,
+    recordings_of as recordings_of,
+)
+from catchment_research.partial.words import gaussian as gaussian, stream as stream
+
+__all__ = [
+    "Dropout",
+    "Examples",
+    "FederatedTraining",
+    "FollowTheLeader",
+    "Freeze",
+    "LocalSteps",
+    "Maker",
+    "NetworkModel",
+    "PartialNetwork",
+    "RecordingTraining",
+    "Schedule",
+    "Share",
+    "network_model_of",
+    "schedule_epsilon",
+    "suggest_freeze",
+    "tree_epsilon",
+]

@@ -1,0 +1,211 @@
+"""Which parameters of a network stay at their random start, and how a seed makes them again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import prod, sqrt
+
+import torch
+from torch import nn
+
+from catchment.errors import FingerprintError
+from catchment_research.partial.words import gaussian
+
+NORMS = (
+    nn.GroupNorm,
+    nn.LayerNorm,
+    nn.modules.batchnorm._BatchNorm,
+    nn.modules.instancenorm._InstanceNorm,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Freeze:
+    """A choice of parameters to freeze.
+
+    Parameters
+    ----------
+    names
+        Patterns such as "layer4.*.conv?.weight"; a parameter that matches any is frozen.
+    largest
+        Freeze this many of the largest parameters, too.
+    at_least
+        Freeze every parameter with at least this many numbers, too.
+    norms
+        Whether parameters of normalisation layers may be frozen; they are trained unless asked.
+
+    >>> net = nn.Sequential(nn.Linear(4, 100), nn.LayerNorm(100), nn.Linear(100, 2))
+    >>> Freeze(largest=1).frozen(net)
+    ('0.weight',)
+    """
+
+    names: tuple[str, ...] = ()
+    largest: int = 0
+    at_least: int | None = None
+    norms: bool = False
+
+    def frozen(self, module: nn.Module) -> tuple[str, ...]:
+        """Return the names of the parameters to freeze, in the module's order."""
+        parameters = dict(module.named_parameters())
+        for pattern in self.names:
+            if not any(fnmatchcase(name, pattern) for name in parameters):
+                raise ValueError(
+                    f"no parameter matches {pattern!r}; there are {', '.join(list(parameters)[:8])}"
+                )
+        spared = set() if self.norms else norm_parameters(module)
+        free = {name: p for name, p in parameters.items() if name not in spared}
+        chosen = {n for n in free if any(fnmatchcase(n, pattern) for pattern in self.names)}
+        by_size = sorted(free, key=lambda name: (-free[name].numel(), name))
+        chosen |= set(by_size[: self.largest])
+        if self.at_least is not None:
+            chosen |= {name for name in free if free[name].numel() >= self.at_least}
+        return tuple(name for name in parameters if name in chosen)
+
+
+@dataclass(frozen=True)
+class Share:
+    """How much of a network is trained, what crosses the wire because of it, and what is held.
+
+    >>> print(Share(total=1_690_046, trainable=83_902))
+    4.96 % of 1,690,046 values trained: 0.34 MB each way, 20.1 times less; 7.1 MB to hold
+    """
+
+    total: int
+    trainable: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.percent:.2f} % of {self.total:,} values trained: "
+            f"{self.bytes_each_way / 1e6:.2f} MB each way, {self.reduction:.1f} times less; "
+            f"{self.bytes_held() / 1e6:.1f} MB to hold"
+        )
+
+    @property
+    def percent(self) -> float:
+        return 100.0 * self.trainable / self.total
+
+    @property
+    def reduction(self) -> float:
+        """How many times less is sent each way than with everything trained."""
+        return self.total / self.trainable
+
+    @property
+    def bytes_each_way(self) -> int:
+        """float32 values, and the seed of eight bytes."""
+        return 4 * self.trainable + 8
+
+    def bytes_held(self, remembered: int = 0) -> int:
+        """Return what a client holds to train: all values, and gradients of the trained ones.
+
+        Activations come on top.
+
+        Parameters
+        ----------
+        remembered
+            Numbers that the optimiser keeps per trained value: 0 for plain SGD, 1 with momentum,
+            2 for Adam.
+
+        >>> Share(total=100, trainable=10).bytes_held(remembered=2)
+        520
+        """
+        return 4 * (self.total + (1 + remembered) * self.trainable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartialNetwork:
+    """A network whose frozen part is a seed.
+
+    Parameters
+    ----------
+    make
+        Builds the module; its architecture must not depend on chance.
+    freeze
+        What stays as drawn.
+    seed
+        Of the frozen values, and of the start of the others.
+    gain
+        Weights are Gaussian with standard deviation gain / sqrt(inputs of a unit).
+
+    >>> network = PartialNetwork(make=lambda: nn.Linear(3, 2), freeze=Freeze(names=("weight",)))
+    >>> network.share()
+    Share(total=8, trainable=2)
+    """
+
+    make: Callable[[], nn.Module]
+    freeze: Freeze = Freeze()
+    seed: int = 0
+    gain: float = sqrt(2.0)
+
+    def build(self, device: torch.device | str = "cpu") -> nn.Module:
+        """Return the module with every value drawn from the seed; frozen ones need no gradient."""
+        module = self.make().to(device)
+        frozen = set(self.freeze.frozen(module))
+        spared = norm_parameters(module)
+        with torch.no_grad():
+            for name, parameter in module.named_parameters():
+                if name not in spared:
+                    parameter.copy_(self._start(name, tuple(parameter.shape), device))
+                parameter.requires_grad_(name not in frozen)
+        return module
+
+    def skeleton(self) -> nn.Module:
+        """Return the module with shapes but no values, at next to no cost."""
+        with torch.device("meta"):
+            return self.make()
+
+    def share(self) -> Share:
+        return share_of(self.skeleton(), self.freeze)
+
+    def identity(self) -> str:
+        """Return the SHA-256 of the architecture, what is frozen, the seed and the gain."""
+        module = self.skeleton()
+        shapes = [(name, tuple(p.shape)) for name, p in module.named_parameters()]
+        settings = (repr(module), shapes, self.freeze.frozen(module), self.seed, self.gain.hex())
+        return hashlib.sha256(repr(settings).encode()).hexdigest()
+
+    def fingerprint(self, device: torch.device | str = "cpu") -> str:
+        """Return the SHA-256 of the frozen values, in hexadecimal."""
+        sha = hashlib.sha256()
+        for name, parameter in self.build(device).named_parameters():
+            if not parameter.requires_grad:
+                sha.update(name.encode())
+                sha.update(parameter.detach().cpu().numpy().tobytes())
+        return sha.hexdigest()
+
+    def check(self, expected: str, device: torch.device | str = "cpu") -> None:
+        """Raise FingerprintError if the frozen values are not the expected ones."""
+        found = self.fingerprint(device)
+        if found != expected:
+            raise FingerprintError(
+                f"the frozen part is {found[:12]}, expected {expected[:12]}; "
+                "use the same architecture, freeze and seed"
+            )
+
+    def _start(self, name: str, shape: tuple[int, ...], device: torch.device | str) -> torch.Tensor:
+        if len(shape) < 2:
+            return torch.zeros(shape, device=device)
+        return gaussian(self.seed, name, shape, device) * (self.gain / sqrt(prod(shape[1:])))
+
+
+def norm_parameters(module: nn.Module) -> set[str]:
+    """Return the names of all parameters that belong to normalisation layers."""
+    return {
+        f"{path}.{name}" if path else name
+        for path, part in module.named_modules()
+        if isinstance(part, NORMS)
+        for name, _ in part.named_parameters(recurse=False)
+    }
+
+
+def share_of(module: nn.Module, freeze: Freeze) -> Share:
+    """Return how much of a module is trained under a freeze.
+
+    >>> share_of(nn.Linear(3, 2), Freeze(names=("weight",))).percent
+    25.0
+    """
+    frozen = set(freeze.frozen(module))
+    sizes = {name: p.numel() for name, p in module.named_parameters()}
+    return Share(sum(sizes.values()), sum(n for name, n in sizes.items() if name not in frozen))

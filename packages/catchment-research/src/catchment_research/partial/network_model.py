@@ -1,0 +1,251 @@
+"""A partially trainable network that predicts classes from raw recordings.
+
+Its file holds the values that were trained; the frozen part is its seed, and the architecture the
+name of the function that makes the module, which is not in the file and has to be there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from catchment import Array, save
+from catchment.data import RAW, Prepare, Recording
+from catchment.errors import FingerprintError, IntegrityError
+from catchment.federation.learn import Arrays
+from catchment.readout import (
+    Around,
+    New,
+    Stored,
+    around,
+    predictions,
+    refuse_device,
+    softmax,
+    to_bytes,
+    typed,
+)
+from catchment_research.partial.freeze import Freeze, PartialNetwork
+
+KIND = "network"
+AT_ONCE = 256  # examples that go through the network together
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes a module: a function, and how many channels come in and classes go out.
+
+    >>> Maker(nn.Linear, 3, 2)()
+    Linear(in_features=3, out_features=2, bias=True)
+    """
+
+    function: Callable[[int, int], nn.Module]
+    n_inputs: int
+    n_outputs: int
+
+    @property
+    def name(self) -> str:
+        """Where the function is, as a plan file names it: `module:function`."""
+        return name_of(self.function)
+
+    def __call__(self) -> nn.Module:
+        module = self.function(self.n_inputs, self.n_outputs)
+        if not isinstance(module, nn.Module):
+            raise TypeError(
+                f"{self.name} returned a {type(module).__name__}; return a torch.nn.Module for "
+                "inputs (batch, steps, channels)"
+            )
+        return module
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return where a function or a class is, as `module:name`."""
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NetworkModel:
+    """A trained network on prepared recordings (batch, T, I), all of one length; logits come out.
+
+    Parameters
+    ----------
+    network
+        The architecture, what is frozen, and the seed; made by a `Maker`.
+    values
+        What was trained, in the order of the parameters.
+    classes
+        Names of the outputs.
+    """
+
+    network: PartialNetwork
+    values: Arrays
+    classes: tuple[str, ...]
+    prepare: Prepare = RAW
+    channels: tuple[str, ...] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.network.make, Maker):
+            raise TypeError("the network has no name to be kept by; pass make=Maker(function, ...)")
+        if len(self.classes) != self.maker.n_outputs:
+            raise ValueError(
+                f"{len(self.classes)} classes are named for {self.maker.n_outputs} outputs"
+            )
+
+    @property
+    def maker(self) -> Maker:
+        assert isinstance(self.network.make, Maker)
+        return self.network.make
+
+    @property
+    def n_inputs(self) -> int:
+        return self.maker.n_inputs
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes)
+
+    @property
+    def per_step(self) -> bool:
+        return False
+
+    @property
+    def washout(self) -> int:
+        return 0
+
+    @property
+    def deviation(self) -> None:
+        return None
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        return ()
+
+    @cached_property
+    def module(self) -> nn.Module:
+        """The network with its frozen values drawn and its trained ones filled in."""
+        module = self.network.build()
+        with torch.no_grad():
+            for (name, parameter), value in zip(_trainable(module), self.values, strict=True):
+                if tuple(parameter.shape) != value.shape:
+                    raise ValueError(f"{name} has shape {value.shape}, not {parameter.shape}")
+                parameter.copy_(torch.from_numpy(value.astype(np.float32)))
+        return module.eval()
+
+    def identity(self) -> str:
+        """Return the SHA-256 of all that the network says, in hexadecimal."""
+        return hashlib.sha256(to_bytes(self)).hexdigest()
+
+    def outputs_of(
+        self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
+    ) -> list[Array]:
+        """Return the logits (1, K) of each prepared recording."""
+        refuse_device(device, "a network")
+        found: list[Array] = [np.zeros((0, self.n_outputs))] * len(prepared)
+        by_length: dict[int, list[int]] = {}
+        for k, recording in enumerate(prepared):
+            by_length.setdefault(recording.n_steps, []).append(k)
+        for places in by_length.values():
+            for first in range(0, len(places), AT_ONCE):
+                batch = places[first : first + AT_ONCE]
+                x = np.stack([prepared[k].u for k in batch]).astype(np.float32)
+                with torch.inference_mode():
+                    logits = self.module(torch.from_numpy(x)).double().numpy()
+                for k, row in zip(batch, logits, strict=True):
+                    found[k] = row.reshape(1, -1)
+        return found
+
+    def probabilities(self, scores: Array) -> Array:
+        return softmax(scores)
+
+    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
+        """Return the names of the classes of raw recordings, as `Model.predict` does."""
+        return predictions(self, new, client, device=device)
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> NetworkModel:
+        known = self.channels if channels is None else tuple(channels)
+        return replace(self, prepare=prepare, channels=known)
+
+    def read_from(self, columns: Mapping[str, str]) -> NetworkModel:
+        return replace(self, columns=dict(columns))
+
+    def stored(self) -> Stored:
+        network, names = self.network, [name for name, _ in _trainable(self.module)]
+        facts = {
+            **around(self),
+            "make": self.maker.name,
+            "n_inputs": self.maker.n_inputs,
+            "freeze": asdict(network.freeze),
+            "seed": network.seed,
+            "gain": network.gain,
+            "identity": network.identity(),
+            "frozen": network.fingerprint(),
+            "trained": names,
+        }
+        values = zip(names, self.values, strict=True)
+        tensors = {f"trained.{name}": value.astype(np.float32) for name, value in values}
+        return Stored(KIND, facts, tensors)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the network to a file, whole or not at all, and return its path."""
+        return save(self, path)
+
+
+def network_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> NetworkModel:
+    """Return the network that a file holds; IntegrityError if what makes it is not here."""
+    facts, known = held.facts, Around.of(held.facts)
+    if known.classes is None:
+        raise ValueError("the network has no classes")
+    freeze = {**facts["freeze"], "names": tuple(facts["freeze"]["names"])}
+    network = PartialNetwork(
+        make=Maker(_function(facts["make"], use), int(facts["n_inputs"]), len(known.classes)),
+        freeze=Freeze(**freeze),
+        seed=facts["seed"],
+        gain=facts["gain"],
+    )
+    if network.identity() != facts["identity"]:
+        raise FingerprintError(
+            f"{facts['make']} makes another network than the one that was trained; use the "
+            "version of the function that the training had"
+        )
+    network.check(facts["frozen"])
+    values = tuple(
+        typed(held.tensors, f"trained.{name}", np.float32).astype(np.float64)
+        for name in facts["trained"]
+    )
+    return NetworkModel(
+        network=network,
+        values=values,
+        classes=known.classes,
+        prepare=known.prepare,
+        channels=known.channels,
+        columns=known.columns,
+    )
+
+
+def _trainable(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    return [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+
+
+def _function(name: str, use: Iterable[Callable[..., Any]]) -> Callable[[int, int], nn.Module]:
+    """Return the function of a name: one of those handed over, or of a module imported already."""
+    for one in use:
+        if name_of(one) == name:
+            return one
+    module, _, inside = name.partition(":")
+    value: Any = vars(sys.modules[module]).get(inside) if module in sys.modules else None
+    if not callable(value):
+        raise IntegrityError(
+            f"the model's network is made by {name}, which is not known here; import its module "
+            f"first, pass the function to load, or on the command line say --use {name}"
+        )
+    made: Callable[[int, int], nn.Module] = value
+    return made

@@ -1,0 +1,265 @@
+"""Settings of this package's algorithms as [learn] of a plan file has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from catchment.features import imported
+from catchment.federation import Learner
+from catchment.federation.learn import (
+    Adam,
+    FederatedRidge,
+    Mean,
+    ReservoirEnsemble,
+    ServerOptimiser,
+)
+from catchment.plans import Given, Recipes, only_map, recipes_of, reservoir_map
+from catchment_research.learn.alignment import AlignedRidge
+from catchment_research.learn.stacking import StackedEnsemble
+
+MEAN = Mean()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stacked:
+    """An ensemble whose members' weights are learned in a second round.
+
+    Parameters
+    ----------
+    recipes, alpha, ridge
+        As for an ensemble.
+    n_folds
+        Folds of a client's rows, on which its own member is judged.
+    """
+
+    recipes: Recipes = field(default_factory=dict)
+    alpha: float | None = None
+    ridge: float | Literal["folds"] = "folds"
+    n_folds: int = 5
+
+    def learner(self, given: Given) -> Learner[Any, Any, Any]:
+        """Return the algorithm."""
+        features = reservoir_map(given)
+        ensemble = ReservoirEnsemble(
+            features=features,
+            recipes=recipes_of(self.recipes, features, given),
+            alpha=self.alpha,
+            ridge=self.ridge,
+            n_folds=self.n_folds,
+            classes=given.classes,
+        )
+        return StackedEnsemble(ensemble=ensemble, n_folds=self.n_folds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aligned:
+    """Ridge regression over reservoirs that are only nearly the same; exact at alpha = 1.
+
+    Parameters
+    ----------
+    alpha
+        How far every client's reservoir is moved towards that of [features].
+    recipes
+        By client: the settings of its own reservoir, as for an ensemble.
+    ridge
+        A number, "clients" or "gcv", as for a ridge.
+    per_output
+        Whether each output chooses its own ridge.
+    """
+
+    alpha: float
+    recipes: Recipes = field(default_factory=dict)
+    ridge: float | Literal["clients", "gcv"] = "clients"
+    per_output: bool = False
+
+    def learner(self, given: Given) -> Learner[Any, Any, Any]:
+        """Return the algorithm."""
+        features = reservoir_map(given)
+        exact = FederatedRidge(
+            features=features, ridge=self.ridge, per_output=self.per_output, classes=given.classes
+        )
+        recipes = recipes_of(self.recipes, features, given)
+        return AlignedRidge(ridge=exact, alpha=self.alpha, recipes=recipes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partial:
+    """A partially trainable network on recordings or windows of one length; needs torch.
+
+    Parameters
+    ----------
+    network
+        The function of one's own, `module:function`, that makes the torch module. It is called with
+        the number of channels and of classes; the module takes (batch, steps, channels) and
+        returns logits (batch, classes).
+    freeze
+        Patterns of parameters that stay as the seed drew them, such as "0.weight".
+    freeze_largest
+        Freeze this many of the largest parameters, too.
+    seed
+        Of the frozen values, and of the start of the others.
+    optimiser
+        Of the clients: "sgd" or "adam".
+    learning_rate, momentum, epochs, batch_size, max_steps, prox
+        Of the clients' steps in a round.
+    server
+        What the server does with the mean change.
+    clip
+        Longest change that a client may send, as a secure sum with noise needs.
+    dropout
+        Layers, each of whose outputs are the next one's inputs, of which every client trains a part
+        of the units between them.
+    dropout_share, dropout_order
+        How many of these units; of several shares each client draws one. "random" or "first".
+    device
+        "cpu", "cuda", or "auto" for a GPU if there is one.
+    """
+
+    network: str
+    freeze: tuple[str, ...] = ()
+    freeze_largest: int = 0
+    seed: int = 0
+    optimiser: Literal["sgd", "adam"] = "sgd"
+    learning_rate: float = 0.1
+    momentum: float = 0.0
+    epochs: int = 1
+    batch_size: int = 16
+    max_steps: int | None = None
+    prox: float = 0.0
+    server: ServerOptimiser = MEAN
+    clip: float | None = None
+    dropout: tuple[str, ...] = ()
+    dropout_share: tuple[float, ...] = (0.5,)
+    dropout_order: Literal["random", "first"] = "random"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+    def learner(self, given: Given) -> Learner[Any, Any, Any]:
+        """Return the algorithm."""
+        from catchment_research.partial.dropout import Dropout
+        from catchment_research.partial.freeze import Freeze, PartialNetwork
+        from catchment_research.partial.local import LocalSteps
+        from catchment_research.partial.network_model import Maker
+        from catchment_research.partial.recordings import RecordingTraining
+        from catchment_research.partial.training import FederatedTraining
+
+        classes, n_inputs = _classes(given, "a network"), _n_inputs(given, "a network")
+        dropout = None
+        if self.dropout:
+            chains, order = (self.dropout,), self.dropout_order
+            dropout = Dropout(chains=chains, share=self.dropout_share, order=order)
+        training = FederatedTraining(
+            network=PartialNetwork(
+                make=Maker(imported(self.network), n_inputs, len(classes)),
+                freeze=Freeze(names=self.freeze, largest=self.freeze_largest),
+                seed=self.seed,
+            ),
+            steps=LocalSteps(
+                optimiser=self.optimiser,
+                learning_rate=self.learning_rate,
+                momentum=self.momentum,
+                epochs=self.epochs,
+                max_steps=self.max_steps,
+                batch_size=self.batch_size,
+                prox=self.prox,
+            ),
+            optimiser=self.server,
+            clip=self.clip,
+            dropout=dropout,
+            device=self.device,
+        )
+        return RecordingTraining(training=training, classes=classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """A prompt that lets a frozen language model name the class of recordings; needs transformers.
+
+    Parameters
+    ----------
+    language_model
+        Its folder, from the plan's own folder on, or its name in a directory of models.
+    words
+        By class: the word that the model is to say, if it is not the name of the class.
+    context
+        Text between the prompt and the word.
+    bottleneck, length
+        Numbers that a client sends for an example, and vectors of the prompt.
+    seed
+        Of the projection from the one to the other.
+    scale
+        Size of its entries; the spread of the model's own embeddings if not given.
+    learning_rate, epochs, batch_size, max_steps
+        Of the clients' steps in a round, by Adam.
+    tell_labels
+        Whether clients tell the language model's server their labels.
+    server
+        What the server does with the mean change.
+    """
+
+    language_model: str
+    words: Mapping[str, str] = field(default_factory=dict)
+    context: str = "."
+    bottleneck: int = 8
+    length: int = 4
+    seed: int = 0
+    scale: float | None = None
+    learning_rate: float = 0.01
+    epochs: int = 1
+    batch_size: int = 16
+    max_steps: int | None = None
+    tell_labels: bool = False
+    server: ServerOptimiser = MEAN
+
+    def learner(self, given: Given) -> Learner[Any, Any, Any]:
+        """Return the algorithm."""
+        from catchment_research.prompt.causal import TransformersLM
+        from catchment_research.prompt.controller import EdgeController, Projection
+        from catchment_research.prompt.prompt_model import RecordingPrompts, language_model, served
+        from catchment_research.prompt.split import PromptTraining
+
+        classes = _classes(given, "a prompt")
+        beside = given.base / self.language_model
+        where = str(beside if beside.is_dir() else Path(self.language_model))
+        model: TransformersLM = language_model(where)
+        projection = Projection(
+            bottleneck=self.bottleneck,
+            length=self.length,
+            width=model.width,
+            seed=self.seed,
+            scale=model.spread if self.scale is None else self.scale,
+        )
+        said = [f" {self.words.get(name, name)}" for name in classes]
+        words = model.label_words(said, after=self.context)
+        training = PromptTraining(
+            controller=EdgeController(projection=projection, features=only_map(given)),
+            server=served(where, projection, words),
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            max_steps=self.max_steps,
+            local=Adam(learning_rate=self.learning_rate, tau=1e-8),
+            optimiser=self.server,
+            tell_labels=self.tell_labels,
+        )
+        context = tuple(int(token) for token in model.tokens(self.context))
+        return RecordingPrompts(
+            training=training, classes=classes, language_model=where, context=context
+        )
+
+
+def _classes(given: Given, what: str) -> tuple[str, ...]:
+    if given.classes is None:
+        raise ValueError(f'{what} names classes; write label = "column" into [data]')
+    return given.classes
+
+
+def _n_inputs(given: Given, what: str) -> int:
+    n_inputs = only_map(given).n_inputs
+    if n_inputs is None:
+        raise ValueError(
+            f'{what} needs no map of your own in [features]; write map = "echo_state" or leave it '
+            "out"
+        )
+    return n_inputs

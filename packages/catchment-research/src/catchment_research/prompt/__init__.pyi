@@ -1,0 +1,70 @@
+from catchment_research.prompt.causal import TransformersLM as TransformersLM
+from catchment_research.prompt.controller import (
+    EdgeController as EdgeController,
+    Example as Example,
+    Projection as Projection,
+)
+from catchment_research.prompt.exchange import LanguageServer as LanguageServer
+from catchment_research.prompt.language import (
+    Answers as Answers,
+    FrozenLM as FrozenLM,
+    find_model as find_model,
+)
+from catchment_research.prompt.prompt_model import (
+    PromptModel as PromptModel,
+    RecordingPrompts as RecordingPrompts,
+    prompt_model_of as prompt_model_of,
+)
+from catchment_research.prompt.prompter import Prompter as Prompter
+from catchment_research.prompt.remote import RemoteServer as RemoteServer, serve as serve
+from catchment_research.prompt.split import (
+    Controlled as Controlled,
+    PromptTraining as PromptTraining,
+)
+from catchment_research.prompt.start import (
+    closed_form_start as closed_form_start,
+    label_targets as label_targets,
+    ridge_data as ridge_data,
+    values_of as values_of,
+)
+from catchment_research.prompt.surrogate import SurrogateLM as SurrogateLM
+
+# For the other packages and the tests; may change without notice.
+from catchment_research.prompt.exchange import Traffic as Traffic
+from catchment_research.prompt.language import (
+    is_model as is_model,
+    losses as losses,
+    softmax as softmax,
+)
+from catchment_research.prompt.prompt_model import labelled as labelled, served as served
+from catchment_research.prompt.questions import (
+    Answer as Answer,
+    Question as Question,
+    as_tokens as as_tokens,
+    said_from_bytes as said_from_bytes,
+    said_to_bytes as said_to_bytes,
+)
+
+__all__ = [
+    "Answers",
+    "Controlled",
+    "EdgeController",
+    "Example",
+    "FrozenLM",
+    "LanguageServer",
+    "Projection",
+    "PromptModel",
+    "PromptTraining",
+    "Prompter",
+    "RecordingPrompts",
+    "RemoteServer",
+    "SurrogateLM",
+    "TransformersLM",
+    "closed_form_start",
+    "find_model",
+    "label_targets",
+    "prompt_model_of",
+    "ridge_data",
+    "serve",
+    "values_of",
+]

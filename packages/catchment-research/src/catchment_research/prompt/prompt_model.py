@@ -1,0 +1,306 @@
+"""A trained prompt that lets a frozen language model name the class of raw recordings.
+
+Its file holds the controller, its trained values, the label words and the context; of the language
+model only the name of its folder and its digest, never its weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from catchment import Array, save
+from catchment.data import RAW, Prepare, Recording
+from catchment.errors import IntegrityError
+from catchment.federation import Data, Needs, TrainedSum, Turn
+from catchment.federation.learn import Arrays
+from catchment.readout import (
+    Around,
+    New,
+    Stored,
+    around,
+    map_of,
+    predictions,
+    refuse_device,
+    stored_map,
+    to_bytes,
+    typed,
+)
+from catchment.wire import Parts
+from catchment_research.prompt.controller import EdgeController, Example, Projection
+from catchment_research.prompt.exchange import LanguageLink, LanguageServer
+from catchment_research.prompt.language import find_model
+from catchment_research.prompt.prompter import Prompter
+from catchment_research.prompt.split import Controlled, PromptTraining
+
+if TYPE_CHECKING:
+    from catchment_research.prompt.causal import TransformersLM
+
+KIND = "prompt"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PromptModel:
+    """A controller with its trained values, and the language model that it steers, by name.
+
+    Parameters
+    ----------
+    controller, values
+        What was trained.
+    words
+        Tokens of the label words, one for each class.
+    context
+        Tokens that follow the prompt.
+    language_model
+        A folder, or a name in the directories of models.
+    asked
+        What a server of this model, projection and words says it is.
+    link
+        The way to the model; made from the folder when it is first needed, if not given.
+    """
+
+    controller: EdgeController
+    values: Arrays
+    words: tuple[int, ...]
+    classes: tuple[str, ...]
+    language_model: str
+    asked: str
+    context: tuple[int, ...] = ()
+    prepare: Prepare = RAW
+    channels: tuple[str, ...] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    link: LanguageLink | None = None
+
+    @property
+    def n_inputs(self) -> int | None:
+        return None if self.controller.features is None else self.controller.features.n_inputs
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes)
+
+    @property
+    def per_step(self) -> bool:
+        return False
+
+    @property
+    def washout(self) -> int:
+        return 0
+
+    @property
+    def deviation(self) -> None:
+        return None
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        return ()
+
+    @cached_property
+    def prompter(self) -> Prompter:
+        """What asks the language model; IntegrityError if the folder holds another one."""
+        link = self.link
+        if link is None:
+            link = served(self.language_model, self.controller.projection, self.words)
+        if link.identity() != self.asked:
+            raise IntegrityError(
+                f"{self.language_model} holds another language model than the prompt was trained "
+                "for; put the same one there"
+            )
+        return Prompter(PromptTraining(controller=self.controller, server=link), self.values)
+
+    def identity(self) -> str:
+        """Return the SHA-256 of all that the prompt says, in hexadecimal."""
+        return hashlib.sha256(to_bytes(self)).hexdigest()
+
+    def outputs_of(
+        self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
+    ) -> list[Array]:
+        """Return the chances (1, K) of the classes of each prepared recording."""
+        refuse_device(device, "a prompt")
+        if not prepared:
+            return []
+        examples = [Example(0, recording.u, self.context) for recording in prepared]
+        return [row.reshape(1, -1) for row in self.prompter.chances(examples)]
+
+    def probabilities(self, scores: Array) -> Array:
+        return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+
+    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
+        """Return the names of the classes of raw recordings, as `Model.predict` does."""
+        return predictions(self, new, client, device=device)
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> PromptModel:
+        known = self.channels if channels is None else tuple(channels)
+        return replace(self, prepare=prepare, channels=known)
+
+    def read_from(self, columns: Mapping[str, str]) -> PromptModel:
+        return replace(self, columns=dict(columns))
+
+    def stored(self) -> Stored:
+        projection = asdict(self.controller.projection)
+        tensors = {f"values.{k}": np.asarray(value) for k, value in enumerate(self.values)}
+        facts: dict[str, Any] = {
+            **around(self),
+            "projection": projection,
+            "train_projection": self.controller.train_projection,
+            "words": list(self.words),
+            "context": list(self.context),
+            "language_model": self.language_model,
+            "asked": self.asked,
+            "map": None,
+        }
+        if self.controller.features is not None:
+            described = stored_map(self.controller.features, "map")
+            facts["map"] = described.facts
+            tensors |= described.tensors
+        return Stored(KIND, facts, tensors)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the prompt to a file, whole or not at all, and return its path."""
+        return save(self, path)
+
+
+@lru_cache(maxsize=2)
+def language_model(where: str) -> TransformersLM:
+    """Return the language model of a folder, in float32 so that all machines have the same one.
+
+    Parameters
+    ----------
+    where
+        The folder, or its name in a directory of models; a folder that is no longer there is
+        looked for by its name, too.
+    """
+    from catchment_research.prompt.causal import TransformersLM
+
+    return TransformersLM.load(find_model(where) or Path(where).name, precision="float32")
+
+
+def served(where: str, projection: Projection, words: Sequence[int]) -> LanguageServer:
+    """Return a server, in this process, of the language model in a folder."""
+    return LanguageServer(language_model(where), projection, words)
+
+
+def prompt_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> PromptModel:
+    """Return the prompt that a file holds; its language model is looked for when it is used."""
+    facts, known = held.facts, Around.of(held.facts)
+    if known.classes is None:
+        raise ValueError("the prompt has no classes")
+    projection = {**facts["projection"], "words": tuple(facts["projection"]["words"])}
+    features = None if facts["map"] is None else map_of(facts["map"], held.tensors, "map", use)
+    controller = EdgeController(
+        projection=Projection(**projection),
+        features=features,
+        train_projection=bool(facts["train_projection"]),
+    )
+    values = tuple(
+        typed(held.tensors, f"values.{k}", np.float64) for k in range(len(controller.shapes))
+    )
+    if tuple(value.shape for value in values) != controller.shapes:
+        raise ValueError("the values do not fit the controller")
+    return PromptModel(
+        controller=controller,
+        values=values,
+        words=tuple(map(int, facts["words"])),
+        classes=known.classes,
+        language_model=str(facts["language_model"]),
+        asked=str(facts["asked"]),
+        context=tuple(map(int, facts["context"])),
+        prepare=known.prepare,
+        channels=known.channels,
+        columns=known.columns,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RecordingPrompts:
+    """Train a prompt to make a language model name the class of recordings or windows.
+
+    Parameters
+    ----------
+    training
+        The controller, the language model's server and how they are trained.
+    classes
+        Names of the outputs, in the order of the label words; every recording has one of them.
+    language_model
+        Where the model lies, for those who use the prompt.
+    context
+        Tokens that follow every prompt.
+    """
+
+    training: PromptTraining
+    classes: tuple[str, ...]
+    language_model: str
+    context: tuple[int, ...] = ()
+
+    @property
+    def needs(self) -> Needs:
+        return self.training.needs
+
+    def group_size(self, n_clients: int, n_threads: int) -> int:
+        return self.training.group_size(n_clients, n_threads)
+
+    def start(self) -> Controlled:
+        return self.training.start()
+
+    def broadcast(self, state: Controlled, turn: Turn) -> Parts:
+        return self.training.broadcast(state, turn)
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> TrainedSum:
+        return self.client_updates(received, [(data, turn)])[0]
+
+    def client_updates(
+        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+    ) -> list[TrainedSum]:
+        read = [(labelled(data(), len(self.classes), self.context), turn) for data, turn in clients]
+        asked = [(lambda held=held: held, turn) for held, turn in read]
+        return self.training.client_updates(received, asked)
+
+    def read_update(self, parts: Parts, turn: Turn) -> TrainedSum:
+        return self.training.read_update(parts, turn)
+
+    def server_update(self, state: Controlled, total: TrainedSum, turn: Turn) -> Controlled:
+        return self.training.server_update(state, total, turn)
+
+    def result(self, state: Controlled) -> PromptModel:
+        return PromptModel(
+            controller=self.training.controller,
+            values=state.values,
+            words=self.training.server.words,
+            classes=self.classes,
+            language_model=self.language_model,
+            asked=self.training.server.identity(),
+            context=self.context,
+            link=self.training.server,
+        )
+
+    def figures(self, state: Controlled) -> dict[str, float]:
+        return self.training.figures(state)
+
+
+def labelled(
+    recordings: Iterable[Recording], n_classes: int, context: tuple[int, ...] = ()
+) -> list[Example]:
+    """Return prepared recordings as examples; those without a target are left out.
+
+    >>> [example.label for example in labelled([Recording.labelled([0.0, 1.0], 1, 2)], 2)]
+    [1]
+    """
+    found = []
+    for k, recording in enumerate(recordings):
+        y = recording.y
+        if y is None or recording.per_step or y.shape != (n_classes,):
+            raise ValueError(
+                f"recording {k} has no label of one of {n_classes} classes for all its steps; a "
+                "prompt needs one: name the label's column, or set a window"
+            )
+        if not np.isnan(y).any():
+            found.append(Example(int(y.argmax()), recording.u, context))
+    if not found:
+        raise ValueError("no recording has a label; there is nothing to learn from")
+    return found

@@ -1,0 +1,261 @@
+"""One small case per algorithm; every check of test_algorithms.py runs on each.
+
+A new algorithm adds one line to `cases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from catchment.data import Recording, contiguous, label_skew, narma
+from catchment.engine import run_locally
+from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.federation import FactorUpload, Float32, Plan, Protection
+from catchment.federation.learn import (
+    Adam,
+    BalancedRidge,
+    Candidates,
+    Ensemble,
+    FederatedNormal,
+    FederatedPlasticity,
+    FederatedRidge,
+    FederatedScaling,
+    GradientAveraging,
+    MomentPlasticity,
+    Momentum,
+    PersonalReadouts,
+    ReadoutAveraging,
+    ReservoirEnsemble,
+    SelectedRidge,
+    Yogi,
+)
+from catchment.federation.measure import (
+    Evaluation,
+    Guess,
+    InfluenceCap,
+    LocalReadouts,
+    PersonalEvaluation,
+    Trials,
+)
+from catchment.readout import Gaussian, Model, Unit, train
+from catchment_research import RoundedUpload
+from catchment_research.factors import FactoredRidge
+from catchment_research.learn import (
+    AlignedRidge,
+    ConjugateGradients,
+    DeepRidge,
+    StackedEnsemble,
+    Stacking,
+)
+from catchment_research.prompt import (
+    EdgeController,
+    Example,
+    LanguageServer,
+    Projection,
+    PromptTraining,
+    SurrogateLM,
+)
+
+CLASSES = ("slow", "fast")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plan that is quick to run, and clients for it; at least three of them."""
+
+    name: str
+    plan: Plan[Any, Any, Any]
+    clients: Mapping[str, list[Any]]
+
+
+def step_features(leak_rate: float = 0.5) -> EchoStateMap:
+    """Return features per step of series with one input."""
+    recipe = Recipe(units=12, inputs=1, leak_rate=leak_rate, seed=3)
+    return EchoStateMap(Reservoir.from_recipe(recipe), washout=5)
+
+
+def pooled_features() -> EchoStateMap:
+    """Return features per sequence of waves with one input."""
+    recipe = Recipe(units=8, inputs=1, leak_rate=0.5, seed=3)
+    return EchoStateMap(Reservoir.from_recipe(recipe), pool="mean_std")
+
+
+@cache
+def series() -> dict[str, list[Recording]]:
+    """Return four clients with a stretch of NARMA each."""
+    return contiguous(narma(260, seed=2), 4)
+
+
+@cache
+def waves() -> dict[str, list[Recording]]:
+    """Return four clients with noisy waves of two classes, in different proportions."""
+    rng = np.random.default_rng(5)
+    sequences = [
+        Recording.labelled(
+            np.sin(np.arange(24) / (4 - 2 * (k % 2))) + 0.3 * rng.normal(size=24), k % 2, 2
+        )
+        for k in range(40)
+    ]
+    return label_skew(sequences, 4, alpha=2.0, seed=1)
+
+
+@cache
+def trained() -> Model:
+    """Return a model of the waves, to be tested."""
+    sequences = [s for part in waves().values() for s in part]
+    return train(pooled_features(), sequences[::2], 1e-2, classes=CLASSES)
+
+
+@cache
+def members() -> Ensemble:
+    """Return an ensemble of the series' clients, to be weighted."""
+    algorithm = ReservoirEnsemble(features=step_features(), ridge=1e-2)
+    return run_locally(Plan(algorithm=algorithm), series(), threads=1).result
+
+
+@cache
+def named_waves() -> dict[str, list[Example]]:
+    """Return the waves' clients with a word to say of each."""
+    return {
+        name: [
+            Example(int(np.argmax(s.y)), s.u, (3, 4 + k % 3))
+            for k, s in enumerate(held)
+            if s.y is not None
+        ]
+        for name, held in waves().items()
+    }
+
+
+def prompts(**settings: Any) -> PromptTraining:
+    """Return a training of prompts for the waves, on a stand-in for a language model."""
+    projection = Projection(bottleneck=4, length=2, width=8, seed=1)
+    server = LanguageServer(SurrogateLM(width=8, vocabulary=20), projection, (5, 9))
+    controller = EdgeController(
+        projection=projection,
+        features=pooled_features(),
+        train_projection=settings.pop("train_projection", False),
+    )
+    return PromptTraining(controller=controller, server=server, batch_size=4, **settings)
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """Return every case; their names are the tests' names."""
+    z, p = step_features(), pooled_features()
+    several = tuple(step_features(leak) for leak in (0.2, 0.5, 1.0))
+    return (
+        _case("ridge", FederatedRidge(features=z), series()),
+        _case("ridge-number", FederatedRidge(features=z, ridge=1e-3, keep_clients=False), series()),
+        _case("ridge-gcv", FederatedRidge(features=z, ridge="gcv", per_output=True), series()),
+        _case("ridge-classes", FederatedRidge(features=p, classes=CLASSES), waves()),
+        _case("factors", FactoredRidge(features=z), series()),
+        _case("factors-classes", FactoredRidge(features=p, classes=CLASSES), waves()),
+        _case("ridge-scaled", FederatedRidge(features=z, standardise=True), series()),
+        _case("ridge-increments", FederatedRidge(features=z, increments=2), series(), rounds=2),
+        _case("ridge-forgetting", FederatedRidge(features=z, forgetting=0.5), series(), rounds=2),
+        _case("ridge-window", FederatedRidge(features=z, increments=3, window=2), series(), 3),
+        _case("ridge-origin", FederatedRidge(features=z, intercept=False), series()),
+        _case("gaussian", FederatedRidge(features=p, classes=CLASSES, head=Gaussian()), waves()),
+        _case("unit", FederatedRidge(features=p, classes=CLASSES, head=Unit()), waves()),
+        _case("deep", DeepRidge(features=z, layers=2, width=6, ridge=0.1), series(), rounds=2),
+        _case("readouts", ReadoutAveraging(features=z, ridge="blocks"), series()),
+        _case("readouts-gcv", ReadoutAveraging(features=z, ridge="gcv"), series()),
+        _case("readouts-uniform", ReadoutAveraging(features=z, weighting="uniform"), series()),
+        _case("readouts-printed", ReadoutAveraging(features=z, weighting="printed"), series()),
+        _case("gradient", GradientAveraging(features=z, epochs=2), series(), rounds=3),
+        _case(
+            "gradient-batches",
+            GradientAveraging(features=p, batch_size=4, classes=CLASSES, optimiser=Adam()),
+            waves(),
+            rounds=2,
+        ),
+        _case(
+            "gradient-momentum", GradientAveraging(features=z, optimiser=Momentum()), series(), 2
+        ),
+        _case("yogi", GradientAveraging(features=z, optimiser=Yogi()), series(), rounds=2),
+        _case("selected", SelectedRidge(features=z), series(), rounds=2),
+        _case(
+            "selected-classes",
+            SelectedRidge(features=p, classes=CLASSES, by="accuracy"),
+            waves(),
+            rounds=2,
+        ),
+        _case("normal", FederatedNormal(features=z, false_alarms=0.1), series(), rounds=2),
+        _case(
+            "normal-errors",
+            FederatedNormal(features=z, score="error", calibration=0.0),
+            series(),
+            rounds=2,
+        ),
+        _case("candidates", Candidates(features=several), series()),
+        _case("halving", Candidates(features=several, halvings=1), series(), rounds=2),
+        _case("conjugate", ConjugateGradients(features=z, ridge=1e-2), series(), rounds=200),
+        _case("conjugate-folds", ConjugateGradients(features=p, classes=CLASSES), waves(), 200),
+        _case("balanced", BalancedRidge(features=p, classes=CLASSES), waves()),
+        _case("evaluation", Evaluation(model_under_test=trained()), waves()),
+        _case("personal", PersonalEvaluation(model_under_test=trained()), waves()),
+        _case("mixed", PersonalEvaluation(model_under_test=trained(), method="mixed"), waves()),
+        _case("random", Guess(how="random", classes=CLASSES), waves()),
+        _case("persistence", Guess(how="persistence", washout=3), series()),
+        _case("local", LocalReadouts(features=z), series()),
+        _case("trials", Trials(models_under_test={"a": trained(), "b": trained()}), waves()),
+        _case("input-scaling", FederatedScaling(channels=1), series()),
+        _case("ensemble", ReservoirEnsemble(features=z), series()),
+        _case(
+            "ensemble-classes",
+            ReservoirEnsemble(features=p, classes=CLASSES, ridge=0.1, weighting="samples"),
+            waves(),
+        ),
+        _case("stacking", Stacking(ensemble=members()), series()),
+        _case("stacked", StackedEnsemble(ensemble=ReservoirEnsemble(features=z)), series(), 2),
+        _case(
+            "personal-readouts",
+            PersonalReadouts(ridge=FederatedRidge(features=p, classes=CLASSES)),
+            waves(),
+            rounds=2,
+        ),
+        _case("aligned", AlignedRidge(ridge=FederatedRidge(features=z), alpha=0.9), series()),
+        _case("plasticity", FederatedPlasticity(reservoir=z.reservoir), series(), rounds=2),
+        _case(
+            "plasticity-momentum",
+            FederatedPlasticity(reservoir=z.reservoir, weighting="uniform", optimiser=Momentum()),
+            series(),
+            rounds=2,
+        ),
+        _case("prompts", prompts(epochs=2), named_waves(), rounds=2),
+        _case(
+            "prompts-whole",
+            prompts(train_projection=True, tell_labels=True, optimiser=Momentum()),
+            named_waves(),
+            rounds=2,
+        ),
+        _case("moments", MomentPlasticity(reservoir=z.reservoir), series(), rounds=3),
+        _case("compressed", FederatedRidge(features=z), series(), protections=(FactorUpload(),)),
+        _case("rounded", FederatedRidge(features=z), series(), protections=(Float32(),)),
+        _case(
+            "few-bits",
+            GradientAveraging(features=z),
+            series(),
+            rounds=2,
+            protections=(RoundedUpload(bits=4),),
+        ),
+        _case(
+            "capped", FederatedRidge(features=z), series(), protections=(InfluenceCap(limit=9.0),)
+        ),
+    )
+
+
+def _case(
+    name: str,
+    algorithm: Any,
+    clients: Mapping[str, list[Any]],
+    rounds: int = 1,
+    protections: tuple[Protection, ...] = (),
+) -> Case:
+    plan = Plan(algorithm=algorithm, rounds=rounds, seed=7, protections=protections)
+    return Case(name, plan, clients)

@@ -1,0 +1,291 @@
+"""Federated QR factors: the readout of pooled rows, in Python, in plan files, and resumed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catchment import Array, EchoState, Pipeline, Prepare, Recording, evaluate, federate
+from catchment.data import contiguous, mackey_glass, narma
+from catchment.engine import run_locally
+from catchment.errors import FederationError
+from catchment.federation import (
+    FactorUpload,
+    Float32,
+    Plan,
+    Result,
+    SmallestUpload,
+    Store,
+    messages_of,
+    read_run,
+)
+from catchment.federation.learn import FederatedRidge, Uploads
+from catchment.federation.measure import InfluenceCap
+from catchment.federation.runs import MODEL, in_words, unlearn_from_run
+from catchment.plans import parse_plan, read_plan, run_plan
+from catchment.privacy import Clip, GaussianNoise, SecureSum, make_identities
+from catchment.readout import Model, load_model
+from catchment_research.factors import FactoredRidge, unlearn_factors
+
+FEATURES = EchoState(12, washout=5, grid=None).build(1, per_step=True)
+RAW = Prepare(scale="none")
+
+
+def clients(n: int = 5, steps: int = 500) -> dict[str, list[Recording]]:
+    return contiguous(narma(steps, seed=2), n)
+
+
+def pooled(held: Mapping[str, list[Recording]]) -> tuple[Array, Array]:
+    rows = [FEATURES.rows([one.u])[0] for part in held.values() for one in part]
+    targets = [one.y[5:] for part in held.values() for one in part if one.y is not None]
+    return np.concatenate(rows), np.concatenate(targets)
+
+
+def by_numpy(z: Array, y: Array, ridge: float) -> Array:
+    means, F = (z.mean(axis=0), y.mean(axis=0)), z.shape[1]
+    A = np.vstack([z - means[0], np.sqrt(ridge) * np.eye(F)])
+    b = np.vstack([y - means[1], np.zeros((F, y.shape[1]))])
+    return np.asarray((z - means[0]) @ np.linalg.lstsq(A, b, rcond=None)[0] + means[1])
+
+
+def trained(held: Mapping[str, Any], **settings: Any) -> Result[Any, Model]:
+    algorithm = FactoredRidge(features=FEATURES, **settings)
+    plan = Plan(algorithm=algorithm, rounds=algorithm.increments)
+    return run_locally(plan, dict(held), threads=1)
+
+
+@pytest.mark.parametrize("settings", [{}, {"keep_clients": False}, {"increments": 3}])
+def test_the_readout_is_that_of_pooled_rows(settings: dict[str, Any]) -> None:
+    held = clients()
+    done = trained(held, ridge=1e-9, **settings)
+    z, y = pooled(held)
+    np.testing.assert_allclose(done.model.readout(z), by_numpy(z, y, 1e-9), atol=1e-9)
+    assert done.state.total.n_rows == len(z)
+    kept = settings.get("keep_clients", True)
+    assert set(done.state.by_client) == (set(held) if kept else set())
+
+
+@pytest.mark.parametrize("standardise", [True, False])
+def test_it_chooses_the_ridge_of_the_sums_where_both_can(standardise: bool) -> None:
+    held = clients()
+    rng = np.random.default_rng(0)
+    noisy = {
+        name: [
+            replace(one, y=one.y + 0.3 * rng.normal(size=one.y.shape))
+            for one in part
+            if one.y is not None
+        ]
+        for name, part in held.items()
+    }
+    ours = trained(noisy, standardise=standardise)
+    sums = FederatedRidge(features=FEATURES, standardise=standardise)
+    theirs: Result[Any, Model] = run_locally(Plan(algorithm=sums), noisy, threads=1)
+    assert ours.state.choice.best == pytest.approx(theirs.state.choice.best, rel=3)
+    z, _ = pooled(noisy)
+    np.testing.assert_allclose(ours.model.readout(z), theirs.model.readout(z), atol=2e-2)
+    assert ours.model.target_range == pytest.approx(theirs.model.target_range)
+
+
+@pytest.mark.parametrize("ridge", ["groups", "gcv", "auto", 0.1])
+def test_every_way_to_choose_a_ridge(ridge: Any) -> None:
+    done = trained(clients(n=6), ridge=ridge, keep_clients="groups" if ridge == "groups" else True)
+    assert done.model.readout.n_features == 13
+    assert (done.state.choice is None) == (ridge == 0.1)
+    assert "rows" in done.records[0].figures
+
+
+def test_workers_and_threads_do_not_show() -> None:
+    held = clients(n=7)
+    one = trained(held, ridge="clients")
+    plan = Plan(algorithm=FactoredRidge(features=FEATURES, ridge="clients"))
+    many: list[dict[str, Any]] = [{"threads": 3}, {"workers": 2}]
+    for more in many:
+        other: Result[Any, Model] = run_locally(plan, held, **more)
+        assert other.state.total == one.state.total
+        np.testing.assert_array_equal(other.model.readout.weights, one.model.readout.weights)
+
+
+def test_who_stands_out_is_flagged() -> None:
+    held = clients(n=7)
+    name = sorted(held)[3]
+    held[name] = [replace(one, y=-5 * one.y) for one in held[name] if one.y is not None]
+    flags = trained(held, ridge=1e-3).state.flags
+    assert [flag.client for flag in flags] == [name]
+    assert trained(clients(n=3), ridge=1e-3).state.flags == ()
+
+
+def test_a_client_is_left_out_by_merging_the_others_and_never_by_subtraction(
+    tmp_path: Path,
+) -> None:
+    held = clients()
+    algorithm = FactoredRidge(features=FEATURES, ridge=1e-3)
+    plan, gone = Plan(algorithm=algorithm), sorted(held)[1]
+    with Store(tmp_path / "run") as store:
+        done: Result[Any, Model]
+        done = run_locally(plan, held, threads=1, keeper=store.keeper("training", plan))
+        store.save_model(done.model)
+    rest = {name: part for name, part in held.items() if name != gone}
+    never: Result[Any, Model] = run_locally(plan, rest, threads=1)
+    forgotten = unlearn_factors(algorithm, done.state, gone)
+    assert forgotten.state.total == never.state.total
+    assert forgotten.certificate.how == "summed-anew"
+    assert forgotten.certificate.confirms(
+        done.state.total, never.state.total, done.state.by_client[gone]
+    )
+    found = unlearn_from_run(tmp_path / "run", gone, done.model)
+    assert isinstance(found.model, Model)
+    np.testing.assert_array_equal(found.model.readout.weights, never.model.readout.weights)
+    with pytest.raises(FederationError, match="keep clients"):
+        unlearn_factors(algorithm, done.state, "nobody")
+    alone = trained({gone: held[gone]}, ridge=0.1)
+    with pytest.raises(FederationError, match="is the only client"):
+        unlearn_factors(algorithm, alone.state, gone)
+
+
+def hidden() -> SecureSum:
+    return SecureSum(make_identities(["a", "b", "c"]))
+
+
+@pytest.mark.parametrize(
+    "protection",
+    [Float32(), FactorUpload(), SmallestUpload(), InfluenceCap(limit=1.0), "noise", "secure"],
+    ids=str,
+)
+def test_no_protection_goes_with_factors_and_each_refusal_says_what_to_use(protection: Any) -> None:
+    if protection == "noise":
+        protection = GaussianNoise(epsilon=1.0, delta=1e-5, clip=Clip(bound=1.0))
+    if protection == "secure":
+        protection = hidden()
+    with pytest.raises(ValueError, match="use upload='statistics'"):
+        Plan(algorithm=FactoredRidge(features=FEATURES, ridge=0.1), protections=(protection,))
+
+
+def test_settings_that_are_about_sums_are_refused() -> None:
+    with pytest.raises(ValueError, match="no secure sum hides them"):
+        federate(EchoState(5), clients(), upload="factors", protect=(Float32(),))
+    with pytest.raises(ValueError, match="leave no sum of statistics"):
+        Uploads(asked="factors", summed=True)
+    for line in ("forgetting = 0.5", "window = 2", 'devices = "any"', 'head = "gaussian"'):
+        told = f'[data]\nsource = "wearables"\n[learn]\nupload = "factors"\n{line}\n'
+        with pytest.raises(ValueError, match="use upload='statistics'"):
+            parse_plan(told).check()
+    for settings in ({"ridge": "best"}, {"keep_clients": "no"}, {"increments": "new"}):
+        with pytest.raises(ValueError, match="pass"):
+            FactoredRidge(features=FEATURES, **settings)  # type: ignore[arg-type]
+    for ridge, kept in (("clients", False), ("groups", False)):
+        with pytest.raises(ValueError, match="needs keep_clients"):
+            FactoredRidge(features=FEATURES, ridge=ridge, keep_clients=kept)  # type: ignore[arg-type]
+    with pytest.raises(FederationError, match="needs 2 or more"):
+        trained({"a": clients()[sorted(clients())[0]]}, ridge="clients")
+
+
+def test_federate_takes_them_by_one_argument_and_says_so() -> None:
+    held = contiguous(series(), 4)
+    run = federate(Pipeline(RAW, EchoState(40, washout=50, grid=None)), held, upload="factors")
+    sums = federate(
+        Pipeline(RAW, EchoState(40, washout=50, grid=None)), held, upload="statistics", ridge=1e-6
+    )
+    assert run.upload == "clients send factors, as asked for"
+    assert run.records[0].bytes_up == pytest.approx(sums.records[0].bytes_up, rel=0.01)
+    assert "ridge-factors" in run.explain()
+    assert "all that sums tell" in run.explain()
+    ours, theirs = (evaluate(one.model, held).total for one in (run, sums))
+    assert ours is not None
+    assert theirs is not None
+    assert ours.value < 0.5 * theirs.value
+    with pytest.raises(FederationError, match="keeps no sum of statistics"):
+        run.statistics  # noqa: B018
+
+
+def series(n: int = 1000) -> Recording:
+    x = mackey_glass(n + 3)
+    return Recording(x[:-3], x[3:])
+
+
+PLAN = """
+title = "five owners"
+[data]
+files = "owners/*.csv"
+inputs = ["x"]
+test = 0.2
+test_of = "steps"
+[prepare]
+horizon = 3
+scale = "none"
+[features]
+units = 40
+washout = 50
+grid = "none"
+[learn]
+algorithm = "ridge"
+upload = "factors"
+[run]
+baselines = []
+"""
+
+
+def owners(folder: Path) -> Path:
+    (folder / "owners").mkdir()
+    x = mackey_glass(1900).ravel()
+    for k in range(5):
+        part = x[300 * k : 300 * k + 330]
+        (folder / "owners" / f"o{k}.csv").write_text("x\n" + "\n".join(map(repr, part.tolist())))
+    (folder / "new.csv").write_text("x\n" + "\n".join(map(repr, x[1700:].tolist())))
+    plan = folder / "plan.toml"
+    plan.write_text(PLAN)
+    return plan
+
+
+def test_a_plan_file_trains_by_factors_and_another_process_predicts(tmp_path: Path) -> None:
+    plan = owners(tmp_path)
+    done = run_plan(read_plan(plan), tmp_path / "run")
+    model = load_model(tmp_path / "run" / MODEL)
+    assert done.scores is not None
+    assert done.scores.total is not None
+    assert done.scores.total.value < 0.02
+    purposes = {one.purpose for one in messages_of(tmp_path / "run", "o1")}
+    assert "ridge-factors" in purposes
+    run = read_run(tmp_path / "run")
+    assert "fewer than five rows per feature" not in in_words(run, [])
+    assert run.facts["upload"] == "clients send factors, as asked for"
+    code = "import sys; from catchment.cli import main; sys.exit(main())"
+    told = subprocess.run(
+        [sys.executable, "-c", code, "predict", str(tmp_path / "run"), str(tmp_path / "new.csv")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = told.stdout.strip().splitlines()
+    last = float(lines[-1].split(",")[3])
+    u = np.loadtxt(tmp_path / "new.csv", skiprows=1)[:, None]
+    assert last == pytest.approx(float(model.predict(u)[-1, 0]), abs=1e-4)
+
+
+class KilledError(Exception):
+    """Stands for the end of a process."""
+
+
+def test_a_run_that_is_cut_short_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    held = clients()
+    plan = Plan(algorithm=FactoredRidge(features=FEATURES, ridge="clients", increments=3), rounds=3)
+    whole = run_locally(plan, held, threads=1)
+
+    def stop(round_: int, done: int, asked: int) -> None:
+        if round_ == 1 and done == 2:
+            raise KilledError
+
+    with Store(tmp_path / "run") as store, pytest.raises(KilledError):
+        run_locally(plan, held, threads=1, keeper=store.keeper("training", plan), watch=stop)
+    with Store(tmp_path / "run", resume=True) as store:
+        again = run_locally(plan, held, threads=1, keeper=store.keeper("training", plan))
+    assert again.state.total == whole.state.total
+    assert again.state.by_client == whole.state.by_client
+    np.testing.assert_array_equal(again.model.readout.weights, whole.model.readout.weights)
+    assert len(again.records) == 3

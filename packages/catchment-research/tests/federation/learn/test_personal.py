@@ -1,0 +1,372 @@
+"""Readouts of one's own: the two paths against augmented least squares, and no harm done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import lstsq
+from sklearn.linear_model import Ridge
+from sklearn.metrics import accuracy_score
+
+from catchment import Array
+from catchment.data import ACTIVITIES, Recording, synthetic_wearables
+from catchment.engine import run_locally
+from catchment.errors import CatchmentError, TooFewClientsError
+from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.federation import Plan, Rows, Turn, first_part
+from catchment.federation.learn import (
+    SHARES,
+    STRENGTHS,
+    mixed,
+    own_path,
+    personalise,
+    smallest_good_step,
+    towards,
+)
+from catchment.federation.measure import Comparisons, PersonalEvaluation
+from catchment.federation.measure.personal_evaluation import Comparison
+from catchment.readout import Model, Readout, RidgeStatistics, train
+from catchment.wire import Parts, join
+from catchment_research.learn import cluster_clients, cluster_sums
+
+seeds = st.integers(0, 2**32 - 1)
+POOLED = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std")
+PER_STEP = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2)), washout=6)
+PEOPLE = synthetic_wearables(8, seed=4, windows_per_user=40)
+
+
+def problem(seed: int, n: int = 40) -> tuple[Array, Array, Readout]:
+    rng = np.random.default_rng(seed)
+    z, y = rng.normal(1.0, 2.0, size=(n, 4)), rng.normal(size=(n, 2))
+    return z, y, Readout(rng.normal(size=(4, 2)), rng.normal(size=2))
+
+
+@settings(max_examples=25)
+@given(seed=seeds, strength=st.floats(1e-3, 1e3))
+def test_ridge_towards_the_shared_readout_is_augmented_least_squares(
+    seed: int, strength: float
+) -> None:
+    z, y, shared = problem(seed)
+    (ours,) = towards(RidgeStatistics.from_states(z, y), shared, [strength])
+    Z = np.column_stack([z, np.ones(len(z))])
+    V = np.vstack([shared.weights, shared.intercept])
+    pull = np.sqrt(strength * (Z**2).sum() / Z.shape[1])
+    expected = lstsq(np.vstack([Z, pull * np.eye(5)]), np.vstack([y, pull * V]))[0]
+    np.testing.assert_allclose(ours.weights, expected[:-1], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(ours.intercept, expected[-1], rtol=1e-8, atol=1e-9)
+
+
+def test_the_path_leads_from_the_shared_readout_to_ones_own() -> None:
+    z, y, shared = problem(1)
+    own = RidgeStatistics.from_states(z, y)
+    far, near = towards(own, shared, [1e12, 1e-12])
+    np.testing.assert_allclose(far.weights, shared.weights, rtol=1e-9)
+    np.testing.assert_allclose(far.intercept, shared.intercept, rtol=1e-9)
+    np.testing.assert_allclose(near(z), own.solve(0.0)(z), rtol=1e-7, atol=1e-9)
+    assert list(STRENGTHS) == sorted(STRENGTHS, reverse=True)
+
+
+@settings(max_examples=25)
+@given(seed=seeds, share=st.floats(0.0, 1.0))
+def test_mixtures_are_scikit_learns_weighted_ridge(seed: int, share: float) -> None:
+    z, y, _ = problem(seed, 90)
+    mine, others = slice(0, 20), slice(20, None)
+    own = RidgeStatistics.from_states(z[mine], y[mine])
+    total = RidgeStatistics.from_states(z[others], y[others])
+    (ours,) = mixed(total, own, [share], 0.5)
+    weight = np.full(90, share)
+    weight[mine] = (1 - share) * 70 / 20
+    theirs = Ridge(alpha=0.5, solver="svd").fit(z, y, sample_weight=weight)
+    np.testing.assert_allclose(ours(z), theirs.predict(z), rtol=1e-7, atol=1e-8)
+    assert list(SHARES) == sorted(SHARES, reverse=True)
+    with pytest.raises(ValueError, match="both sides"):
+        mixed(total, own - own, [0.5])
+
+
+def test_blocks_are_in_time_and_have_every_class() -> None:
+    person = PEOPLE[min(PEOPLE)]
+    blocks = Rows.of(POOLED, person).blocks(4)
+    z = np.concatenate([block.z for block in blocks])
+    rows = np.concatenate([POOLED(s.u) for s in person])
+    np.testing.assert_allclose(z[z[:, 0].argsort()], rows[rows[:, 0].argsort()], rtol=1e-9)
+    frequent = [k for k in range(6) if sum(int(np.asarray(s.y).argmax()) == k for s in person) >= 4]
+    for block in blocks:
+        assert set(frequent) <= set(block.y.argmax(axis=1).tolist())
+    series = Recording(np.sin(np.arange(46)), np.arange(46.0))
+    steps = Rows.of(PER_STEP, [series]).blocks(4)
+    assert [block.y[0, 0] for block in steps] == [6.0, 16.0, 26.0, 36.0]
+    assert Rows.of(PER_STEP, [replace(series, y=np.full((46, 1), np.nan))]).blocks(4) == []
+    with pytest.raises(ValueError, match="no sequences"):
+        Rows.of(PER_STEP, [])
+
+
+def test_blocks_need_targets_of_the_right_kind() -> None:
+    with pytest.raises(ValueError, match="no target"):
+        Rows.of(PER_STEP, [Recording(np.zeros(20))])
+    with pytest.raises(ValueError, match="one target per sequence"):
+        Rows.of(POOLED, [Recording(np.zeros((20, 6)), np.zeros((20, 6)))])
+
+
+def test_the_earlier_and_the_later_part_share_nothing() -> None:
+    person = PEOPLE[min(PEOPLE)]
+    earlier, later = first_part(person, 0.5)
+    assert len(earlier) + len(later) == len(person)
+    assert not {id(s) for s in earlier} & {id(s) for s in later}
+    for k in range(6):
+        mine = [s for s in person if int(np.asarray(s.y).argmax()) == k]
+        assert [s for s in earlier if int(np.asarray(s.y).argmax()) == k] == mine[: len(mine) // 2]
+    series = Recording(np.arange(30.0), np.arange(30.0))
+    first, second = first_part([series], 0.5, washout=10)
+    known = [part[0].y[~np.isnan(part[0].y)] for part in (first, second) if part[0].y is not None]
+    np.testing.assert_array_equal(known[0], np.arange(10.0, 20.0))
+    np.testing.assert_array_equal(known[1], np.arange(20.0, 30.0))
+    with pytest.raises(ValueError, match="share is 1"):
+        first_part(person, 1.0)
+
+
+def test_the_smallest_good_step_stays_at_home_when_in_doubt() -> None:
+    rows = np.full(4, 10.0)
+    noise = np.array([[0.0, 0.1], [0.0, -0.1], [0.0, 0.1], [0.0, -0.11]]) + 1.0
+    assert smallest_good_step(noise, rows) == 0
+    clear = np.array([[1.0, 0.6, 0.59], [1.1, 0.7, 0.72], [0.9, 0.5, 0.48], [1.0, 0.6, 0.59]])
+    assert smallest_good_step(clear, rows) == 1
+    assert smallest_good_step(np.ones((4, 3)), rows) == 0
+    assert smallest_good_step(1.0 / np.array([[1.0, 2.0, 9.0]] * 4), rows) == 2
+
+
+def as_rows(z: Array, y: Array, n_blocks: int) -> list[Rows]:
+    return [
+        Rows.of_arrays(a, b)
+        for a, b in zip(np.array_split(z, n_blocks), np.array_split(y, n_blocks), strict=True)
+    ]
+
+
+def test_one_who_is_different_moves_and_one_who_is_alike_stays() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(100, 4))
+    shared = Readout(np.ones((4, 1)), np.zeros(1))
+    alike = z @ np.ones((4, 1)) + rng.normal(size=(100, 1))
+    different = z @ np.array([[1.0], [1.0], [-2.0], [1.0]]) + 0.3 * rng.normal(size=(100, 1))
+
+    def path(own: RidgeStatistics) -> list[Readout]:
+        return towards(own, shared, STRENGTHS)
+
+    stays = personalise(shared, as_rows(z, alike, 5), path, classes=False)
+    moves = personalise(shared, as_rows(z, different, 5), path, classes=False)
+    assert stays.step == 0
+    assert stays.readout is shared
+    assert moves.step > 0
+    assert moves.errors[moves.step] < 0.2 * moves.errors[0]
+    new = rng.normal(size=(500, 4))
+    truth = new @ np.array([[1.0], [1.0], [-2.0], [1.0]])
+    assert ((moves.readout(new) - truth) ** 2).mean() < 0.05 * ((shared(new) - truth) ** 2).mean()
+    with pytest.raises(ValueError, match="at least 2"):
+        personalise(shared, as_rows(z, alike, 1), path, classes=False)
+
+
+def shared_model(names: list[str], share: float | None = None) -> Model:
+    data = [
+        s
+        for name in names
+        for s in (PEOPLE[name] if share is None else first_part(PEOPLE[name], share)[0])
+    ]
+    return train(POOLED, data, 1e-1, classes=ACTIVITIES)
+
+
+NEW = sorted(PEOPLE)[4:]
+METHODS: list[Any] = ["towards", "mixed"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_comparison_is_that_of_two_models_on_later_data(method: Any) -> None:
+    model = shared_model(sorted(PEOPLE)[:4])
+    algorithm = PersonalEvaluation(model_under_test=model, method=method)
+    state = run_locally(Plan(algorithm=algorithm), {name: PEOPLE[name] for name in NEW}).state
+    total = model.statistics.parts() if method == "mixed" and model.statistics else None
+    for name in NEW:
+        earlier, later = first_part(PEOPLE[name], 0.5)
+        own = algorithm.own(model.readout, total, earlier)
+        truth = [ACTIVITIES[int(np.asarray(s.y).argmax())] for s in later]
+        seen = state.by_client[name]
+        mine = replace(model, readout=own.readout, statistics=None)
+        assert seen.shared.value == pytest.approx(accuracy_score(truth, model.classify(later)))
+        assert seen.personal.value == pytest.approx(accuracy_score(truth, mine.classify(later)))
+        assert seen.n_moved == int(own.step > 0)
+    worst, gain = state.worst()
+    assert gain == min(value.gain for value in state.by_client.values())
+    assert state.by_client[worst].gain == gain
+    assert state.total is not None
+    assert state.total.n_moved == sum(value.n_moved for value in state.by_client.values())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_it_helps_new_people_on_average(method: Any) -> None:
+    model = shared_model(sorted(PEOPLE)[:4])
+    algorithm = PersonalEvaluation(model_under_test=model, method=method)
+    state = run_locally(Plan(algorithm=algorithm), {name: PEOPLE[name] for name in NEW}).state
+    assert state.total is not None
+    assert state.total.n_moved > 0
+    assert state.total.gain > 0
+
+
+def test_members_are_not_helped_by_what_they_leave_out() -> None:
+    model = shared_model(NEW, 0.5)
+    assert model.statistics is not None
+    algorithm = PersonalEvaluation(model_under_test=model, method="mixed", members=True)
+    earlier, _ = first_part(PEOPLE[NEW[0]], 0.5)
+    own = algorithm.own(model.readout, model.statistics.parts(), earlier)
+    blocks = [b.statistics() for b in Rows.of(POOLED, earlier).blocks()]
+    mine = reduce(add, blocks)
+    rest = mine - blocks[0]
+    known = model.statistics - blocks[0]
+    ridge = float(np.asarray(model.readout.ridge))
+    block = Rows.of(POOLED, earlier).blocks()[0]
+    kept = Rows.of(POOLED, earlier).blocks()
+    path = own_path(model.readout, kept, model.statistics, member=True)
+    for ours, expected in zip(path(rest), mixed(known, rest, SHARES, ridge), strict=True):
+        np.testing.assert_allclose(ours(block.z), expected(block.z), rtol=1e-8, atol=1e-9)
+    assert own.errors.shape == (1 + len(SHARES),)
+
+
+def test_forecasts_are_compared_by_nrmse() -> None:
+    rng = np.random.default_rng(3)
+    u = rng.normal(size=(3, 200))
+    data = {
+        str(k): [Recording(u[k], np.roll(u[k], 1) + (0.8 if k == 2 else 0.0) * u[k])]
+        for k in range(3)
+    }
+    model = train(PER_STEP, data["0"], 1e-3)
+    state = run_locally(Plan(algorithm=PersonalEvaluation(model_under_test=model)), data).state
+    different = state.by_client["2"]
+    assert different.n_moved == 1
+    assert different.gain > 0.1
+    assert different.gain == pytest.approx(different.shared.value - different.personal.value)
+
+
+def test_a_client_with_too_little_data_is_left_out() -> None:
+    model = shared_model(sorted(PEOPLE)[:4])
+    algorithm = PersonalEvaluation(model_under_test=model)
+    with pytest.raises(TooFewClientsError, match="too little data"):
+        run_locally(Plan(algorithm=algorithm), {"a": PEOPLE[NEW[0]][:1]})
+
+
+def test_wrong_settings_are_named() -> None:
+    model = shared_model(NEW)
+    for changes, message in (
+        ({"method": "fine-tuning"}, "method is"),
+        ({"share": 0.0}, "share is 0"),
+        ({"n_blocks": 1}, "n_blocks is 1"),
+    ):
+        settings_: dict[str, Any] = {"model_under_test": model, **changes}
+        with pytest.raises(ValueError, match=message):
+            PersonalEvaluation(**settings_)
+    bare = replace(model, statistics=None)
+    with pytest.raises(ValueError, match="needs the shared model's statistics"):
+        PersonalEvaluation(model_under_test=bare, method="mixed")
+    with pytest.raises(ValueError, match="no client is kept apart"):
+        Comparisons().worst()
+
+
+def test_malformed_comparisons_are_refused() -> None:
+    model = shared_model(NEW)
+    algorithm = PersonalEvaluation(model_under_test=model)
+    turn = Turn(0, (), client="a")
+    told = algorithm.broadcast(Comparisons(), turn)
+    good = algorithm.client_update(told, lambda: PEOPLE[NEW[0]], turn)
+    named = {"shared": good.shared.parts(), "personal": good.personal.parts()}
+    for moved in (np.array([-1.0]), np.array([1.0, 2.0]), np.array([np.nan])):
+        wrong = join("comparison", {**named, "moved": Parts("moved", {}, (moved,))})
+        with pytest.raises(CatchmentError):
+            Comparison.from_parts(wrong)
+    with pytest.raises(CatchmentError):
+        Comparison.from_parts(join("comparison", named))
+
+
+def clients_of_two_kinds() -> dict[str, RidgeStatistics]:
+    rng = np.random.default_rng(5)
+    clients = {}
+    for k in range(8):
+        z = rng.normal(size=(200, 5)) * (1.0 if k % 2 else [1, 1, 3, 1, 1])
+        y = z[:, :1] * (1.0 if k % 2 else -1.0) + 0.1 * rng.normal(size=(200, 1))
+        clients[f"c{k}"] = RidgeStatistics.from_states(z, y)
+    return clients
+
+
+def test_clients_of_one_kind_are_one_group_whatever_their_size() -> None:
+    clients = clients_of_two_kinds()
+    clients["c3"] = clients["c3"].scaled(50.0)
+    groups = cluster_clients(clients, 2)
+    assert groups == {f"c{k}": k % 2 for k in range(8)}
+    sums = cluster_sums(clients, groups)
+    assert sums[0].n_rows == sums[1].n_rows == 800
+    assert float(sums[0].solve(1e-6).weights[0, 0]) == pytest.approx(-1.0, abs=0.05)
+    assert float(sums[1].solve(1e-6).weights[0, 0]) == pytest.approx(1.0, abs=0.05)
+
+
+def test_groups_do_not_depend_on_the_order_of_clients_or_the_units_of_features() -> None:
+    clients = clients_of_two_kinds()
+    groups = cluster_clients(clients, 3)
+    assert cluster_clients(dict(reversed(clients.items())), 3) == groups
+    assert cluster_clients(clients, 8) == {f"c{k}": k for k in range(8)}
+    assert set(cluster_clients(clients, 1).values()) == {0}
+    assert cluster_clients({"a": clients["c0"]}, 1) == {"a": 0}
+
+
+@pytest.mark.parametrize("n_clusters", [0, 9])
+def test_impossible_numbers_of_groups_are_refused(n_clusters: int) -> None:
+    with pytest.raises(ValueError, match="cannot make"):
+        cluster_clients(clients_of_two_kinds(), n_clusters)
+
+
+def test_a_client_without_rows_cannot_be_grouped() -> None:
+    clients = clients_of_two_kinds()
+    with pytest.raises(ValueError, match="no rows"):
+        cluster_clients({**clients, "x": RidgeStatistics.zero(5, 1)}, 2)
+
+
+def test_each_error_is_that_of_a_readout_fitted_without_the_block_by_scikit_learn() -> None:
+    """The choice is made on rows that the readout has not seen: compared with explicit folds."""
+    rng = np.random.default_rng(7)
+    z = rng.normal(size=(60, 4))
+    y = z @ rng.normal(size=(4, 2)) + 0.7 * rng.normal(size=(60, 2))
+    others = RidgeStatistics.from_states(rng.normal(size=(90, 4)), rng.normal(size=(90, 2)))
+    shared = replace(others.solve(0.5), ridge=0.5)
+    blocks = Rows.of_arrays(z, y).blocks(4)
+    mine = reduce(add, (block.statistics() for block in blocks))
+    path = own_path(shared, blocks, others + mine, member=True)
+    found = personalise(shared, blocks, path, classes=False)
+    fold = Rows.of_arrays(z, y).folds(4)
+    squares = np.zeros(1 + len(SHARES))
+    for k in range(4):
+        out, rest = fold == k, fold != k
+        squares[0] += ((shared(z[out]) - y[out]) ** 2).sum()
+        for step, share in enumerate(SHARES, start=1):
+            # Everybody's rows without the fold, and one's own rows weighed as many as those.
+            n = others.n_rows + rest.sum()
+            extra = (1 - share) * n / rest.sum()
+            known = _weighted_ridge(others, z[rest], y[rest], share, share + extra)
+            squares[step] += ((known.predict(z[out]) - y[out]) ** 2).sum()
+    np.testing.assert_allclose(found.errors, squares / 60, rtol=1e-6)
+
+
+def _weighted_ridge(
+    others: RidgeStatistics, z: Array, y: Array, their_weight: float, own_weight: float
+) -> Any:
+    """Return scikit-learn's ridge of others' rows, drawn again, and one's own rows."""
+    rng = np.random.default_rng(7)
+    rng.normal(size=(60, 4))
+    rng.normal(size=(4, 2))
+    rng.normal(size=(60, 2))
+    their_z, their_y = rng.normal(size=(90, 4)), rng.normal(size=(90, 2))
+    np.testing.assert_allclose(their_z.sum(axis=0), others.feature_sum)
+    weight = np.repeat([their_weight, own_weight], [90, len(z)])
+    return Ridge(alpha=0.5, solver="svd").fit(
+        np.vstack([their_z, z]), np.vstack([their_y, y]), sample_weight=weight
+    )

@@ -1,0 +1,11 @@
+"""Closed-form federated learning for time series: many owners keep their recordings, one model
+learns from all of them, exactly, in one round.
+"""
+
+from __future__ import annotations
+
+from catchment.faces import face
+
+__version__ = "0.2.0"
+
+__all__, __getattr__, __dir__ = face(__name__)

@@ -1,0 +1,129 @@
+from catchment.calibrating import calibrate as calibrate
+from catchment.data.clients import split as split
+from catchment.data.files import read as read
+from catchment.data.prepare import Prepare as Prepare, RAW as RAW
+from catchment.data.recording import Recording as Recording
+from catchment.engine.contenders import compare as compare
+from catchment.features.concat import Concat as Concat
+from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
+from catchment.features.diagonal.diagonal import DiagonalReservoir as DiagonalReservoir
+from catchment.features.echo_state.echo_state import EchoState as EchoState
+from catchment.features.echo_state.recipe import Recipe as Recipe
+from catchment.features.echo_state.reservoir import Reservoir as Reservoir
+from catchment.features.echo_state.settings import Mixture as Mixture, Spread as Spread
+from catchment.features.encoder import Encoder as Encoder
+from catchment.features.nvar import NVAR as NVAR
+from catchment.features.pipeline import Pipeline as Pipeline
+from catchment.features.projected import Projected as Projected
+from catchment.features.random_convolutions.hydra import Hydra as Hydra
+from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
+from catchment.features.random_fourier import RandomFourier as RandomFourier
+from catchment.features.thinned import Thinned as Thinned
+from catchment.features.window_statistics import WindowStatistics as WindowStatistics
+from catchment.features.with_norm import WithNorm as WithNorm
+from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
+from catchment.federation.limits import Limits as Limits
+from catchment.federation.measure.evaluation import Evaluation as Evaluation, Scores as Scores
+from catchment.federation.plan import Plan as Plan
+from catchment.new_classes import join as join, retire as retire, tell_unknown as tell_unknown
+from catchment.privacy.dp.clipping import Clip as Clip
+from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise
+from catchment.privacy.secure_sum.keys import make_identities as make_identities
+from catchment.privacy.secure_sum.protection import SecureSum as SecureSum
+from catchment.readout.model import Model as Model
+from catchment.readout.readout import Readout as Readout
+from catchment.readout.statistics import RidgeStatistics as RidgeStatistics
+from catchment.readout.storage import save as save
+from catchment.run import Run as Run
+from catchment.storage import load as load
+from catchment.verbs import evaluate as evaluate, federate as federate, fit as fit
+
+# For the other packages and the tests; may change without notice.
+from catchment.arrays import (
+    Array as Array,
+    Booleans as Booleans,
+    Integers as Integers,
+    LARGEST as LARGEST,
+    as_matrix as as_matrix,
+    as_numbers as as_numbers,
+    frozen as frozen,
+    refuse_conversions as refuse_conversions,
+    refuse_infinite as refuse_infinite,
+    refuse_nonfinite as refuse_nonfinite,
+)
+from catchment.bit_packing import (
+    CHUNK as CHUNK,
+    FEWEST as FEWEST,
+    check_length as check_length,
+    packed as packed,
+    unpacked as unpacked,
+)
+from catchment.compiling import (
+    ALWAYS as ALWAYS,
+    Compilations as Compilations,
+    ONCE as ONCE,
+    njit as njit,
+)
+from catchment.files import replace_file as replace_file
+from catchment.parallel import (
+    available_cores as available_cores,
+    count_threads as count_threads,
+    ordered_map as ordered_map,
+    single_blas_thread as single_blas_thread,
+    use_cores as use_cores,
+)
+from catchment.precompile import Compiled as Compiled, compile_kernels as compile_kernels
+from catchment.storage import from_bytes as from_bytes
+
+__version__: str
+
+__all__ = [
+    "AutoMap",
+    "Clip",
+    "Concat",
+    "DefaultMap",
+    "DiagonalReservoir",
+    "EchoState",
+    "Encoder",
+    "Evaluation",
+    "FederatedRidge",
+    "GaussianNoise",
+    "Hydra",
+    "Limits",
+    "MiniRocket",
+    "Mixture",
+    "Model",
+    "NVAR",
+    "Pipeline",
+    "Plan",
+    "Prepare",
+    "Projected",
+    "RAW",
+    "RandomFourier",
+    "Readout",
+    "Recipe",
+    "Recording",
+    "Reservoir",
+    "RidgeStatistics",
+    "Run",
+    "Scores",
+    "SecureSum",
+    "Spread",
+    "Thinned",
+    "WindowStatistics",
+    "WithNorm",
+    "__version__",
+    "calibrate",
+    "compare",
+    "evaluate",
+    "federate",
+    "fit",
+    "join",
+    "load",
+    "make_identities",
+    "read",
+    "retire",
+    "save",
+    "split",
+    "tell_unknown",
+]

@@ -1,0 +1,20 @@
+from catchment.cli.commands import app as app, main as main
+
+# For the other packages and the tests; may change without notice.
+from catchment.cli.layout import Table as Table, lay_out as lay_out
+from catchment.cli.predict import UseOption as UseOption, load_predictor as load_predictor
+from catchment.cli.progress import counting as counting, each as each, waiting as waiting
+from catchment.cli.runs import PlanArgument as PlanArgument
+from catchment.cli.show import (
+    DataOption as DataOption,
+    DeviceOption as DeviceOption,
+    JsonOption as JsonOption,
+    print_json as print_json,
+    print_table as print_table,
+    size as size,
+)
+
+__all__ = [
+    "app",
+    "main",
+]

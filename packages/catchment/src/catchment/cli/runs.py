@@ -1,0 +1,320 @@
+"""`catchment run`, `plan`, `report` and `demo`."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from catchment.cli.finished import (
+    print_comparison,
+    print_finished,
+    print_finished_as_json,
+    warn,
+    warn_of_left_out,
+)
+from catchment.cli.progress import progress as progress
+from catchment.cli.progress import waiting
+from catchment.cli.show import DataOption, JsonOption, print_json
+from catchment.cli.track import TrackOption, track_run
+from catchment.plugins import plugin
+
+if TYPE_CHECKING:
+    from catchment.engine.local import Workers
+    from catchment.federation.client import Elsewhere
+    from catchment.plans.file import PlanFile
+
+
+class Engine(StrEnum):
+    """What carries the messages of a run."""
+
+    local = "local"
+    ray = "ray"
+    flower = "flower"
+
+
+PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")]
+RunOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Folder of the run; runs/ and the plan's name."),
+]
+
+
+def run(
+    plan_file: PlanArgument,
+    out: RunOption = None,
+    data: DataOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a run that the folder holds.")
+    ] = False,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="local: this machine; ray: many clients on Ray; flower: simulated by Flower."
+        ),
+    ] = Engine.local,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads; all cores if not given. Results do not change.")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes for many small clients; this one alone if not given."),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a Ray cluster: auto, HOST:PORT or ray://HOST:PORT. With --engine ray."
+        ),
+    ] = None,
+    tree: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SERVERSxNODES",
+            help="Servers below the server and nodes below each, as 3x4. With --engine ray.",
+        ),
+    ] = None,
+    keep_every: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0.0, help="How often a round under way is kept, for --resume."
+        ),
+    ] = 5.0,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit code 1 if any client was left out.")
+    ] = False,
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--device",
+            metavar="NAME=ADDRESS",
+            help="A client that is a device, as board=tcp://127.0.0.1:7007; may be repeated.",
+        ),
+    ] = None,
+    track: TrackOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a plan and keep everything in a folder.
+
+    Ctrl-C stops it; with --resume it goes on where it was last kept, in the middle of a round too.
+    """
+    from catchment.federation.runs.write import is_empty
+    from catchment.plans.file import read_plan
+    from catchment.plans.in_process import run_plan
+
+    file = read_plan(plan_file)
+    folder = out or Path("runs") / plan_file.stem
+    if folder.is_file():
+        raise ValueError(f"--out {folder} is a file; name a folder, which the run makes")
+    devices = _devices(device or [])
+    processes = _processes(engine, workers, address, tree)
+    if engine is Engine.flower:
+        if devices:
+            raise ValueError("--device goes with --engine local; simulated clients are invented")
+        _simulate(file, folder, data, resume=resume, force=force, strict=strict)
+        track_run(track, folder)
+        return
+    if resume and is_empty(folder):
+        typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
+    again = ["catchment", "run", str(plan_file), "--out", str(folder), "--resume"]
+    where = {"--engine": engine, "--workers": workers, "--address": address, "--tree": tree}
+    for option, value in {**where, "--threads": threads, "--data": data}.items():
+        again += [] if value in (None, Engine.local) else [option, str(value)]
+    again += [word for text in device or () for word in ("--device", text)]
+    with stoppable(shlex.join(again)), progress(quiet=as_json) as watch, one_line_each():
+        done = run_plan(
+            file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,
+            devices=devices, workers=processes, keep_every=keep_every,
+        )  # fmt: skip
+    track_run(track, folder)
+    if as_json:
+        print_finished_as_json(done.run, folder, done.notices)
+    else:
+        print_finished(done.run, folder, file)
+    for notice in done.notices:
+        warn(notice)
+    warn_of_left_out(done.run, strict=strict)
+
+
+def _processes(
+    engine: Engine, workers: int | None, address: str | None, tree: str | None
+) -> int | Workers | None:
+    """Return what `workers` is in Python, as the command line has it."""
+    if engine is not Engine.ray:
+        for option, given in {"--address": address, "--tree": tree}.items():
+            if given is not None:
+                raise ValueError(f"{option} {given} is for Ray; add --engine ray")
+        if engine is Engine.flower and workers is not None:
+            raise ValueError("--workers is for --engine local or ray; Flower takes all cores")
+        return workers
+    ray_workers = plugin("engines", "ray", needed_for="runs on Ray")
+    shape = None if tree is None else re.fullmatch(r"(\d{1,4})x(\d{1,4})", tree)
+    if tree is not None and shape is None:
+        raise ValueError(f"--tree is {tree!r}; write servers and nodes below each, as 3x4")
+    made: Workers = ray_workers(workers, address, (int(shape[1]), int(shape[2])) if shape else None)
+    return made
+
+
+def _devices(given: Sequence[str]) -> dict[str, Elsewhere]:
+    """Return devices by name, as the command line has them."""
+    if not given:
+        return {}
+    device = plugin("engines", "device", needed_for="devices")
+    found: dict[str, Elsewhere] = {}
+    for text in given:
+        name, equals, address = text.partition("=")
+        if not (name and equals):
+            raise ValueError(
+                f"--device is {text!r}; write NAME=ADDRESS, board=tcp://127.0.0.1:7007"
+            )
+        if name in found:
+            raise ValueError(f"--device names {name!r} twice; give every device its own name")
+        found[name] = device(address)
+    return found
+
+
+@contextmanager
+def stoppable(again: str) -> Iterator[None]:
+    """Let Ctrl-C end the program with the command that goes on, and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.secho(f"stopped; go on with: {again}", err=True)
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def one_line_each() -> Iterator[None]:
+    """Keep the log from saying who is left out of every stage: it is said once, at the end."""
+    logger = logging.getLogger("catchment.federation.runs.logged")
+
+    def silent(record: logging.LogRecord) -> bool:
+        return record.levelno < logging.WARNING
+
+    logger.addFilter(silent)
+    try:
+        yield
+    finally:
+        logger.removeFilter(silent)
+
+
+def _simulate(
+    file: PlanFile, folder: Path, data: Path | None, *, resume: bool, force: bool, strict: bool
+) -> None:
+    from catchment.federation.left_out import counts
+    from catchment.federation.runs.read import read_run
+    from catchment.federation.runs.write import is_begun, remove_run
+
+    if force:
+        remove_run(folder)
+    if is_begun(folder) and not resume:
+        raise ValueError(f"{folder} already holds a run; pass --resume or --force")
+    model = plugin("engines", "flower", needed_for="simulations by Flower")(file, folder, data=data)
+    done = read_run(folder)
+    typer.echo(counts(done.rounds))
+    typer.echo(f"model: {model}")
+    warn_of_left_out(done, strict=strict)
+
+
+def plan(
+    plan_file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PLAN]", help="A plan to check, in TOML; or an example's name."),
+    ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of plans.")
+    ] = False,
+    # A flag, so that it lists the examples by itself: PLAN is the name then.
+    example: Annotated[
+        bool, typer.Option("--example", help="Print the example called PLAN; without it, a list.")
+    ] = False,
+    data: DataOption = None,
+) -> None:
+    """Check a plan, or show what plans look like."""
+    if schema == (plan_file is not None or example):
+        raise ValueError("pass a plan to check, or --schema, or --example NAME")
+    if schema:
+        from catchment.plans.schema import plan_schema
+
+        print_json(plan_schema())
+    elif example:
+        _print_example(None if plan_file is None else str(plan_file))
+    elif plan_file is not None:
+        _check(plan_file, data)
+
+
+def _print_example(name: str | None) -> None:
+    from catchment.plans.examples import example_names, example_plan
+
+    if name is None or name == "list":
+        typer.echo("\n".join(example_names()))
+    else:
+        typer.echo(example_plan(name).rstrip())
+
+
+def _check(plan_file: Path, data: Path | None) -> None:
+    from catchment.errors import MissingDataError
+    from catchment.plans.file import read_plan
+    from catchment.plans.folds import n_folds
+    from catchment.plans.seen import seen
+
+    file = read_plan(plan_file)
+    for line in seen(file):
+        typer.echo(line)
+    try:
+        with waiting("reading the data"):
+            held = file.load_data(data)
+    except MissingDataError as error:
+        typer.echo(f"{plan_file} is a good plan, but its data are not here: {error}")
+        raise typer.Exit(1) from error
+    course = file.course(held.about, n_clients=len(held.train))
+    who = f"{len(held.train)} training and {len(held.test)} test clients"
+    if file.sharing.test == "folds":
+        who = f"{len(held.train)} clients, tested in {n_folds(file, held)} folds"
+    typer.echo(
+        f"{plan_file} is a good plan: {file.algorithm} on {file.source}, {who}, "
+        f"stages: {', '.join(course.stages)}"
+    )
+
+
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Where to; report.html in the run."),
+    ] = None,
+) -> None:
+    """Write one HTML file about runs that works offline."""
+    from catchment.report.html import write_report
+
+    with waiting("writing the report"):
+        path = write_report(folders, out or folders[0] / "report.html")
+    typer.echo(str(path))
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder of the demonstration's runs.")
+    ] = Path("runs/demo"),
+    data: DataOption = None,
+) -> None:
+    """Compare ways to learn together, on invented wearables and, if it is here, on UCI HAR."""
+    from catchment.demo import run_demo
+
+    with progress() as watch:
+        shown = run_demo(out, data=data, watch=watch)
+    for title, comparison in shown.comparisons.items():
+        typer.echo(f"\n{title}")
+        print_comparison(comparison)
+    for note in shown.notes:
+        typer.echo(note)
+    typer.echo(f"\nreport: {shown.report}")

@@ -1,0 +1,72 @@
+"""A demonstration: ways to learn together, side by side, on people who took no part in training.
+
+The test people's data are cut in two in time. All ways are tested on the later part; the earlier
+one is only for `personalised`, where each of them adapts the shared readout to themselves.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from catchment.federation.measure.comparison import Comparison
+from catchment.federation.runs.write import DATABASE
+from catchment.plans.conductor import Watch
+from catchment.plans.examples import example_plan
+from catchment.plans.file import parse_plan
+from catchment.plans.in_process import run_plan
+from catchment.plugins import installed
+from catchment.report.html import write_report
+
+NOTES = {
+    "wearables": "Wearables are invented: results on them say nothing about people.",
+    "uci_har": "UCI HAR is not here; `catchment data path uci_har` says where to get it.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What the demonstration found: a comparison per data set, remarks, and the report's path."""
+
+    comparisons: Mapping[str, Comparison]
+    notes: tuple[str, ...]
+    report: Path
+
+
+def run_demo(folder: str | Path, *, data: Path | None = None, watch: Watch | None = None) -> Shown:
+    """Run the demonstration anew into a folder, and write its report there.
+
+    Parameters
+    ----------
+    folder
+        Where its runs are kept; earlier ones of the same names are replaced.
+    data
+        Directory of public data sets; the usual ones if not given.
+    watch
+        Called with (stage, round, clients done, clients asked).
+    """
+    folder = Path(folder)
+    names = ["wearables"]
+    notes = [NOTES["wearables"]]
+    public = installed("sources").get("uci_har")
+    if public is not None and public.load().is_here("uci_har", data):
+        names.append("uci_har")
+    else:
+        notes.append(NOTES["uci_har"])
+    comparisons = {}
+    for name in names:
+        _clear(folder / name)
+        plan = parse_plan(example_plan(f"demo_{name}"))
+        done = run_plan(plan, folder / name, data=data, watch=watch).run
+        assert done.comparison is not None
+        comparisons[plan.title] = done.comparison
+    report = write_report([folder / name for name in names], folder / "report.html")
+    return Shown(comparisons, tuple(notes), report.resolve())
+
+
+def _clear(folder: Path) -> None:
+    """Remove a run of an earlier demonstration, and nothing that is not a run."""
+    if (folder / DATABASE).is_file():
+        shutil.rmtree(folder)

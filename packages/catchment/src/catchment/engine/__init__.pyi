@@ -1,0 +1,36 @@
+from catchment.engine.contenders import (
+    centralised as centralised,
+    compare as compare,
+    guess as guess,
+    local_only as local_only,
+    trained as trained,
+)
+from catchment.engine.deadline import Deadline as Deadline
+from catchment.engine.local import LocalEngine as LocalEngine, run_locally as run_locally
+from catchment.engine.processes import Processes as Processes
+
+# For the other packages and the tests; may change without notice.
+from catchment.engine.local import (
+    AnySource as AnySource,
+    Source as Source,
+    Workers as Workers,
+    data_of as data_of,
+)
+from catchment.engine.processes import (
+    ONE_THREAD as ONE_THREAD,
+    sources_of as sources_of,
+    sum_sources as sum_sources,
+    with_workers as with_workers,
+)
+
+__all__ = [
+    "Deadline",
+    "LocalEngine",
+    "Processes",
+    "centralised",
+    "compare",
+    "guess",
+    "local_only",
+    "run_locally",
+    "trained",
+]

@@ -1,0 +1,180 @@
+"""All clients in this process: the default engine, on all cores, through the real codec."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+
+from catchment.data.lazy_clients import Chosen, LazyClients
+from catchment.errors import CatchmentError
+from catchment.federation.client import Elsewhere, Node, written_together
+from catchment.federation.client_names import check_client_names
+from catchment.federation.increments import carries
+from catchment.federation.loop import Engine, Keeper, Reply, Result, Watch, run
+from catchment.federation.plan import Data, Grouped, Journal, Memory, Plan
+from catchment.parallel import count_threads, ordered_map
+from catchment.privacy.policy import Policy
+from catchment.privacy.releases import Releases
+from catchment.privacy.secure_sum.protection import memories_of
+from catchment.protocols import conforms
+
+S = TypeVar("S")
+U = TypeVar("U")
+R = TypeVar("R")
+
+Source = Sequence[Any] | Callable[[], Iterable[Any]]
+AnySource = Source | Elsewhere
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalEngine(Generic[S, U, R]):
+    """Clients as objects of this process; they share nothing with the server but messages.
+
+    Parameters
+    ----------
+    plan
+        What the clients agreed to.
+    sources
+        Each client's sequences, a function that makes them when the client is asked, or a device
+        that has them.
+    threads
+        All cores if None; results do not depend on it.
+    memories
+        What each client remembers between messages, secrets included.
+    policy
+        What the clients' owners allow.
+    """
+
+    plan: Plan[S, U, R]
+    sources: Mapping[str, AnySource]
+    threads: int | None = None
+    memories: dict[str, Memory] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
+
+    def clients(self) -> Sequence[str]:
+        return sorted(self.sources)
+
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        algorithm, n_threads = self.plan.algorithm, count_threads(self.threads)
+        size = 1
+        if isinstance(algorithm, Grouped):
+            size = algorithm.group_size(len(letters), n_threads)
+
+        def answer(clients: Sequence[str]) -> list[Reply]:
+            nodes = [self._node(client) for client in clients]
+            written = written_together(nodes, letters[clients[0]])
+            pairs = zip(clients, written, strict=True)
+            return [Reply(client, one.message, written=one) for client, one in pairs]
+
+        groups = ordered_map(answer, _groups(letters, size), threads=self.threads)
+        return (reply for group in groups for reply in group)
+
+    def counted(self, round_: int, clients: Sequence[str]) -> None:
+        """Tell the clients whose data are elsewhere that their uploads of a round were counted.
+
+        One that does not hear it now is told before it is next asked for anything.
+        """
+        if isinstance(self.sources, LazyClients | Chosen):
+            return  # all of them are functions, and there may be a million
+        for client in clients:
+            if not conforms(self.sources[client], Elsewhere):
+                continue
+            source = cast(Elsewhere, self.sources[client])
+            try:
+                source.counted(self.plan, round_, self.memories.setdefault(client, {}))
+            except CatchmentError as error:
+                log.warning("%s was not told that round %d was counted: %s", client, round_, error)
+
+    def _node(self, client: str) -> Node[S, U, R]:
+        source = self.sources[client]
+        away = conforms(source, Elsewhere)
+        data = cast(Elsewhere, source) if away else data_of(source)
+        if self.plan.masking is None and not (away or carries(self.plan.algorithm)):
+            return Node(client, self.plan, data)
+        memory = self.memories.setdefault(client, {})
+        if self.plan.masking is None:
+            return Node(client, self.plan, data, memory)
+        return Node(client, self.plan, data, memory, Releases(memory, self.policy))
+
+
+@runtime_checkable
+class Workers(Protocol):
+    """Worker processes of another kind, such as `catchment_fleet.ray.RayWorkers`."""
+
+    @property
+    def name(self) -> str:
+        """What they are called in a run's facts."""
+
+    def over(self, here: LocalEngine[Any, Any, Any]) -> Engine:
+        """Return an engine whose blocks of clients these workers add."""
+
+
+def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
+    """Yield runs of up to `size` clients that were sent the same letter."""
+    for _, same in groupby(letters.items(), key=lambda item: id(item[1])):
+        names = iter(client for client, _ in same)
+        while group := list(islice(names, size)):
+            yield group
+
+
+def data_of(source: AnySource) -> Data:
+    """Return a client's data as a function; TypeError if they are on a device."""
+    if conforms(source, Elsewhere):
+        raise TypeError(
+            f"{source!r} has its data for itself, and they are wanted here; leave the device out"
+        )
+    here = cast(Source, source)
+    return here if callable(here) else lambda: here
+
+
+def run_locally(
+    plan: Plan[S, U, R],
+    clients: Mapping[str, AnySource],
+    *,
+    threads: int | None = None,
+    keeper: Keeper[S] | None = None,
+    watch: Watch | None = None,
+    memories: dict[str, Memory] | None = None,
+    policy: Policy | None = None,
+    journal: Journal | None = None,
+    onto: S | None = None,
+    workers: int | Workers | None = None,
+) -> Result[S, R]:
+    """Return the result of a plan on clients of this process.
+
+    Parameters
+    ----------
+    plan
+        What is run.
+    clients
+        By name: sequences, or a function that makes them when asked (so that only the clients
+        being served are in memory), or a `Device`.
+    threads
+        All cores if None; results do not depend on it.
+    memories
+        What each client remembers between messages, its private key for secure sums included;
+        if not given, what a `SecureSum(make_identities(...))` of the plan holds.
+    policy
+        What the clients' owners allow; the default policy if not given.
+    journal
+        Writes down the steps of a masked round, so that one cut short goes on in its middle.
+    onto
+        The state of an earlier run, with which this one begins.
+    workers
+        Processes that serve many clients, in blocks of 256; this process alone if None or 1.
+        Results do not depend on it. `RayWorkers` are on Ray.
+    """
+    if not clients:
+        raise ValueError("there are no clients; pass at least one")
+    check_client_names(clients)
+    known = memories_of(plan.protections) if memories is None else memories
+    # It imports this module: its workers have such an engine each.
+    from catchment.engine.processes import with_workers
+
+    here = LocalEngine(plan, clients, threads, known, policy or Policy())
+    engine = with_workers(here, workers)
+    return run(plan, engine, keeper=keeper, watch=watch, journal=journal, onto=onto)

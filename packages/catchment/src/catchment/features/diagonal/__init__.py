@@ -1,0 +1,7 @@
+"""Reservoirs whose recurrence is diagonal."""
+
+from __future__ import annotations
+
+from catchment.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__)

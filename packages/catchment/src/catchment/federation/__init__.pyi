@@ -1,0 +1,144 @@
+from catchment.federation.algorithm import (
+    Algorithm as Algorithm,
+    Data as Data,
+    Learner as Learner,
+    Needs as Needs,
+    Turn as Turn,
+    as_algorithm as as_algorithm,
+)
+from catchment.federation.compression import FactorUpload as FactorUpload, Float32 as Float32
+from catchment.federation.course import Course as Course
+from catchment.federation.increments import ByRound as ByRound
+from catchment.federation.limits import Limits as Limits
+from catchment.federation.loop import Result as Result
+from catchment.federation.messages import Engine as Engine, Record as Record
+from catchment.federation.plan import Plan as Plan, Protection as Protection
+from catchment.federation.rows import Rows as Rows
+from catchment.federation.running_sums import BLOCK as BLOCK
+from catchment.federation.runs.explain import explain as explain
+from catchment.federation.runs.read import messages_of as messages_of, read_run as read_run
+from catchment.federation.runs.write import Store as Store
+from catchment.federation.smallest_upload import SmallestUpload as SmallestUpload
+
+# For the other packages and the tests; may change without notice.
+from catchment.federation.algorithm import (
+    Additive as Additive,
+    Kept as Kept,
+    Needy as Needy,
+    Sent as Sent,
+    Upload as Upload,
+    needs_of as needs_of,
+)
+from catchment.federation.blocks import BlockSum as BlockSum, joined as joined, together as together
+from catchment.federation.client import (
+    LETTER_HEADER as LETTER_HEADER,
+    Node as Node,
+    REFUSED as REFUSED,
+    Request as Request,
+    answer_together as answer_together,
+    refusal as refusal,
+)
+from catchment.federation.client_names import check_client_names as check_client_names
+from catchment.federation.compression import Packed as Packed
+from catchment.federation.cost import Cost as Cost
+from catchment.federation.course import (
+    AnyPlan as AnyPlan,
+    DELIVERY as DELIVERY,
+    EVALUATION as EVALUATION,
+    Known as Known,
+    LEARNING as LEARNING,
+    TRAINING as TRAINING,
+)
+from catchment.federation.delivery import (
+    DeliveredEvaluation as DeliveredEvaluation,
+    Delivery as Delivery,
+    InMemory as InMemory,
+    Place as Place,
+    Receipt as Receipt,
+    not_given as not_given,
+    sha256_of as sha256_of,
+)
+from catchment.federation.folds import FoldedRows as FoldedRows
+from catchment.federation.increments import (
+    Asked as Asked,
+    Increments as Increments,
+    carries as carries,
+)
+from catchment.federation.influence import (
+    Claim as Claim,
+    FEWEST as FEWEST,
+    MOST_HELD as MOST_HELD,
+    Screen as Screen,
+    check_total as check_total,
+    claimed as claimed,
+    in_rows as in_rows,
+)
+from catchment.federation.left_out import headline as headline
+from catchment.federation.limits import LIMITS as LIMITS
+from catchment.federation.loop import Keeper as Keeper, model_of as model_of, run as run
+from catchment.federation.messages import (
+    Adding as Adding,
+    REPLY_HEADER as REPLY_HEADER,
+    Refusal as Refusal,
+    Reply as Reply,
+    Watch as Watch,
+)
+from catchment.federation.plan import (
+    Journal as Journal,
+    Memory as Memory,
+    Read as Read,
+    describe as describe,
+)
+from catchment.federation.progress import (
+    LARGEST_LOSS as LARGEST_LOSS,
+    Progress as Progress,
+    UNKNOWN as UNKNOWN,
+)
+from catchment.federation.rows import (
+    augmented as augmented,
+    first_part as first_part,
+    local_blocks as local_blocks,
+    stretch as stretch,
+    targets_of as targets_of,
+)
+from catchment.federation.running_sums import (
+    MOST_GROUPS as MOST_GROUPS,
+    Outline as Outline,
+    Sums as Sums,
+)
+from catchment.federation.sums import (
+    Tally as Tally,
+    TrainedSum as TrainedSum,
+    WeightedSum as WeightedSum,
+)
+from catchment.federation.upload_checks import (
+    check_origin as check_origin,
+    check_statistics as check_statistics,
+    moment_matrix as moment_matrix,
+)
+
+__all__ = [
+    "Algorithm",
+    "BLOCK",
+    "ByRound",
+    "Course",
+    "Data",
+    "Engine",
+    "FactorUpload",
+    "Float32",
+    "Learner",
+    "Limits",
+    "Needs",
+    "Plan",
+    "Protection",
+    "Record",
+    "Result",
+    "Rows",
+    "SmallestUpload",
+    "Store",
+    "Turn",
+    "as_algorithm",
+    "explain",
+    "messages_of",
+    "read_run",
+]

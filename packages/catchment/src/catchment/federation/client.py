@@ -1,0 +1,262 @@
+"""The client's half of a turn: a message comes in, a message goes out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
+
+from catchment.data.lazy_clients import LazyClients
+from catchment.data.prepare import RAW
+from catchment.errors import CatchmentError, IntegrityError
+from catchment.federation.algorithm import Ledger
+from catchment.federation.increments import Carrying, carries
+from catchment.federation.influence import claimed
+from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
+from catchment.protocols import conforms
+from catchment.wire import NOTHING, Parts, digest, join, plain_text, split
+
+S = TypeVar("S")
+U = TypeVar("U")
+R = TypeVar("R")
+log = logging.getLogger(__name__)
+
+# What a client answers with its reason: whatever is wrong with its data is its own affair.
+REFUSED = Exception
+# Errors that say themselves what is wrong; others are named, so that their cause can be found.
+SAYING = (CatchmentError, ValueError, ArithmeticError, OSError)
+LETTER_HEADER = 1 << 20  # bytes: JSON grows when it is read, and what is long travels as arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What the server asks of a client at one stage of a round.
+
+    `context` is what the client must know to make the plan that is run, such as the maps that were
+    built and the scale that was fitted before; nothing where it has the plan already.
+    """
+
+    plan: str
+    turn: Turn
+    stage: str
+    payload: Parts
+    context: Parts = NOTHING
+
+    def to_bytes(self) -> bytes:
+        about = Parts(
+            "turn",
+            {
+                "plan": self.plan,
+                "round": self.turn.round,
+                "seed": self.turn.seed,
+                "stage": self.stage,
+            },
+        )
+        named = {"turn": about, "payload": self.payload}
+        if self.context is not NOTHING:
+            named["context"] = self.context
+        return join("request", named).to_bytes()
+
+    @classmethod
+    def from_bytes(cls, message: bytes, client: str) -> Request:
+        """Return the request as a client reads it; IntegrityError if it is malformed."""
+        named = split(Parts.from_bytes(message, header_limit=LETTER_HEADER), "request")
+        context = named.pop("context", NOTHING)
+        if named.keys() != {"turn", "payload"}:
+            raise IntegrityError("the request lacks its turn or its payload")
+        facts = named["turn"].facts
+        round_, seed = facts.get("round"), facts.get("seed")
+        if type(round_) is not int or type(seed) is not int:
+            raise IntegrityError("the request names no round")
+        plan = str(facts.get("plan"))
+        turn = Turn(round_, (), seed, client, plan, told=digest_of(context))
+        return cls(plan, turn, str(facts.get("stage")), named["payload"], context)
+
+
+def digest_of(context: Parts) -> str:
+    """Return the SHA-256 of what travels beside a letter, the same on both sides.
+
+    >>> digest_of(NOTHING)
+    ''
+    """
+    return "" if context is NOTHING else digest(context.to_bytes()).hex()
+
+
+def refusal(error: Exception) -> bytes:
+    """Return the message with which a client says why it does not answer.
+
+    >>> dict(Parts.from_bytes(refusal(ValueError("no data"))).facts)
+    {'code': 'refused', 'reason': 'no data'}
+    >>> dict(Parts.from_bytes(refusal(KeyError("y"))).facts)
+    {'code': 'refused', 'reason': "KeyError: 'y'"}
+    """
+    said = str(error) if isinstance(error, SAYING) else f"{type(error).__name__}: {error}"
+    code = getattr(error, "code", "refused")
+    about = {"reason": plain_text(said), "code": plain_text(code, 40)}
+    return Parts("refusal", about).to_bytes()
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """Data that are not in this process: whoever holds them, such as a device, makes the upload."""
+
+    def upload(
+        self, plan: Plan[Any, Any, Any], received: Parts, turn: Turn, memory: Memory
+    ) -> Upload:
+        """Return what the algorithm's `client_update` would, made where the data are."""
+
+    def vault(self, plan: Plan[Any, Any, Any], memory: Memory) -> Any:
+        """Return who keeps the client's secrets of a secure sum, None if its memory does."""
+
+    def counted(self, plan: Plan[Any, Any, Any], round_: int, memory: Memory) -> None:
+        """Take note that the upload of a round is in its sum, and tell whoever holds the data."""
+
+    @property
+    def place(self) -> str:
+        """Where the data are, such as a host and port: two clients of one place are one."""
+
+    def within(self, course: Any, *, of_plan_file: bool = True) -> Elsewhere:
+        """Return the same as one of a course: what was made for another course is refused."""
+
+    def hello(self) -> Any:
+        """Return what it says of its data: `channels`, `per_step`, `outputs` and `classes`."""
+
+
+def refuse_shared(clients: Mapping[str, object]) -> None:
+    """Raise ValueError if two clients are one device, whose data would count twice."""
+    if isinstance(clients, LazyClients):
+        return
+    named: dict[str, str] = {}
+    for name, one in clients.items():
+        if conforms(one, Elsewhere):
+            place = cast(Elsewhere, one).place
+            other = named.setdefault(place, name)
+            if other != name:
+                raise ValueError(f"{other} and {name} are both the device at {place}; name it once")
+
+
+@dataclass(frozen=True, eq=False)
+class Node(Generic[S, U, R]):
+    """One client: its name, the plan it agreed to, its raw data and its secrets, which stay.
+
+    `ledger` is its own record of what was released of its data; without one, which is for clients
+    that only simulate, nothing is noted but what a secure sum notes by itself. Of data that are
+    elsewhere whoever makes the upload notes what stands for them.
+    """
+
+    name: str
+    plan: Plan[S, U, R]
+    data: Data | Elsewhere
+    memory: Memory = field(default_factory=dict)
+    ledger: Ledger | None = None
+
+    def prepared(self, ledger: Ledger | None) -> Data:
+        """Return the client's data as the algorithm sees them, noted in a ledger as it reads."""
+        prepare = self.plan.prepare
+        if conforms(self.data, Elsewhere):
+            raise TypeError(f"the data of {self.name} are elsewhere, they cannot be prepared here")
+        raw = cast(Data, self.data)
+        data = raw if ledger is None else ledger.reading(raw)
+        return data if prepare == RAW else lambda: prepare.stream(data())
+
+    def answer(self, message: bytes) -> bytes:
+        """Return the reply to a request, or a refusal with its reason."""
+        try:
+            return self._reply(Request.from_bytes(message, self.name)).to_bytes()
+        except REFUSED as error:
+            return refusal(error)
+
+    def _reply(self, request: Request) -> Parts:
+        _check_agreed(self.plan, request)
+        masking, turn = self.plan.masking, replace(request.turn, ledger=self.ledger)
+        if masking is not None and isinstance(self.data, Elsewhere):
+            turn = replace(turn, vault=self.data.vault(self.plan, self.memory))
+        if request.stage != "update":
+            if masking is None:
+                raise IntegrityError(f"the plan has no stage {request.stage!r}")
+            return masking.on_stage(request.stage, request.payload, turn, self.memory)
+
+        def upload(payload: Parts, turn: Turn) -> Upload:
+            return self._protected(self._made(payload, turn), turn)
+
+        if masking is not None:
+            return masking.mask(request.payload, upload, turn, self.memory).parts()
+        made = upload(request.payload, turn).parts()
+        if self.ledger is not None:
+            self.ledger.upload(turn.plan, turn.round, made.kind)
+        return made
+
+    def _made(self, payload: Parts, turn: Turn) -> Upload:
+        """Return the upload before any protection, made where the data are."""
+        plan = self.plan
+        if conforms(self.data, Elsewhere):
+            return cast(Elsewhere, self.data).upload(plan, payload, turn, self.memory)
+        if carries(plan.algorithm):
+            carrying, data = cast(Carrying, plan.algorithm), cast(Data, self.data)
+            return carrying.client_increment(payload, data, turn, plan.prepare, self.memory)
+        made: Upload = plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
+        return made
+
+    def _protected(self, upload: Upload, turn: Turn) -> Upload:
+        # Within a secure sum nobody else can say whose upload breaks the plan's limits.
+        claimed(upload).check(self.plan.limits)
+        for protection in self.plan.plain:
+            upload = protection.on_client(upload, turn)
+        return upload
+
+
+def _check_agreed(plan: Plan[S, U, R], request: Request) -> None:
+    """Raise IntegrityError if a request is not one of the plan's, in plan, seed or round."""
+    if request.plan != plan.fingerprint():
+        raise IntegrityError("the server runs another plan than this client agreed to")
+    if request.turn.seed != plan.seed or not 0 <= request.turn.round < plan.rounds:
+        raise IntegrityError(
+            f"the server names round {request.turn.round} and seed {request.turn.seed}; the plan "
+            f"has {plan.rounds} rounds and seed {plan.seed}"
+        )
+
+
+class Written(NamedTuple):
+    """A reply, and what is read of it where that is known without reading."""
+
+    message: bytes
+    content: Parts | None = None
+
+    @classmethod
+    def of(cls, upload: Upload) -> Written:
+        parts = upload.parts()
+        return cls(parts.to_bytes(), parts.as_read())
+
+
+def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[bytes]:
+    """Return the replies of several clients of one machine to one and the same request.
+
+    If that fails for any of them, each answers by itself, so that only the culprit is refused.
+    """
+    return [written.message for written in written_together(nodes, message)]
+
+
+def written_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Written]:
+    """Return what `answer_together` does, for whoever reads the replies in this very process."""
+    plan = nodes[0].plan
+    alone = plan.masking is not None or any(
+        node.ledger is not None or conforms(node.data, Elsewhere) for node in nodes
+    )
+    if len(nodes) > 1 and not alone and isinstance(plan.algorithm, Grouped):
+        try:
+            request = Request.from_bytes(message, "")
+            turns = [request.turn.at(node.name) for node in nodes]
+            _check_agreed(plan, request)
+            if request.stage == "update":
+                clients = [
+                    (node.prepared(None), turn) for node, turn in zip(nodes, turns, strict=True)
+                ]
+                uploads = plan.algorithm.client_updates(request.payload, clients)
+                return [
+                    Written.of(node._protected(upload, turn))
+                    for node, upload, turn in zip(nodes, uploads, turns, strict=True)
+                ]
+        except REFUSED:
+            log.debug("clients answer one by one: together they cannot", exc_info=True)
+    return [Written(node.answer(message)) for node in nodes]

@@ -1,0 +1,7 @@
+"""Ways to learn together: exact ridge, averages, ensembles, personal readouts, plasticity."""
+
+from __future__ import annotations
+
+from catchment.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__)

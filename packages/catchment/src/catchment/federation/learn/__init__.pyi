@@ -1,0 +1,161 @@
+from catchment.federation.learn.averaging import (
+    GradientAveraging as GradientAveraging,
+    ReadoutAveraging as ReadoutAveraging,
+)
+from catchment.federation.learn.balanced import BalancedRidge as BalancedRidge
+from catchment.federation.learn.candidates import Candidates as Candidates
+from catchment.federation.learn.ensemble import (
+    Ensemble as Ensemble,
+    ReservoirEnsemble as ReservoirEnsemble,
+    joint_features as joint_features,
+)
+from catchment.federation.learn.groups import group_of as group_of
+from catchment.federation.learn.input_scaling import FederatedScaling as FederatedScaling
+from catchment.federation.learn.normal import FederatedNormal as FederatedNormal
+from catchment.federation.learn.normal_unlearning import unlearn_normal as unlearn_normal
+from catchment.federation.learn.optimisers import (
+    Adagrad as Adagrad,
+    Adam as Adam,
+    Mean as Mean,
+    Momentum as Momentum,
+    Yogi as Yogi,
+)
+from catchment.federation.learn.personal import (
+    PersonalReadouts as PersonalReadouts,
+    SHARES as SHARES,
+    mixed as mixed,
+    personalise as personalise,
+    towards as towards,
+)
+from catchment.federation.learn.personal_increments import PersonalIncrements as PersonalIncrements
+from catchment.federation.learn.plasticity import (
+    FederatedPlasticity as FederatedPlasticity,
+    MomentPlasticity as MomentPlasticity,
+)
+from catchment.federation.learn.retiring import (
+    retired as retired,
+    retired_by_class as retired_by_class,
+)
+from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
+from catchment.federation.learn.selected import SelectedRidge as SelectedRidge
+from catchment.federation.learn.unknown import UnknownThreshold as UnknownThreshold
+from catchment.federation.learn.unlearning import (
+    Certificate as Certificate,
+    join as join,
+    unlearn as unlearn,
+    unlearn_rows as unlearn_rows,
+)
+
+# For the other packages and the tests; may change without notice.
+from catchment.federation.learn.automatic import Ridge as Ridge, automatic_ridge as automatic_ridge
+from catchment.federation.learn.averaging import (
+    Weighting as Weighting,
+    client_weight as client_weight,
+    largest_eigenvalue as largest_eigenvalue,
+    read_readouts as read_readouts,
+)
+from catchment.federation.learn.candidates import (
+    Race as Race,
+    StatisticsSet as StatisticsSet,
+    nrmse_of as nrmse_of,
+)
+from catchment.federation.learn.digests import Digest as Digest, digest_of as digest_of
+from catchment.federation.learn.ensemble import (
+    Member as Member,
+    Members as Members,
+    read_member as read_member,
+    simplex_weights as simplex_weights,
+)
+from catchment.federation.learn.exact_match import (
+    inverse_tangent as inverse_tangent,
+    refined as refined,
+)
+from catchment.federation.learn.feature_scaling import (
+    class_weights as class_weights,
+    input_scaler as input_scaler,
+)
+from catchment.federation.learn.groups import (
+    MANY as MANY,
+    N_GROUPS as N_GROUPS,
+    group_sums as group_sums,
+    pool as pool,
+)
+from catchment.federation.learn.input_scaling import SentMoments as SentMoments
+from catchment.federation.learn.joining import among_by_class as among_by_class
+from catchment.federation.learn.optimisers import (
+    Arrays as Arrays,
+    ServerOptimiser as ServerOptimiser,
+)
+from catchment.federation.learn.personal import (
+    STRENGTHS as STRENGTHS,
+    own_path as own_path,
+    own_readout as own_readout,
+    smallest_good_step as smallest_good_step,
+)
+from catchment.federation.learn.personal_rows import own_readout_of_rows as own_readout_of_rows
+from catchment.federation.learn.plasticity import (
+    Plasticity as Plasticity,
+    _standard_match as _standard_match,
+    matched as matched,
+)
+from catchment.federation.learn.ridge import (
+    RidgeState as RidgeState,
+    chosen_ridge as chosen_ridge,
+    has_a_class_alone as has_a_class_alone,
+    learned as learned,
+    readout_figures as readout_figures,
+)
+from catchment.federation.learn.selected import (
+    Evidence as Evidence,
+    PathErrors as PathErrors,
+    Selection as Selection,
+    chosen as chosen,
+)
+from catchment.federation.learn.unlearning import (
+    ALL as ALL,
+    Unlearned as Unlearned,
+    certified as certified,
+    statistics_hash as statistics_hash,
+)
+from catchment.federation.learn.uploads import (
+    MASKED_FLOAT as MASKED_FLOAT,
+    MOST_ROUNDS as MOST_ROUNDS,
+    Uploads as Uploads,
+    masked_bytes as masked_bytes,
+)
+
+__all__ = [
+    "Adagrad",
+    "Adam",
+    "BalancedRidge",
+    "Candidates",
+    "Certificate",
+    "Ensemble",
+    "FederatedNormal",
+    "FederatedPlasticity",
+    "FederatedRidge",
+    "FederatedScaling",
+    "GradientAveraging",
+    "Mean",
+    "MomentPlasticity",
+    "Momentum",
+    "PersonalIncrements",
+    "PersonalReadouts",
+    "ReadoutAveraging",
+    "ReservoirEnsemble",
+    "SHARES",
+    "SelectedRidge",
+    "UnknownThreshold",
+    "Yogi",
+    "group_of",
+    "join",
+    "joint_features",
+    "mixed",
+    "personalise",
+    "retired",
+    "retired_by_class",
+    "towards",
+    "unlearn",
+    "unlearn_normal",
+    "unlearn_rows",
+]

@@ -1,0 +1,312 @@
+"""Clients with reservoirs of their own: an ensemble of what each has learned alone.
+
+A client trains a readout on its own reservoir and sends the recipe (a few hundred bytes) and the
+readout; the server rebuilds every member. The prediction is the members' weighted mean: equal
+weights, weights by the rows each member was trained on, or weights learned by stacking (Wolpert
+1992; Breiman 1996) on predictions for data a member has not seen.
+
+A weighted mean of linear readouts is one linear readout on all reservoirs side by side, so an
+ensemble is an ordinary `Model`: it is evaluated, saved and explained like any other. For the same
+reason the server can ask every client for joint statistics of all reservoirs: that is
+`FederatedRidge` on `joint_features`.
+
+The server sees each client's readout, which tells about that client's data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.data.prepare import RAW, Prepare
+from catchment.errors import FederationError, UploadError
+from catchment.features.echo_state.alignment import aligned_reservoir, with_own_seed
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.side_by_side import side_by_side, state_places
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.own import name_of
+from catchment.features.pipeline import Pipeline
+from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.folds import FoldedRows
+from catchment.federation.rows import Rows
+from catchment.readout.model import Model
+from catchment.readout.readout import Readout
+from catchment.structure import COUNTED, GATHERED, Kind, Structure, Summable
+from catchment.wire import Parts
+
+
+@dataclass(frozen=True, eq=False)
+class Member(Structure):
+    """One client's reservoir, by its recipe, and the readout it trained on its own rows."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "member",
+        "the recipe of the client's reservoir, the readout it fitted on its own data, and how many "
+        "rows it has",
+        (
+            "how many rows the client has, and which classes",
+            "a model of this one client's data, against which recordings can be tested",
+        ),
+    )
+
+    recipe: Recipe
+    readout: Readout
+    n_rows: Annotated[int, COUNTED]
+
+
+@dataclass(frozen=True, eq=False)
+class Members(Summable):
+    """Members gathered from several clients; adding puts them together."""
+
+    by_client: Annotated[Mapping[str, Member], GATHERED] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Members and their features by client, and their weights (M,) in the order of the names."""
+
+    members: Mapping[str, Member] = field(default_factory=dict)
+    features: Mapping[str, EchoStateMap] = field(default_factory=dict)
+    weights: Array = field(default_factory=lambda: np.zeros(0))
+    classes: tuple[str, ...] | None = None
+    prepare: Prepare = RAW
+    channels: tuple[str, ...] | None = None
+
+    @cached_property
+    def model(self) -> Model:
+        """The ensemble as one model on the joint features of all members."""
+        names = sorted(self.members)
+        if not names:
+            raise ValueError("the ensemble has no members; train at least one")
+        apart = [self.features[name] for name in names]
+        readouts = [self.members[name].readout for name in names]
+        features = joint_features(apart)
+        return self._model(features, _joint_readout(readouts, apart, self.weights, features))
+
+    def predict(self, u: Array) -> Array:
+        """Return the weighted mean (rows, K) of the members' outputs for inputs (T, I)."""
+        return self.model.outputs(u)[0]
+
+    def alone(self, client: str) -> Model:
+        """Return the model that one client trained by itself."""
+        return self._model(self.features[client], self.members[client].readout)
+
+    def _model(self, features: EchoStateMap, readout: Readout) -> Model:
+        before = Pipeline(self.prepare, features)
+        return Model(before, readout, self.classes, channels=self.channels)
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Ensemble:
+        """Return the ensemble with the preparation that its training data had."""
+        known = self.channels if channels is None else tuple(channels)
+        return replace(self, prepare=prepare, channels=known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReservoirEnsemble:
+    """Train a readout on every client's own reservoir; the model is the mean of their predictions.
+
+    Parameters
+    ----------
+    features
+        What is read of a reservoir. Its own reservoir's recipe, with a seed that depends on the
+        client's name, is the recipe of every client that has none in `recipes`.
+    recipes
+        Recipes by client. One without a grid gets that of `features`: all lie on the same.
+    alpha
+        Not given: reservoirs are as their recipes say. A number between 0 and 1: each has the
+        input weights of `features` and its recurrent weights are moved so far towards them, see
+        `aligned_reservoir`.
+    ridge
+        A number, or "folds": each client takes the ridge with the least error on folds of its own
+        rows.
+    n_folds
+        Folds of a client's rows.
+    weighting
+        "mean": all members count the same; "samples": by the rows they were trained on.
+    classes
+        Names of the outputs if they are classes.
+
+    >>> from catchment.engine.local import run_locally
+    >>> from catchment.federation.plan import Plan
+    >>> from catchment import Recording
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> wave = np.sin(np.arange(121) / 5)
+    >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
+    >>> result = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), clients)
+    >>> result.model.features.reservoir.n_units, result.model.predict(wave[:25]).shape
+    (30, (20, 1))
+    """
+
+    features: EchoStateMap
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    alpha: float | None = None
+    ridge: float | Literal["folds"] = "folds"
+    n_folds: int = 5
+    weighting: Literal["mean", "samples"] = "mean"
+    classes: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, EchoStateMap):
+            raise TypeError(
+                f"{name_of(self.features)} has no reservoir of every client's own; use an "
+                "EchoState map, or FederatedRidge"
+            )
+        if self.weighting not in ("mean", "samples"):
+            raise ValueError(f"weighting is {self.weighting!r}; pass 'mean' or 'samples'")
+        if isinstance(self.ridge, str) and self.ridge != "folds":
+            raise ValueError(f"ridge is {self.ridge!r}; pass a number or 'folds'")
+        if self.n_folds < 2:
+            raise ValueError(f"n_folds is {self.n_folds}; pass at least 2")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(
+            each_client="each client is a member of the ensemble; use FederatedRidge, or do without"
+        )
+
+    def start(self) -> Members:
+        return Members()
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Member:
+        recipe = self.recipe_of(turn.client).prepared()
+        features = member_features(recipe, self.features, self.alpha)
+        rows = FoldedRows.of(Rows.of(features, data()), self.n_folds)
+        ridge = rows.best_ridge() if self.ridge == "folds" else float(self.ridge)
+        total = rows.total()
+        return Member(recipe, total.solve(ridge), total.n_rows)
+
+    def recipe_of(self, client: str) -> Recipe:
+        """Return the recipe of a client's reservoir: its own, or the common one with its seed."""
+        reservoir = self.features.reservoir
+        if client in self.recipes:
+            own = self.recipes[client]
+            if own.grid is not None or reservoir.grid is None:
+                return own
+            return replace(own.unprepared(), grid=reservoir.grid, input_range=reservoir.input_range)
+        common = reservoir.recipe
+        if common is None:
+            raise ValueError(
+                f"there is no recipe for {client}, and the features' reservoir has none; "
+                "pass recipes, or build the reservoir from a recipe"
+            )
+        return with_own_seed(common, client)
+
+    def read_update(self, parts: Parts, turn: Turn) -> Members:
+        return Members({turn.client: read_member(parts, self.features, self.alpha)})
+
+    def server_update(self, state: Members, total: Members, turn: Turn) -> Members:
+        return state + total
+
+    def result(self, state: Members) -> Ensemble:
+        members = state.by_client
+        if not members:
+            raise FederationError("no client has sent a member yet; run a round of the plan")
+        rows = np.array([members[name].n_rows for name in sorted(members)], dtype=np.float64)
+        if self.weighting == "mean":
+            rows = np.ones(len(members))
+        if not rows.sum() > 0:
+            raise FederationError("no member was trained on any row; there is nothing to weigh by")
+        features = {
+            name: member_features(member.recipe, self.features, self.alpha)
+            for name, member in members.items()
+        }
+        return Ensemble(members, features, rows / rows.sum(), self.classes)
+
+    def figures(self, state: Members) -> dict[str, float]:
+        return {"members": float(len(state.by_client))}
+
+
+def joint_features(features: Sequence[EchoStateMap]) -> EchoStateMap:
+    """Return the features of all reservoirs side by side; settings are those of the first.
+
+    >>> apart = [EchoStateMap(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
+    >>> joint_features(apart).n_features
+    10
+    """
+    first = features[0]
+    if any(f.settings() != first.settings() for f in features):
+        raise ValueError("members read their reservoirs differently; use the same feature settings")
+    return replace(first, reservoir=side_by_side([f.reservoir for f in features]))
+
+
+def _joint_readout(
+    readouts: Sequence[Readout], apart: Sequence[EchoStateMap], weights: Array, joint: EchoStateMap
+) -> Readout:
+    """Return the readout on joint features that is the weighted sum of the members' readouts."""
+    K = readouts[0].n_outputs
+    n_parts = joint.n_features // joint.n_base  # segments times kinds of pooling
+    n_shared = joint.n_base - joint.state * joint.reservoir.n_units
+    W = np.zeros((n_parts, joint.n_base, K))
+    b = np.zeros(K)
+    places = state_places([features.reservoir for features in apart])
+    for readout, weight, place in zip(readouts, weights, places, strict=True):
+        own = weight * readout.weights.reshape(n_parts, -1, K)
+        W[:, :n_shared] += own[:, :n_shared]
+        if joint.state:
+            W[:, n_shared + place] = own[:, n_shared:]
+        b += weight * readout.intercept
+    return Readout(W.reshape(-1, K), b)
+
+
+def member_features(
+    recipe: Recipe, template: EchoStateMap, alpha: float | None = None
+) -> EchoStateMap:
+    """Return what the template reads, of the reservoir that the recipe and alpha name."""
+    own = _built(recipe)
+    if alpha is not None:
+        own = aligned_reservoir(own, template.reservoir, alpha)
+    return replace(template, reservoir=own)
+
+
+@lru_cache(maxsize=256)
+def _built(recipe: Recipe) -> Reservoir:
+    # Built once to see that it can be, and once more for the ensemble.
+    return Reservoir.from_recipe(recipe)
+
+
+def read_member(parts: Parts, template: EchoStateMap, alpha: float | None = None) -> Member:
+    """Return the member that travelled, once its reservoir was built; UploadError if unfit."""
+    member = Member.from_parts(parts)
+    recipe, weights = member.recipe, member.readout.weights
+    # Counted before anything is built: a recipe of a few bytes can name a huge reservoir.
+    n_units = sum(layer.units for layer in recipe.layers)
+    n_extra = template.n_base - template.state * template.reservoir.n_units
+    n_parts = template.n_features // template.n_base
+    expected = n_parts * (n_extra + template.state * n_units)
+    if recipe.inputs != template.reservoir.n_inputs or weights.shape[:1] != (expected,):
+        raise UploadError(
+            "shape",
+            f"a readout of {weights.shape} came for a recipe of {n_units} units and "
+            f"{recipe.inputs} inputs; {expected} features and {template.reservoir.n_inputs} "
+            "inputs are asked for",
+        )
+    member_features(recipe, template, alpha)
+    return member
+
+
+def simplex_weights(errors: Array) -> Array:
+    """Return weights (M,), none negative, of sum 1, with the least w'Ew for errors E (M, M).
+
+    With v = s w, minimising v'Ev + (sum v - 1)^2 over s leaves w'Ew / (1 + w'Ew), which grows with
+    w'Ew; so non-negative least squares on v finds the best w.
+
+    >>> simplex_weights(np.diag([1.0, 3.0])).round(12)
+    array([0.75, 0.25])
+    """
+    # Slow to import, and most who import this module never come here.
+    from scipy.optimize import nnls
+
+    scale = float(np.trace(errors)) / max(1, len(errors))
+    if not scale > 0:
+        return np.full(len(errors), 1.0 / len(errors))
+    values, vectors = np.linalg.eigh(errors / scale)
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    system = np.vstack([root, np.ones(len(errors))])
+    v, _ = nnls(system, np.concatenate([np.zeros(len(errors)), [1.0]]))
+    return np.asarray(v / v.sum())

@@ -1,0 +1,391 @@
+"""Joining late, and being forgotten: `+` and `-` on the server's state, with a certificate.
+
+The statistics without a client are the statistics as if it had never been there. On a grid they are
+whole numbers: taking a client off is an equality, whatever the server keeps, and the certificate
+states three hashes that anybody who holds the statistics can compute again.
+
+In float64 it depends on what is kept. Where the server keeps every client's statistics, they are
+summed anew from those that stay, which leaves no trace of the other; where it keeps only the sum,
+what is to be forgotten is sent again and taken off, exact but for rounding (about 1e-16 of the sum,
+in which a trace of what was there may remain).
+
+What was stored or given away before, models and records of earlier rounds, is not touched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import reduce
+from operator import add
+from typing import Generic, Literal, Protocol, TypeVar, cast, get_args
+
+from catchment.errors import FederationError, IntegrityError, UploadError
+from catchment.federation.algorithm import Additive, Turn
+from catchment.federation.learn.balanced import BalancedRidge, ByClass
+from catchment.federation.learn.candidates import StatisticsSet
+from catchment.federation.learn.digests import digest_of, is_exact, without
+from catchment.federation.learn.ensemble import Members
+from catchment.federation.learn.groups import group_of
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.running_sums import Sums
+from catchment.federation.sums import Tally
+from catchment.federation.upload_checks import check_statistics
+from catchment.readout.statistics import RidgeStatistics
+from catchment.wire import Parts, digest
+
+How = Literal["equality", "summed-anew", "subtracted"]
+CHECK = (
+    "before, removed and after are SHA-256 digests of whole numbers, the same on every machine; "
+    "after = before - removed is an equality; `catchment verify RUN` computes all three again from "
+    "the run's folder"
+)
+ALL = "all of its data"
+S = TypeVar("S")
+V = TypeVar("V", bound=Additive)
+
+
+class Travelling(Protocol):
+    """Statistics of any kind, as they travel."""
+
+    def parts(self) -> Parts: ...
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was taken out of a sum, and the hashes of the sum before and after.
+
+    `how` is "equality" for statistics on a grid: after = before - removed, number by number, and
+    the hashes are digests of their values. In float64 the hashes are of the statistics as they
+    travel, and it is "summed-anew" if the rest was added up without what was removed, "subtracted"
+    if that was taken off the sum. `remains` says in words what of the client is still in the model,
+    `check` how anybody can check the certificate.
+    """
+
+    client: str
+    what: str
+    n_rows: int
+    before: str
+    after: str
+    removed: str
+    fingerprint: str
+    how: How
+    remains: str = ""
+    check: str = ""
+
+    def confirms(
+        self, before: Travelling, after: Travelling, removed: Travelling | None = None
+    ) -> bool:
+        """Return whether these are the very statistics, to the bit, that the certificate names.
+
+        Parameters
+        ----------
+        removed
+            Those that were taken out, to be compared too; on a grid that after = before - removed
+            is then computed, and not only believed.
+        """
+        named = [(before, self.before), (after, self.after)]
+        named += [] if removed is None else [(removed, self.removed)]
+        if any(self.hash_of(value) != said for value, said in named):
+            return False
+        exact = self.how == "equality"
+        match before, removed:
+            case RidgeStatistics() as whole, RidgeStatistics() as part if exact:
+                return digest_of(without(whole, part)) == self.after
+            case StatisticsSet() as several, StatisticsSet() as parts if exact:
+                return digest_of(without(several, parts)) == self.after
+        return True
+
+    def hash_of(self, value: Travelling) -> str:
+        """Return the hash of statistics as this certificate states hashes."""
+        if self.how == "equality" and isinstance(value, RidgeStatistics | StatisticsSet):
+            return digest_of(value)
+        return statistics_hash(value)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """Return the certificate that was written; IntegrityError if it is malformed.
+
+        Those of versions that knew no grid lack `check`.
+        """
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise IntegrityError("the certificate is not JSON") from error
+        known = {field.name for field in fields(cls)}
+        if not isinstance(values, dict) or values.keys() | {"check"} != known:
+            raise IntegrityError("the certificate lacks a field, or has one too many")
+        numbers = {"n_rows"}
+        if not all(type(v) is (int if k in numbers else str) for k, v in values.items()):
+            raise IntegrityError("the certificate has a field of another type than it should")
+        if values["how"] not in get_args(How):
+            raise IntegrityError(
+                f"the certificate says {values['how'][:40]!r}, which is not known; upgrade"
+            )
+        return cls(**values)
+
+
+@dataclass(frozen=True, eq=False)
+class Unlearned(Generic[S]):
+    """The state without what was to be forgotten, solved again, and the certificate of it."""
+
+    state: S
+    certificate: Certificate
+
+
+def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlearned[RidgeState]:
+    """Return the state as if a client had never been there.
+
+    Parameters
+    ----------
+    algorithm
+        The one that made the state, with `keep_clients=True`; it solves the readout again.
+    state
+        Of the server.
+    client
+        Whose statistics are to go, all of them.
+
+    >>> import numpy as np
+    >>> from catchment import Plan, Recipe, Reservoir, Recording, federate
+    >>> from catchment.features import EchoStateMap
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=9, inputs=1)))
+    >>> waves = {name: np.sin(np.arange(80.0) / k) for k, name in enumerate("abc", start=3)}
+    >>> clients = {name: [Recording(u[:-1], u[1:])] for name, u in waves.items()}
+    >>> algorithm = FederatedRidge(features=features, ridge=1e-3)
+    >>> state = federate(Plan(algorithm=algorithm), clients).state
+    >>> without = unlearn(algorithm, state, "b")
+    >>> without.certificate.n_rows, sorted(without.state.by_client)
+    (79, ['a', 'c'])
+    """
+    rest = without_client(state, client)
+    return replace(rest, state=algorithm.solved(rest.state))
+
+
+def without_client(state: RidgeState, client: str) -> Unlearned[RidgeState]:
+    """Return the sums without a client's, not solved yet, and the certificate of it."""
+    before, removed = _parts_of(state, client)
+    kept = {name: value for name, value in state.by_client.items() if name != client}
+    if not kept:
+        raise FederationError(f"{client} is the only client; without it there is no model")
+    how: How
+    if is_exact(before) and is_exact(removed):
+        how, after = "equality", _checked_difference(before, removed)
+    elif _complete(state):
+        how, after = "summed-anew", summed(kept)
+    else:
+        how, after = "subtracted", _checked_difference(before, removed)
+    rest = RidgeState(after, kept)
+    if state.recent:
+        recent = tuple(_without(tally, client) for tally in state.recent)
+        rest = replace(rest, recent=tuple(tally for tally in recent if tally.total.n_rows))
+    about = (before.fingerprint, removed.n_rows)
+    certificate = certified(client, ALL, before, after, removed, how, *about)
+    return Unlearned(rest, certificate)
+
+
+def unlearn_by_class(algorithm: BalancedRidge, state: ByClass, client: str) -> Unlearned[ByClass]:
+    """Return the state of a balanced ridge as if a client had never been there.
+
+    The weights of the classes are those of the clients that stay.
+    """
+    if state.total is None:
+        raise FederationError("nothing has been learned yet; there is nothing to forget")
+    kept, removed = _apart(state.by_client, client)
+    exact = is_exact(state.total) and is_exact(removed)
+    after = without(state.total, removed) if exact else summed(kept)
+    n_rows = sum(part.n_rows for part in removed.members.values())
+    about = (algorithm.features.fingerprint, n_rows)
+    how: How = "equality" if exact else "summed-anew"
+    certificate = certified(client, ALL, state.total, after, removed, how, *about)
+    return Unlearned(algorithm.solved(ByClass(after, kept)), certificate)
+
+
+def unlearn_member(members: Members, client: str) -> Unlearned[Members]:
+    """Return an ensemble's members without a client's: no other has learned from it."""
+    kept, removed = _apart(members.by_client, client)
+    after = Members(kept)
+    about = (removed.recipe.fingerprint or "", removed.n_rows)
+    certificate = certified(client, ALL, members, after, removed, "summed-anew", *about)
+    return Unlearned(after, certificate)
+
+
+def summed(by_client: Mapping[str, V]) -> V:
+    """Return the sum of clients' values, in the order in which a round adds them.
+
+    >>> summed({"b": 2, "a": 1})
+    3
+    """
+    sums = Sums(sorted(by_client))
+    for name in sorted(by_client):
+        sums.add(name, by_client[name])
+    total = sums.total(1)
+    for one in sums.left_out:
+        raise UploadError(one.code, f"{one.client}: {one.reason}")
+    return cast(V, total)
+
+
+def unlearn_rows(
+    algorithm: FederatedRidge,
+    state: RidgeState,
+    client: str,
+    rows: RidgeStatistics,
+    *,
+    what: str = "a part of its data",
+) -> Unlearned[RidgeState]:
+    """Return the state without some rows of a client, of a period or all of them.
+
+    For a server that keeps no clients apart, or for a part of a client's data: the client computes
+    the statistics of what is to be forgotten, just as it did when they were added, and sends them.
+
+    Parameters
+    ----------
+    client
+        Whose rows they are; if the server keeps clients apart, they must be among this one's.
+    rows
+        Their statistics.
+    what
+        Which rows they are, for the certificate.
+    """
+    if state.total is None:
+        raise FederationError("nothing has been learned yet; there is nothing to forget")
+    if state.recent or algorithm.forgetting < 1:
+        raise FederationError(
+            "with a window or with forgetting the rows of one period no longer weigh what they "
+            "did; unlearn the whole client"
+        )
+    by_client = dict(state.by_client)
+    if by_client:
+        if client not in by_client:
+            raise _unknown(client, by_client)
+        by_client[client] = _checked_difference(by_client[client], rows)
+        if by_client[client].n_rows == 0:
+            del by_client[client]
+    by_group, group = dict(state.by_group), group_of(client)
+    if by_group:
+        if group not in by_group:
+            raise FederationError(f"{client} is in no group of the sum; nothing of it is there")
+        by_group[group] = _checked_difference(by_group[group], rows)
+    after = _checked_difference(state.total, rows)
+    about = (state.total.fingerprint, rows.n_rows)
+    how: How = "equality" if is_exact(state.total) and is_exact(rows) else "subtracted"
+    certificate = certified(client, what, state.total, after, rows, how, *about)
+    rest = RidgeState(after, by_client, by_group=by_group)
+    return Unlearned(algorithm.solved(rest), certificate)
+
+
+def join(
+    algorithm: FederatedRidge, state: RidgeState, client: str, statistics: RidgeStatistics
+) -> RidgeState:
+    """Return the state with a client that comes late, as if it had been there from the start.
+
+    Parameters
+    ----------
+    client
+        Its name; one that is already there is refused.
+    statistics
+        What it would have sent in a round.
+    """
+    check_statistics(
+        statistics,
+        fingerprint=algorithm.statistics_name,
+        n_targets=len(algorithm.classes) if algorithm.classes else None,
+    )
+    if client in state.by_client:
+        raise FederationError(f"{client} is already in the sum; a client counts once")
+    if algorithm.keep_clients == "groups":
+        groups = Tally.in_group(statistics, group_of(client))
+        return algorithm.server_update(state, groups, Turn(0, (client,)))
+    kept = {client: statistics} if algorithm.keep_clients else {}
+    by_client = {**state.by_client, **kept}
+    total = statistics if state.total is None else state.total + statistics
+    if state.recent:
+        last = state.recent[-1] + Tally(statistics, kept)
+        return algorithm.solved(RidgeState(total, by_client, recent=(*state.recent[:-1], last)))
+    return algorithm.solved(RidgeState(total, by_client))
+
+
+def statistics_hash(statistics: Travelling) -> str:
+    """Return the SHA-256 of statistics as they travel, in hexadecimal.
+
+    >>> import numpy as np
+    >>> s = RidgeStatistics.from_states(np.ones((2, 1)), np.ones((2, 1)))
+    >>> statistics_hash(s) == statistics_hash(s + s - s)
+    True
+    """
+    return digest(statistics.parts().to_bytes()).hex()
+
+
+def _parts_of(state: RidgeState, client: str) -> tuple[RidgeStatistics, RidgeStatistics]:
+    if state.total is None:
+        raise FederationError("nothing has been learned yet; there is nothing to forget")
+    if not state.by_client:
+        kept = "only the sums of groups of clients" if state.by_group else "no client apart"
+        raise FederationError(
+            f"the server keeps {kept}; ask {client} to send its statistics again and use "
+            "unlearn_rows"
+        )
+    if client not in state.by_client:
+        raise _unknown(client, state.by_client)
+    return state.total, state.by_client[client]
+
+
+def _apart(by_client: Mapping[str, S], client: str) -> tuple[dict[str, S], S]:
+    """Return what stays, by client, and what goes."""
+    if client not in by_client:
+        raise _unknown(client, by_client)
+    kept = {name: value for name, value in by_client.items() if name != client}
+    if not kept:
+        raise FederationError(f"{client} is the only client; without it there is no model")
+    return kept, by_client[client]
+
+
+def _unknown(client: str, known: Mapping[str, object]) -> FederationError:
+    if not known:
+        return FederationError(f"the server keeps no client apart; {client} cannot be told in it")
+    names = ", ".join(sorted(known)[:8])
+    return FederationError(f"there is no client {client!r} in the sum; there are {names}")
+
+
+def _complete(state: RidgeState) -> bool:
+    rows = sum(value.n_rows for value in state.by_client.values())
+    return state.total is not None and rows == state.total.n_rows
+
+
+def _checked_difference(whole: RidgeStatistics, part: RidgeStatistics) -> RidgeStatistics:
+    rest = whole - part
+    check_statistics(rest, fingerprint=whole.fingerprint)
+    return rest
+
+
+def _without(tally: Tally[RidgeStatistics], client: str) -> Tally[RidgeStatistics]:
+    kept = {name: value for name, value in tally.by_client.items() if name != client}
+    if client not in tally.by_client:
+        return tally
+    if not kept:
+        zero = tally.total - tally.total
+        return Tally(zero, {})
+    return Tally(reduce(add, (kept[name] for name in sorted(kept))), kept)
+
+
+def certified(
+    client: str,
+    what: str,
+    before: Travelling,
+    after: Travelling,
+    removed: Travelling,
+    how: How,
+    fingerprint: str,
+    n_rows: int,
+) -> Certificate:
+    check = CHECK if how == "equality" else ""
+    named = Certificate(client, what, n_rows, "", "", "", fingerprint, how, check=check)
+    return replace(
+        named,
+        before=named.hash_of(before),
+        after=named.hash_of(after),
+        removed=named.hash_of(removed),
+    )

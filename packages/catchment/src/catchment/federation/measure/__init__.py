@@ -1,0 +1,7 @@
+"""What judges a model over many clients: scores, baselines, comparisons, outliers."""
+
+from __future__ import annotations
+
+from catchment.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__)

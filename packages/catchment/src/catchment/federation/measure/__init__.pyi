@@ -1,0 +1,74 @@
+from catchment.federation.measure.baselines import (
+    Guess as Guess,
+    LocalReadouts as LocalReadouts,
+    autoregression as autoregression,
+    mean_target as mean_target,
+)
+from catchment.federation.measure.calibration import Calibration as Calibration
+from catchment.federation.measure.comparison import (
+    Comparison as Comparison,
+    Outcome as Outcome,
+    Row as Row,
+)
+from catchment.federation.measure.drift import (
+    Drift as Drift,
+    RoundScores as RoundScores,
+    drifts as drifts,
+    round_scores as round_scores,
+)
+from catchment.federation.measure.evaluation import (
+    Evaluation as Evaluation,
+    Score as Score,
+    Scores as Scores,
+)
+from catchment.federation.measure.outliers import (
+    Flag as Flag,
+    InfluenceCap as InfluenceCap,
+    RowsFlag as RowsFlag,
+)
+from catchment.federation.measure.personal_evaluation import (
+    PersonalEvaluation as PersonalEvaluation,
+)
+
+# For the other packages and the tests; may change without notice.
+from catchment.federation.measure.baselines import (
+    Readouts as Readouts,
+    SentReadout as SentReadout,
+    TrialScores as TrialScores,
+    Trials as Trials,
+    delay_line as delay_line,
+    pooled as pooled,
+)
+from catchment.federation.measure.evaluation import evaluate as evaluate, metrics as metrics
+from catchment.federation.measure.outliers import (
+    AnyFlag as AnyFlag,
+    flags as flags,
+    influence as influence,
+    left_out_losses as left_out_losses,
+    loss_flags as loss_flags,
+    robust_scores as robust_scores,
+    rows_flags as rows_flags,
+)
+from catchment.federation.measure.personal_evaluation import Comparisons as Comparisons
+
+__all__ = [
+    "Calibration",
+    "Comparison",
+    "Drift",
+    "Evaluation",
+    "Flag",
+    "Guess",
+    "InfluenceCap",
+    "LocalReadouts",
+    "Outcome",
+    "PersonalEvaluation",
+    "RoundScores",
+    "Row",
+    "RowsFlag",
+    "Score",
+    "Scores",
+    "autoregression",
+    "drifts",
+    "mean_target",
+    "round_scores",
+]

@@ -1,0 +1,11 @@
+"""Other libraries: reservoirs from ReservoirPy, and this library in the manners of aeon and sktime.
+
+`catchment.interop.aeon` and `catchment.interop.sktime` are imported by their names, each with the
+library that it is for.
+"""
+
+from __future__ import annotations
+
+from catchment.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__)

@@ -1,0 +1,66 @@
+from catchment.federation.runs.checks import Check as Check, Verification as Verification
+from catchment.plans.examples import example_names as example_names, example_plan as example_plan
+from catchment.plans.file import parse_plan as parse_plan, read_plan as read_plan
+from catchment.plans.in_process import Finished as Finished, run_plan as run_plan
+from catchment.plans.plan_file import PlanFile as PlanFile
+from catchment.plans.schema import plan_schema as plan_schema
+from catchment.plans.verify import verify_run as verify_run
+
+# For the other packages and the tests; may change without notice.
+from catchment.plans.about import About as About, Recordings as Recordings
+from catchment.plans.conductor import Conductor as Conductor, own_rows as own_rows
+from catchment.plans.data import PlanData as PlanData, arrange as arrange
+from catchment.plans.dataclass_tables import (
+    Reader as Reader,
+    described as described,
+    nearest as nearest,
+)
+from catchment.plans.file import fingerprint_of as fingerprint_of
+from catchment.plans.folds import folds_of as folds_of
+from catchment.plans.in_process import InProcess as InProcess, client_memories as client_memories
+from catchment.plans.invented import (
+    Invented as Invented,
+    RATE as RATE,
+    Shape as Shape,
+    shape_of as shape_of,
+)
+from catchment.plans.judges import (
+    Judge as Judge,
+    saved_judge as saved_judge,
+    trained_without as trained_without,
+    without as without,
+)
+from catchment.plans.learners import (
+    Recipes as Recipes,
+    only_map as only_map,
+    recipes_of as recipes_of,
+    reservoir_map as reservoir_map,
+)
+from catchment.plans.names import (
+    ALGORITHMS as ALGORITHMS,
+    Given as Given,
+    MAPS as MAPS,
+    PROTECTIONS as PROTECTIONS,
+    READER as READER,
+    algorithm_of as algorithm_of,
+    map_of as map_of,
+    own_classes as own_classes,
+)
+from catchment.plans.own_files import Files as Files, client_of as client_of
+from catchment.plans.results import best_and_worst as best_and_worst
+from catchment.plans.verify import plan_of as plan_of
+from catchment.plans.weeks import NOTHING_NEW as NOTHING_NEW, refuse_weeks as refuse_weeks
+
+__all__ = [
+    "Check",
+    "Finished",
+    "PlanFile",
+    "Verification",
+    "example_names",
+    "example_plan",
+    "parse_plan",
+    "plan_schema",
+    "read_plan",
+    "run_plan",
+    "verify_run",
+]

@@ -1,0 +1,393 @@
+"""One conductor for plan files, wherever their clients are.
+
+    scaling -> plasticity -> training -> calibration -> delivery -> evaluation
+
+Every stage is a plan of its own in the one loop, kept in the run's folder as it goes. What differs
+between one process, Flower and its simulation is only who carries the messages: an `Engines` gives
+the engine of each stage. What only somebody with all data could say, baselines and a forecast, is
+added where all clients are in this process.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from catchment.errors import BudgetError, FederationError, TooFewClientsError
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.feature_map import FeatureMap
+from catchment.features.labels import label_of
+from catchment.federation.course import (
+    CALIBRATION,
+    DELIVERY,
+    EVALUATION,
+    AnyPlan,
+    Course,
+    Known,
+    conduct,
+)
+from catchment.federation.delivery import Delivery, InMemory, sha256_of
+from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.loop import Engine, Result, model_of, run
+from catchment.federation.measure.calibration import Calibration, without_each
+from catchment.federation.measure.comparison import Outcome, Row
+from catchment.federation.measure.evaluation import Scores, metrics
+from catchment.federation.plan import Journal, Masking, Plan, Protection
+from catchment.federation.prefix import EVERY
+from catchment.federation.runs.logged import Logged
+from catchment.federation.runs.maps import map_facts, map_sentence
+from catchment.federation.runs.tables import write_comparison, write_confusions, write_results
+from catchment.federation.runs.write import (
+    CHARGED,
+    DATABASE,
+    MODEL,
+    PLAN,
+    Store,
+    is_begun,
+    remove_run,
+)
+from catchment.plans.file import PlanFile
+from catchment.plans.sources import About
+from catchment.plans.weeks import FIRST, Week
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.readout.intervals import error_edges
+from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor
+from catchment.readout.storage import to_bytes
+
+Watch = Callable[[str, int, int, int], None]
+
+log = logging.getLogger(__name__)
+
+
+class Engines(Protocol):
+    """Where the clients of a plan file are."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the run's facts."""
+
+    def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
+        """Return the plan of a stage as it may be run there; ValueError if it may not."""
+
+    def engine(self, stage: str, plan: AnyPlan) -> Engine:
+        """Return what carries the messages of a stage."""
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """What came of a plan's stages."""
+
+    known: Known
+    plan: AnyPlan
+    result: Result[Any, Any]
+    model: Predictor
+    scores: Scores
+
+    @property
+    def features(self) -> FeatureMap:
+        """The map of the model, or the first one of the plan where what was trained has none."""
+        one = model_of(self.model)
+        return self.known.maps[0] if one is None else one.features
+
+
+@dataclass(frozen=True, eq=False)
+class Conductor:
+    """Runs the stages of a plan file into one folder.
+
+    Parameters
+    ----------
+    file, course
+        What is run, as it is written and as stages.
+    about
+        What is known of the data.
+    engines
+        Where the clients are.
+    store
+        The run's folder.
+    journal
+        Writes down the steps of masked rounds, so that one cut short goes on in its middle.
+    watch
+        Called with (stage, round, clients done, clients asked).
+    tested
+        Makes the scores where no clients are kept for a test.
+    known
+        By client: what its data are known by in the ledger of what noise costs, where all clients
+        are in this process.
+    week
+        The how manieth time that the run goes on with what is new, if it does.
+    """
+
+    file: PlanFile
+    course: Course
+    about: About
+    engines: Engines
+    store: Store
+    journal: Journal | None = None
+    watch: Watch | None = None
+    tested: Callable[[], Scores] | None = None
+    known: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    week: Week | None = None
+
+    def conduct(self) -> Done:
+        """Run all stages, or what is left of them, and keep what came of them."""
+        if "started" not in self.store.facts():
+            title = self.file.title or f"{self.file.algorithm} on {self.file.source}"
+            # From here to the plan's files, so that they are found again wherever both are moved.
+            base = os.path.relpath(self.file.base.resolve(), self.store.folder.resolve())
+            first = {"started": now(), "title": title, "base": base}
+            self.store.write_facts(first | self._planned)
+        on_new = None if self.week is None else self._on_new(self.week)
+        known, result = conduct(self.course, self.stage)
+        model = self._with_intervals(result, known).read_from(dict(self.about.columns))
+        self.store.save_model(model)
+        content = to_bytes(model)
+        after = replace(known, maps=(), model=sha256_of(content))
+        self._deliver(after, InMemory(content, model))
+        if on_new is not None:
+            scores = on_new
+        else:
+            scores = self.tested() if self.tested else self._scores(after, InMemory(content, model))
+        done = Done(known, result.plan, result, model, scores)
+        self._keep(done)
+        return done
+
+    def _with_intervals(self, result: Result[Any, Any], known: Known) -> Predictor:
+        """Return what was trained, with intervals if the plan asks for them."""
+        model, settings = result.predictor, self.file.run
+        if not settings.intervals:
+            return model
+        if not isinstance(model, Model) or not isinstance(result.state, RidgeState):
+            raise FederationError(
+                "the training kept no statistics of each client, from which intervals are made; "
+                "leave intervals out of [run], and call catchment.calibrate"
+            )
+        algorithm = Calibration(
+            model=model,
+            edges=tuple(error_edges(model.deviation).tolist()),
+            cuts=settings.bands,
+            left_out=without_each(result.state),
+        )
+        counted = self.stage(CALIBRATION, Plan(algorithm=algorithm, limits=settings.limits), known)
+        return replace(model, intervals=counted.result)
+
+    @property
+    def _planned(self) -> dict[str, str]:
+        """What is known of a run before it begins, for whoever watches it."""
+        left_out = EVALUATION if self.tested else ""
+        stages = [stage for stage in self.course.stages if stage != left_out]
+        return {
+            "algorithm": self.file.algorithm,
+            "source": self.file.source,
+            "engine": self.engines.name,
+            "stages": json.dumps(stages),
+        }
+
+    def stage(self, stage: str, plan: AnyPlan, known: Known) -> Result[Any, Any]:
+        """Run a stage, or what is left of it."""
+        allowed = self._charged(self.engines.allowed(stage, plan))
+        had = None if self.week is None else self.week.rounds.get(stage)
+        if had is not None:
+            allowed = replace(allowed, rounds=had + 1)
+        keeper = self.store.keeper(stage, allowed, goes_on=had is not None)
+
+        def watch(round_: int, done: int, asked: int) -> None:
+            if self.watch:
+                self.watch(stage, round_, done, asked)
+
+        return run(
+            allowed,
+            self.engines.engine(stage, allowed),
+            keeper=Logged(keeper, stage, allowed.rounds),
+            watch=watch,
+            journal=self.journal if allowed.masking else None,
+            context=known.parts(),
+        )
+
+    def _charged(self, plan: AnyPlan) -> AnyPlan:
+        """Return the plan with its ledger told of this run, which is charged once."""
+        if not any(isinstance(one, GaussianNoise) and one.budget for one in plan.protections):
+            return plan
+        if CHARGED not in self.store.facts():
+            self.store.write_facts({CHARGED: secrets.token_hex(16)})
+        # With the place: of two copies of a folder that go on, each makes a release.
+        run = f"{self.store.facts()[CHARGED]} {self.store.folder.resolve()}"
+
+        def bound(one: Protection | Masking) -> Protection | Masking:
+            if not isinstance(one, GaussianNoise) or one.budget is None:
+                return one
+            budget = replace(one.budget, run=run, known=self.known or one.budget.known)
+            return replace(one, budget=budget)
+
+        return replace(plan, protections=tuple(bound(one) for one in plan.protections))
+
+    def _deliver(self, known: Known, place: InMemory) -> None:
+        started = self.store.facts()["started"]
+        about = {"plan": known.course, "run": f"{self.store.folder.name} {started}"}
+        algorithm = Delivery(sha256=known.model, place=place, content=place.content, about=about)
+        try:
+            self.stage(DELIVERY, Plan(algorithm=algorithm), known)
+        except TooFewClientsError as error:
+            log.warning("the model is not delivered: %s", error)
+            self.store.write_facts({"undelivered": str(error)})
+
+    def _on_new(self, week: Week) -> Scores:
+        """Return how the model of the time before does on what is new since."""
+        if week.earlier is None:
+            self.store.write_facts({"untested": FIRST})
+            return Scores()
+        content = to_bytes(week.earlier)
+        known = Known(course=self.course.fingerprint, model=sha256_of(content))
+        return self._scores(known, InMemory(content, week.earlier))
+
+    def _scores(self, known: Known, place: InMemory) -> Scores:
+        """Return how the model does; with too few clients for a test, nothing, and it says why."""
+        try:
+            result = self.stage(EVALUATION, self.course.plan(EVALUATION, known, place), known)
+        except TooFewClientsError as error:
+            log.warning("the model is not tested: %s", error)
+            self.store.write_facts({"untested": str(error)})
+            return Scores()
+        scores: Scores = result.result
+        return scores
+
+    def _keep(self, done: Done) -> None:
+        kept = done.plan.whole.kept(done.result.state)
+        write_results(self.store, kept, done.scores, self.about.classes)
+        write_confusions(self.store, done.scores, self.about.classes)
+        if done.scores.total is not None:
+            self.store.write_facts({"metric": metrics(done.scores.total)[0][0]})
+        facts = self._facts(done)
+        self.store.write_facts(facts)
+        if map_sentence(facts):
+            log.info("%s", map_sentence(facts))
+        log.info("model: %s, SHA-256 %s", (self.store.folder / MODEL).resolve(), self._sha256)
+
+    @property
+    def _sha256(self) -> str:
+        return sha256_of((self.store.folder / MODEL).read_bytes())
+
+    def _facts(self, done: Done) -> dict[str, str]:
+        features, last = done.features, done.result.records[-1]
+        units = features.reservoir.n_units if isinstance(features, EchoStateMap) else None
+        facts = self._planned | {
+            "own_row": label(self.file),
+            "classes": json.dumps(self.about.classes),
+            "channels": json.dumps(self.about.channels),
+            "train_clients": str(last.n_asked),
+            "test_clients": str(len(done.scores.by_client)) if done.scores.by_client else "",
+            "map": self.file.map_name,
+            "map_label": label_of(features),
+            "units": "" if units is None else str(units),
+            "n_features": str(features.n_features),
+            "features_fingerprint": features.fingerprint,
+            "plan_fingerprint": done.plan.fingerprint(),
+            "course": done.known.course,
+            "scaling": str(self.file.prepare.settings()["scale"]),
+            "upload": self.course.upload(done.known),
+        }
+        facts |= map_facts(done.plan.whole.kept(done.result.state), self._map_note)
+        return {name: value for name, value in facts.items() if value}
+
+    @property
+    def _map_note(self) -> str:
+        """Why "auto" chose no map, if that is so."""
+        course = self.course
+        alone = len(course.maps) == 1 and self.file.map_name == "auto"
+        return self.file.offered(course.n_inputs, course.per_step, 1).note if alone else ""
+
+    def finish(self, rows: Iterable[Row]) -> None:
+        """Keep the rows of the comparison, and that the run is over."""
+        if "finished" in self.store.facts():
+            return
+        write_comparison(self.store, list(rows))
+        self.store.write_facts({"finished": now(), "model_sha256": self._sha256})
+
+
+@contextmanager
+def opened(
+    file: PlanFile,
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    keep_every: float = EVERY,
+) -> Iterator[Store]:
+    """Open a run's folder; a run that fails before its training leaves nothing behind.
+
+    One that was charged for its noise is kept, and the error says so: taken up again, it is not
+    charged twice.
+
+    Parameters
+    ----------
+    force
+        Whether to replace a run that is there.
+    keep_every
+        Seconds after which the sum of a round under way is kept again.
+    """
+    place = Path(folder)
+    if (place / PLAN).is_file() and not (place / DATABASE).is_file():
+        raise ValueError(
+            f"{place / PLAN} is a plan and not a run's copy of one; choose another folder for the "
+            "run, such as --out runs/plan"
+        )
+    if force or (not resume and not is_begun(folder)):
+        remove_run(folder)
+    # One that is moved is another to its budget, and nothing is lost if it is moved back.
+    found = is_begun(folder)
+    try:
+        with Store(
+            folder,
+            fingerprint=file.fingerprint,
+            plan=file.text,
+            resume=resume,
+            keep_every=keep_every,
+        ) as store:
+            yield store
+    except BudgetError:
+        if not found and not is_begun(folder, or_charged=False):
+            remove_run(folder)  # it was not charged
+        raise
+    except Exception as error:
+        if not is_begun(folder):
+            remove_run(folder)
+        elif not is_begun(folder, or_charged=False):
+            error.add_note(
+                f"the run is kept in {folder}, because its noise may be charged to the budget by "
+                "now; go on with it (--resume), which is not charged again"
+            )
+        raise
+
+
+def own_rows(file: PlanFile, done: Done) -> list[Row]:
+    """Return the plan's own row of the comparison; none if its model was not tested."""
+    if done.scores.total is None:
+        return []
+    seconds = sum(record.seconds for record in done.result.records)
+    return [Row.of(label(file), Outcome(done.scores, done.result.records), seconds)]
+
+
+def label(file: PlanFile) -> str:
+    """Return what the plan's own row is called."""
+    changed = any(table.get("name") != "secure_sum" for table in file.protect)
+    return "exact federated" if file.algorithm == "ridge" and not changed else file.algorithm
+
+
+def with_own(beside: Iterable[Row], own: list[Row]) -> list[Row]:
+    """Return the rows with one's own before what takes more than a federation gives."""
+    rows = list(beside)
+    after = [row for row in rows if row.name in ("centralised", "personalised")]
+    return [*(row for row in rows if row not in after), *own, *after]
+
+
+def now() -> str:
+    """Return the time, as run folders keep it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

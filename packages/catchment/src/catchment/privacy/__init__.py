@@ -1,0 +1,10 @@
+"""Protections of what leaves a client: secure sums, clipping and noise, and a budget that refuses.
+
+`catchment.privacy.audit` attacks a configuration on generated data and says what is recovered.
+"""
+
+from __future__ import annotations
+
+from catchment.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__)

@@ -1,0 +1,7 @@
+"""Differential privacy: clipping, noise, budgets."""
+
+from __future__ import annotations
+
+from catchment.faces import face
+
+__all__, __getattr__, __dir__ = face(__name__)

@@ -1,0 +1,26 @@
+# For the other packages and the tests; may change without notice.
+from catchment.privacy.dp.budget import data_keys as data_keys
+from catchment.privacy.dp.clipping import (
+    Clipped as Clipped,
+    square_length as square_length,
+    square_steps as square_steps,
+    step_name as step_name,
+    whole_steps as whole_steps,
+)
+from catchment.privacy.dp.discrete import (
+    discrete_gaussian as discrete_gaussian,
+    discrete_laplace as discrete_laplace,
+)
+from catchment.privacy.dp.gaussian import (
+    concentrated_delta as concentrated_delta,
+    concentrated_epsilon as concentrated_epsilon,
+    concentrated_multiplier as concentrated_multiplier,
+    epsilon_of as epsilon_of,
+    gaussian_delta as gaussian_delta,
+    gaussian_epsilon as gaussian_epsilon,
+    gaussian_multiplier as gaussian_multiplier,
+    rounded_normal as rounded_normal,
+)
+from catchment.privacy.dp.per_sequence import Records as Records
+
+__all__ = []

@@ -1,0 +1,326 @@
+"""The client's half of a secure sum: an answer at every stage, each given to one letter only.
+
+A letter that comes again gets the same answer again, which tells nothing new and lets a server that
+crashed go on; another letter for the same stage of a round is refused. Numbers of rounds only grow,
+and only the latest round of a plan is alive. All secrets lie in the client's memory and are erased
+with the last answer.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from catchment.errors import IntegrityError, RuleError
+from catchment.federation.algorithm import Ledger
+from catchment.federation.plan import Memory, Turn
+from catchment.privacy.policy import Policy
+from catchment.privacy.releases import Releases
+from catchment.privacy.secure_sum import keys, transcript
+from catchment.privacy.secure_sum.client_notes import Notebook
+from catchment.privacy.secure_sum.client_rules import (
+    check_clients,
+    check_ring,
+    check_share,
+    check_threshold,
+)
+from catchment.privacy.secure_sum.graph import neighbours
+from catchment.privacy.secure_sum.messages import as_bits, cut, from_bits, from_rows, rows
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_sum.shamir import SHARE_BYTES
+from catchment.privacy.secure_sum.transcript import (
+    ADVERT_BYTES,
+    BOX_BYTES,
+    DIGEST_BYTES,
+    MARK_BYTES,
+    NONCE_BYTES,
+    REVEAL_BYTES,
+    SHOWN_BYTES,
+)
+from catchment.privacy.secure_sum.vault import Holder, Me, MemoryVault, Vault
+from catchment.wire import Parts
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One client in one round: what was agreed, who it is, and what it remembers."""
+
+    agreed: SecureSum
+    session: keys.Session
+    name: str
+    memory: Memory
+    book: Notebook
+    ledger: Ledger
+    vault: Vault
+
+    @classmethod
+    def of(cls, agreed: SecureSum, letter: Parts, turn: Turn, memory: Memory) -> Side:
+        number = letter.facts.get("round")
+        if type(number) is not int or not 0 < number < 2**63:
+            raise IntegrityError(f"the letter is for round {str(number)[:40]!r}, which is none")
+        if turn.client not in agreed.identities:
+            raise IntegrityError(f"{turn.client} is not among the registered clients")
+        session = keys.Session.of(agreed.federation, number, turn)
+        ledger = turn.ledger or Releases(memory, Policy())
+        book = Notebook(memory, session)
+        vault = MemoryVault(book) if turn.vault is None else turn.vault
+        return cls(agreed, session, turn.client, memory, book, ledger, vault)
+
+    @property
+    def place(self) -> int:
+        return self.agreed.places[self.name]
+
+    @property
+    def me(self) -> Me:
+        return Me(self.session, self.place, self.name)
+
+    def near(self) -> list[Holder]:
+        """Return the neighbours with their keys, in the order of their places."""
+        places = self.members("neighbours")
+        public = cut(self.book["public keys"], 2 * keys.KEY_BYTES)
+        names = self.agreed.names
+        return [
+            Holder(place, names[place], keys_) for place, keys_ in zip(places, public, strict=True)
+        ]
+
+    def members(self, name: str) -> tuple[int, ...]:
+        """Return a set of clients that was noted."""
+        bits = np.frombuffer(self.book[name], dtype=np.uint8)
+        return from_bits(bits, len(self.agreed.names))
+
+    def note_members(self, name: str, places: Sequence[int]) -> bytes:
+        self.book[name] = as_bits(places, len(self.agreed.names)).tobytes()
+        return self.book[name]
+
+    def named(self, places: Sequence[int]) -> list[str]:
+        return [self.agreed.names[place] for place in places]
+
+    def sign(self, message: str, content: bytes) -> bytes:
+        return keys.sign(self.memory, self.session.about(message, self.name), content)
+
+    def verify(self, message: str, place: int, signature: bytes, content: bytes) -> None:
+        signer = self.agreed.names[place]
+        try:
+            keys.verify(
+                self.agreed.identities[signer],
+                signature,
+                self.session.about(message, signer),
+                content,
+            )
+        except IntegrityError as error:
+            raise IntegrityError(f"{signer} did not sign these {message}") from error
+
+    @property
+    def threshold(self) -> int:
+        return self.agreed.degree(len(self.members("members")))[1]
+
+    def check_holders(self, there: Sequence[int]) -> None:
+        """Refuse a set with too few of those who hold shares of this client's secrets in it."""
+        check_clients(len(there), self.agreed.min_clients)
+        holders = {self.place, *self.members("neighbours")}.intersection(there)
+        if len(holders) < self.threshold:
+            raise RuleError(
+                "neighbours",
+                f"{len(holders)} clients hold shares, {self.threshold} are needed",
+            )
+
+
+def answer(agreed: SecureSum, stage: str, received: Parts, turn: Turn, memory: Memory) -> Parts:
+    """Return a client's answer at any stage but "update"."""
+    steps = {
+        "keys": _keys,
+        "nonces": _nonces,
+        "shares": _shares,
+        "boxes": _boxes,
+        "consistency": _consistency,
+        "unmask": _unmask,
+    }
+    if stage not in steps:
+        raise IntegrityError(f"a secure sum has no stage {stage[:40]!r}")
+    side = Side.of(agreed, received, turn, memory)
+    letter = received.to_bytes()
+    if stage == "keys" and side.book.is_behind(letter):
+        # Not refused: a server that lost count begins again above this.
+        return Parts("secure-later", {"latest": side.book.latest})
+    with side.book.answering(stage, letter) as given:
+        if given is not None:
+            return Parts.from_bytes(given)
+        made = steps[stage](side, received)
+        side.book.note(stage, made.to_bytes())
+        return made
+
+
+def _keys(side: Side, received: Parts) -> Parts:
+    received.expect("secure-round", 0)
+    book = side.book
+    book["nonce"] = secrets.token_bytes(NONCE_BYTES)
+    committed = transcript.commitment(side.session, side.place, book["nonce"])
+    shown = side.vault.new_keys(side.me) + committed
+    book["advert"] = shown + side.sign("keys", shown)
+    return Parts("secure-keys", {}, (rows([book["advert"]], ADVERT_BYTES),))
+
+
+def _nonces(side: Side, received: Parts) -> Parts:
+    bits, adverts = received.expect("secure-adverts", 2).arrays
+    _, shown = _checked_members(side, bits, adverts)
+    seen = transcript.of_adverts(side.session, bits.tobytes(), shown)
+    side.book["adverts"] = seen
+    reveal = side.book["nonce"] + side.sign("nonces", seen + side.book["nonce"])
+    return Parts("secure-nonce", {}, (rows([reveal], REVEAL_BYTES),))
+
+
+def _checked_members(
+    side: Side, bits: np.ndarray, adverts: np.ndarray
+) -> tuple[tuple[int, ...], list[bytes]]:
+    """Return who takes part, and all adverts, each signed by its owner and all keys different."""
+    agreed, me = side.agreed, side.place
+    members = from_bits(bits, len(agreed.names))
+    n = len(members)
+    check_clients(n, agreed.min_clients)
+    check_share(n, len(agreed.names), agreed.min_share)
+    k, t = agreed.degree(n)
+    check_threshold(t, k + 1, agreed.corrupt_holders(n))
+    check_ring(t, k, agreed.least_shares(n))
+    if me not in members:
+        raise IntegrityError("this client is asked to join a round it is not part of")
+    shown = from_rows(adverts, n, ADVERT_BYTES)
+    for place, advert in zip(members, shown, strict=True):
+        side.verify("keys", place, advert[SHOWN_BYTES:], advert[:SHOWN_BYTES])
+    if shown[members.index(me)] != side.book["advert"]:
+        raise IntegrityError("the server shows others keys that are not this client's")
+    single = [half for advert in shown for half in (advert[:32], advert[32:64])]
+    if len(set(single)) != len(single):
+        raise IntegrityError("two clients of the round show one and the same key")
+    return members, shown
+
+
+def _shares(side: Side, received: Parts) -> Parts:
+    bits, adverts, reveals = received.expect("secure-members", 3).arrays
+    agreed, me, session = side.agreed, side.place, side.session
+    members, shown = _checked_members(side, bits, adverts)
+    k, t = agreed.degree(len(members))
+    seen = transcript.of_adverts(session, bits.tobytes(), shown)
+    is_ring = k < len(members) - 1
+    drawn = from_rows(reveals, len(members) if is_ring else 0, REVEAL_BYTES)
+    if is_ring and side.book["adverts"] != seen:
+        raise IntegrityError("the members or their keys changed after this client's number")
+    _check_reveals(side, members, shown, drawn)
+    seed = transcript.of_nonces(session, seen, (one[:NONCE_BYTES] for one in drawn))
+    near = neighbours(members, me, k, seed)
+    for place in near if is_ring else ():
+        reveal = drawn[members.index(place)]
+        side.verify("nonces", place, reveal[NONCE_BYTES:], seen + reveal[:NONCE_BYTES])
+    side.book["members"], side.book["transcript"] = bits.tobytes(), seed
+    side.note_members("neighbours", near)
+    public = [shown[members.index(place)][: 2 * keys.KEY_BYTES] for place in near]
+    side.book["public keys"] = b"".join(public)
+    return _dealt(side, t)
+
+
+def _check_reveals(
+    side: Side, members: tuple[int, ...], shown: list[bytes], drawn: list[bytes]
+) -> None:
+    for place, advert, reveal in zip(members, shown, drawn, strict=False):
+        promised = advert[2 * keys.KEY_BYTES : SHOWN_BYTES]
+        if transcript.commitment(side.session, place, reveal[:NONCE_BYTES]) != promised:
+            raise IntegrityError(
+                f"{side.agreed.names[place]} showed another number than it committed to"
+            )
+
+
+def _dealt(side: Side, t: int) -> Parts:
+    """Return shares of the two secrets in boxes, their digests, and a signature over all."""
+    me, seen = side.me, side.book["transcript"]
+    holders = sorted((*side.near(), Holder(me.place, me.name, b"")), key=lambda one: one.place)
+    dealt = side.vault.deal(me, seen, holders, t)
+    boxes = []
+    for holder, one in zip(holders, dealt, strict=True):
+        if holder.place == me.place:
+            side.book["own shares"] = one.content
+        else:
+            boxes.append(one.content)
+    promise, marks = side.vault.promise(me), [one.mark for one in dealt]
+    told = b"".join([seen, promise, *boxes, *marks])
+    signed = side.sign("shares", side.session.digest("dealt", told))
+    arrays = (
+        rows([promise + signed], DIGEST_BYTES + keys.SIGNATURE_BYTES),
+        rows(boxes, BOX_BYTES),
+        rows(marks, MARK_BYTES),
+    )
+    return Parts("secure-shares", {}, arrays)
+
+
+def _boxes(side: Side, received: Parts) -> Parts:
+    """Open the neighbours' boxes, keep what is in them, and name those that do not open."""
+    bits, boxes, marks = received.expect("secure-boxes", 3).arrays
+    me, n_names = side.place, len(side.agreed.names)
+    sharers = from_bits(bits, n_names)
+    if me not in sharers or not set(sharers) <= set(side.members("members")):
+        raise IntegrityError("the clients that shared secrets are not those that showed keys")
+    side.check_holders(sharers)
+    near = side.members("neighbours")
+    here = sorted(set(near).intersection(sharers))
+    sealed = dict(zip(here, from_rows(boxes, len(here), BOX_BYTES), strict=True))
+    found = side.vault.opened(side.me, side.book["transcript"], side.near(), sealed)
+    held, wrong = {me: side.book["own shares"]}, []
+    for place, mark in zip(here, from_rows(marks, len(here), MARK_BYTES), strict=True):
+        content = found.get(place)
+        if content is not None and transcript.mark(side.session, place, me, content) == mark:
+            held[place] = content
+        else:
+            wrong.append(place)
+    side.note_members("held", list(held))
+    side.book["held shares"] = b"".join(held[place] for place in sorted(held))
+    complaints = side.note_members("complaints", wrong)
+    signed = side.sign("complaints", side.book["transcript"] + bits.tobytes() + complaints)
+    arrays = (as_bits(wrong, n_names), rows([signed], keys.SIGNATURE_BYTES))
+    return Parts("secure-complaints", {}, arrays)
+
+
+def _consistency(side: Side, received: Parts) -> Parts:
+    (bits,) = received.expect("secure-survivors", 1).arrays
+    survivors = from_bits(bits, len(side.agreed.names))
+    if "update" not in side.book:
+        raise IntegrityError("the server goes on before this client has sent its upload")
+    if side.place not in survivors or not set(survivors) <= set(side.members("present")):
+        raise IntegrityError("the sealed set is not made of clients that shared secrets")
+    side.check_holders(survivors)
+    side.ledger.check(side.book["update"].hex(), side.named(survivors))
+    side.book["survivors"] = bits.tobytes()
+    signed = side.sign("survivors", bits.tobytes() + side.book["update"])
+    return Parts("secure-consent", {}, (rows([signed], keys.SIGNATURE_BYTES),))
+
+
+def _unmask(side: Side, received: Parts) -> Parts:
+    signers, signatures = received.expect("secure-consents", 2).arrays
+    if "survivors" not in side.book:
+        raise IntegrityError("the server asks for shares before the set was agreed on")
+    survivors = side.members("survivors")
+    _check_consents(side, signers.tolist(), from_rows(signatures, len(signers), 64))
+    # Released from here on, whatever becomes of the answer.
+    side.ledger.release(side.book["update"].hex(), side.named(survivors))
+    present = set(side.members("present"))
+    held = zip(side.members("held"), cut(side.book["held shares"], 2 * SHARE_BYTES), strict=True)
+    given = [
+        pair[:SHARE_BYTES] if place in survivors else pair[SHARE_BYTES:]
+        for place, pair in held
+        if place in present
+    ]
+    return Parts("secure-shares-given", {}, (rows(given, SHARE_BYTES),))
+
+
+def _check_consents(side: Side, signers: list[int], signatures: list[bytes]) -> None:
+    """Refuse unless enough holders signed the very set, and the very sum, that this client did."""
+    near = set(side.members("neighbours"))
+    if len(set(signers)) != len(signers) or not set(signers) <= near:
+        raise IntegrityError("signatures on the sealed set come twice or from strangers")
+    for place, signature in zip(signers, signatures, strict=True):
+        side.verify("survivors", place, signature, side.book["survivors"] + side.book["update"])
+    if len(signers) + 1 < side.threshold:
+        raise RuleError(
+            "consistency",
+            f"{len(signers) + 1} clients agree on the sealed set, {side.threshold} are needed",
+        )

@@ -1,0 +1,198 @@
+from catchment.readout.accumulation import accumulate as accumulate
+from catchment.readout.ahead import Forecast as Forecast, forecasts as forecasts
+from catchment.readout.detector import Detector as Detector
+from catchment.readout.forecast import (
+    forecast_direct as forecast_direct,
+    horizon_targets as horizon_targets,
+)
+from catchment.readout.grid import Grid as Grid
+from catchment.readout.heads import Gaussian as Gaussian, Unit as Unit
+from catchment.readout.intervals import Intervals as Intervals
+from catchment.readout.known_classes import KnownClasses as KnownClasses
+from catchment.readout.metrics import (
+    ClassCounts as ClassCounts,
+    ErrorSums as ErrorSums,
+    accuracy as accuracy,
+    nrmse as nrmse,
+)
+from catchment.readout.model import Model as Model, train as train
+from catchment.readout.normal import NormalModel as NormalModel
+from catchment.readout.online import OnlineRidge as OnlineRidge, SlidingWindow as SlidingWindow
+from catchment.readout.open_model import OpenModel as OpenModel
+from catchment.readout.personal_models import PersonalModels as PersonalModels
+from catchment.readout.predictor import Predictor as Predictor
+from catchment.readout.quantiles import Counts as Counts, log_edges as log_edges
+from catchment.readout.readout import Readout as Readout
+from catchment.readout.ridge_choice import (
+    RidgeChoice as RidgeChoice,
+    choose_by_blocks as choose_by_blocks,
+    choose_by_gcv as choose_by_gcv,
+)
+from catchment.readout.statistics import RidgeStatistics as RidgeStatistics
+from catchment.readout.storage import (
+    load_statistics as load_statistics,
+    save_statistics as save_statistics,
+)
+from catchment.readout.uncertainty import (
+    bayesian_readout as bayesian_readout,
+    conformal_quantile as conformal_quantile,
+    conformal_readout as conformal_readout,
+)
+
+# For the other packages and the tests; may change without notice.
+from catchment.readout.accumulation import (
+    Columns as Columns,
+    accumulate_with_rows as accumulate_with_rows,
+    in_windows as in_windows,
+    recording_targets as recording_targets,
+)
+from catchment.readout.answers import (
+    Table as Table,
+    output_names as output_names,
+    read_for as read_for,
+)
+from catchment.readout.class_columns import (
+    only_targets as only_targets,
+    spread_targets as spread_targets,
+)
+from catchment.readout.detector import with_labels as with_labels
+from catchment.readout.device import (
+    DEVICE_SEQUENCES as DEVICE_SEQUENCES,
+    VARIABLE as VARIABLE,
+    device_for as device_for,
+    refuse_device as refuse_device,
+    torch_form as torch_form,
+)
+from catchment.readout.exact_gram import (
+    N_PIECES as N_PIECES,
+    PIECE as PIECE,
+    check_largest as check_largest,
+    packed_whole as packed_whole,
+    refuse_parts_of_classes as refuse_parts_of_classes,
+    statistics_of as statistics_of,
+    target_pieces as target_pieces,
+)
+from catchment.readout.exact_rows import whole_weights as whole_weights
+from catchment.readout.feature_scale import (
+    for_raw_features as for_raw_features,
+    rescaled as rescaled,
+    scale_of as scale_of,
+)
+from catchment.readout.forecast import (
+    ForecastLimitWarning as ForecastLimitWarning,
+    next_step_sequence as next_step_sequence,
+)
+from catchment.readout.gram import add_gram as add_gram
+from catchment.readout.grid import TARGET_DIGITS as TARGET_DIGITS
+from catchment.readout.integers import Whole as Whole
+from catchment.readout.intervals import error_counts as error_counts
+from catchment.readout.least_squares import solve_rows as solve_rows
+from catchment.readout.low_rank import (
+    independent_rows as independent_rows,
+    whole_gram as whole_gram,
+)
+from catchment.readout.many_clients import accumulate_each as accumulate_each
+from catchment.readout.metrics import (
+    confusion_matrix as confusion_matrix,
+    mae as mae,
+    mse as mse,
+    r2 as r2,
+    rmse as rmse,
+)
+from catchment.readout.model import (
+    fitted_temperature as fitted_temperature,
+    simplex_projection as simplex_projection,
+    softmax as softmax,
+    solved_model as solved_model,
+)
+from catchment.readout.online import BLOCK as BLOCK
+from catchment.readout.packing import (
+    matrix_size as matrix_size,
+    mirror_lower as mirror_lower,
+    pack as pack,
+    packed_length as packed_length,
+    unpack as unpack,
+    unpack_lower as unpack_lower,
+)
+from catchment.readout.precision import (
+    smallest_ridge as smallest_ridge,
+    warn_of_edge as warn_of_edge,
+)
+from catchment.readout.predictor import New as New, Stored as Stored, predictions as predictions
+from catchment.readout.ridge_choice import (
+    FINEST_CLASSES as FINEST_CLASSES,
+    best_ridge as best_ridge,
+    chosen_readout as chosen_readout,
+    held_out_errors as held_out_errors,
+    ridge_grid as ridge_grid,
+)
+from catchment.readout.solve import (
+    EPS as EPS,
+    SPECTRUM_FROM as SPECTRUM_FROM,
+    Spectrum as Spectrum,
+    checked_ridges as checked_ridges,
+    diagnostics as diagnostics,
+    path_errors as path_errors,
+    singular_error as singular_error,
+    solve_path as solve_path,
+    solve_readout as solve_readout,
+    squared_errors as squared_errors,
+)
+from catchment.readout.statistics import CONSTANT as CONSTANT, SUMS as SUMS
+from catchment.readout.storage import (
+    Around as Around,
+    around as around,
+    load_model as load_model,
+    map_of as map_of,
+    model_from_bytes as model_from_bytes,
+    packed_file as packed_file,
+    read_file as read_file,
+    stored_map as stored_map,
+    to_bytes as to_bytes,
+    typed as typed,
+)
+from catchment.readout.streamed import row_blocks as row_blocks
+from catchment.readout.triangles import (
+    merged as merged,
+    unpacked_triangle as unpacked_triangle,
+    with_rows as with_rows,
+)
+from catchment.readout.uncertainty import BayesianReadout as BayesianReadout
+
+__all__ = [
+    "ClassCounts",
+    "Counts",
+    "Detector",
+    "ErrorSums",
+    "Forecast",
+    "Gaussian",
+    "Grid",
+    "Intervals",
+    "KnownClasses",
+    "Model",
+    "NormalModel",
+    "OnlineRidge",
+    "OpenModel",
+    "PersonalModels",
+    "Predictor",
+    "Readout",
+    "RidgeChoice",
+    "RidgeStatistics",
+    "SlidingWindow",
+    "Unit",
+    "accumulate",
+    "accuracy",
+    "bayesian_readout",
+    "choose_by_blocks",
+    "choose_by_gcv",
+    "conformal_quantile",
+    "conformal_readout",
+    "forecast_direct",
+    "forecasts",
+    "horizon_targets",
+    "load_statistics",
+    "log_edges",
+    "nrmse",
+    "save_statistics",
+    "train",
+]

@@ -1,0 +1,92 @@
+"""Which device statistics and predictions are computed on, and what they then add to.
+
+On a grid a device changes the time they take and nothing else. It then belongs to the machine and
+not to the plan, so a node may say it in its environment: `CATCHMENT_DEVICE=cuda`.
+
+Without a grid sums depend on the order in which they are made, so a device gives slightly other
+numbers (1e-9 relative or closer). Such statistics say so in their fingerprint and add to their
+like; a plan allows them with `devices="any"`, and then those of all its clients say so.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+from catchment.features.feature_map import FeatureMap
+from catchment.plugins import plugin
+
+VARIABLE = "CATCHMENT_DEVICE"
+DEVICE_SEQUENCES = 16384  # looked at together where there is a device: a GPU wants many
+ANY_DEVICE = " any device"  # after the fingerprint of statistics that depend on it
+
+Devices = Literal["same", "any"]
+DEVICES: tuple[Devices, ...] = ("same", "any")
+
+
+def chosen_device(device: str | None) -> str | None:
+    """Return the device asked for, else the one that the environment names, else None.
+
+    >>> chosen_device("cuda:1")
+    'cuda:1'
+    """
+    return device or os.environ.get(VARIABLE) or None
+
+
+def device_for(features: FeatureMap, device: str | None, devices: Devices = "same") -> str | None:
+    """Return the device for the statistics of a map, None for the CPU's own kernels.
+
+    Without a grid a device that the environment names is left aside unless any may be used.
+
+    >>> from catchment import EchoState
+    >>> features = EchoState(20).build(1, per_step=True)
+    >>> device_for(features, "cpu"), device_for(features, None)
+    ('cpu', None)
+    """
+    if features.grid is None and devices != "any":
+        return device
+    return chosen_device(device)
+
+
+def statistics_name(fingerprint: str, *, any_device: bool) -> str:
+    """Return the fingerprint of statistics of a map, which says whether they depend on a device.
+
+    >>> statistics_name("5b3a", any_device=True)
+    '5b3a any device'
+    """
+    bare = fingerprint.removesuffix(ANY_DEVICE)
+    return bare + ANY_DEVICE if any_device else bare
+
+
+def same_features(one: str, other: str) -> bool:
+    """Whether statistics of two fingerprints are of one map, whichever devices they may be of.
+
+    >>> same_features("5b3a any device", "5b3a"), same_features("5b3a", "77ef")
+    (True, False)
+    """
+    return one.removesuffix(ANY_DEVICE) == other.removesuffix(ANY_DEVICE)
+
+
+def is_marked(features: FeatureMap, device: str | None, devices: Devices) -> bool:
+    """Whether statistics of a map carry the mark: they have no grid, and any device may make them.
+
+    >>> from catchment import EchoState
+    >>> plain = EchoState(20, grid=None).build(1, per_step=True)
+    >>> [is_marked(plain, *asked) for asked in ((None, "any"), ("cpu", "same"), (None, "same"))]
+    [True, True, False]
+    """
+    return features.grid is None and (device is not None or devices == "any")
+
+
+def torch_form() -> Any:
+    """Return statistics and predictions on a torch device, which catchment-gpu brings."""
+    return plugin("forms", "torch", needed_for="other devices than the CPU")
+
+
+def refuse_device(device: str | None, what: str) -> None:
+    """Raise ValueError if a device was asked for, and what predicts has no form on one.
+
+    >>> refuse_device(None, "a network")
+    """
+    if device is not None:
+        raise ValueError(f"device is {device!r}, and {what} predicts on the CPU; leave it out")

@@ -1,0 +1,479 @@
+"""A trained model: everything from a raw recording to a prediction, for numbers or for classes.
+
+Classification is ridge regression on one-hot targets (Bacciu et al., IJCNN 2021). Its scores
+estimate class probabilities but are not confined to them. Without calibration, probabilities are
+the scores' nearest point on the simplex. With it they are softmax(scores / temperature), the
+temperature fitted by maximum likelihood on held-out recordings (Guo et al., ICML 2017) whose labels
+are smoothed by one count per class (as in Platt 1999), so that it stays finite when every held-out
+recording is classified rightly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from catchment.arrays import Array, Integers, frozen
+from catchment.data.prepare import Prepare
+from catchment.data.recording import Recording
+from catchment.errors import FingerprintError
+from catchment.features.feature_map import FeatureMap
+from catchment.features.pipeline import Pipeline, as_pipeline
+from catchment.readout.accumulation import accumulate
+from catchment.readout.device import device_for, same_features, torch_form
+from catchment.readout.feature_scale import scale_of
+from catchment.readout.intervals import Intervals
+from catchment.readout.packing import unpack
+from catchment.readout.predictor import (
+    New,
+    Stored,
+    interval_around,
+    outputs_by_recording,
+    predictions,
+)
+from catchment.readout.readout import Readout
+from catchment.readout.ridge_choice import RidgeChoice
+from catchment.readout.solve import solve_readout
+from catchment.readout.statistics import RidgeStatistics
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Preparation, feature map and readout: raw recordings in, predictions out.
+
+    Parameters
+    ----------
+    before
+        Everything before the readout, a `Pipeline`. A bare feature map prepares nothing.
+    readout
+        Map from feature rows (n, F) to outputs (n, K).
+    classes
+        Names of the K outputs if they are classes, else None.
+    statistics
+        What the readout was solved from, if it is to be updated later. They tell about the training
+        data: drop them with `replace(model, statistics=None)` before giving a model away.
+    temperature
+        Softness of the class probabilities, as fitted by `calibrated`.
+    channels
+        Names of the input channels, in their order, if they are known.
+    target_range
+        (2, K) lowest and highest output that a closed loop may feed back.
+    deviation
+        (K,) root mean squared error that the choice of the ridge found on rows left out.
+    columns
+        How files name what is no channel: columns of "time", "recording", "client" and "target".
+    intervals
+        Errors that were counted on clients without a part in the training, by `calibrate`.
+
+    >>> from catchment import EchoState, Recording
+    >>> u = np.sin(np.arange(300) / 5)
+    >>> features = EchoState(30, seed=1, washout=20).build(1, per_step=True)
+    >>> model = train(features, [Recording(u[:-1], u[1:])])
+    >>> model.predict(u[:40]).shape
+    (20, 1)
+    """
+
+    before: Pipeline | FeatureMap
+    readout: Readout
+    classes: tuple[str, ...] | None = None
+    statistics: RidgeStatistics | None = None
+    temperature: float | None = None
+    channels: tuple[str, ...] | None = None
+    target_range: Array | None = None
+    deviation: Array | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    intervals: Intervals | None = None
+
+    def __post_init__(self) -> None:
+        features = self.features
+        if self.readout.n_features != features.n_features:
+            raise ValueError(
+                f"the readout takes {self.readout.n_features} features, these features have "
+                f"{features.n_features}; use the features it was trained on"
+            )
+        for name in ("classes", "channels"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, None if given is None else tuple(map(str, given)))
+        if self.classes is not None and len(set(self.classes)) != self.readout.n_outputs:
+            raise ValueError(
+                f"{len(set(self.classes))} different classes are named for "
+                f"{self.readout.n_outputs} outputs; name each output once"
+            )
+        if self.channels is not None:
+            given = self.prepare.n_inputs(len(self.channels))
+            if features.n_inputs not in (None, given):
+                raise ValueError(
+                    f"{len(self.channels)} channels are named, which make {given} inputs; the map "
+                    f"takes {features.n_inputs}"
+                )
+        if self.statistics is not None:
+            known = self.statistics.fingerprint
+            if known and not same_features(known, features.fingerprint):
+                raise FingerprintError(
+                    "the statistics come from other features than the model's; "
+                    "accumulate them with the same features"
+                )
+            if self.statistics.cross.shape != self.readout.weights.shape:
+                raise ValueError(
+                    f"the statistics have {self.statistics.cross.shape} features and targets, the "
+                    f"readout {self.readout.weights.shape}; solve the readout from them"
+                )
+        if self.temperature is not None and not 0 < self.temperature < np.inf:
+            raise ValueError(f"temperature is {self.temperature}; pass a finite number above 0")
+        if self.target_range is not None:
+            limits = np.array(self.target_range, dtype=np.float64)
+            if limits.shape != (2, self.n_outputs) or not (limits[0] <= limits[1]).all():
+                raise ValueError(
+                    f"target_range has shape {limits.shape}; pass the lowest and the highest "
+                    f"value of {self.n_outputs} outputs, (2, {self.n_outputs})"
+                )
+            object.__setattr__(self, "target_range", frozen(limits))
+        if self.deviation is not None:
+            deviation = np.array(self.deviation, dtype=np.float64)
+            if deviation.shape != (self.n_outputs,) or not (deviation >= 0).all():
+                raise ValueError(
+                    f"deviation has shape {deviation.shape}; pass one number for each of "
+                    f"{self.n_outputs} outputs, none negative"
+                )
+            object.__setattr__(self, "deviation", frozen(deviation))
+        if self.intervals is not None and self.intervals.n_outputs != self.n_outputs:
+            raise ValueError(
+                f"the intervals are of {self.intervals.n_outputs} outputs, the model has "
+                f"{self.n_outputs}; calibrate this model"
+            )
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """Everything before the readout."""
+        return as_pipeline(self.before)
+
+    @property
+    def features(self) -> FeatureMap:
+        """The feature map."""
+        return self.pipeline.features
+
+    @property
+    def prepare(self) -> Prepare:
+        """What happens to a raw recording before the map."""
+        return self.pipeline.prepare
+
+    @property
+    def n_outputs(self) -> int:
+        return self.readout.n_outputs
+
+    @property
+    def n_inputs(self) -> int | None:
+        return self.features.n_inputs
+
+    @property
+    def per_step(self) -> bool:
+        return self.features.per_step
+
+    @property
+    def washout(self) -> int:
+        return self.features.washout
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Nobody: a model is the same for all."""
+        return ()
+
+    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
+        """Return what the model says of raw recordings: numbers, or names of classes.
+
+        Of one recording or array (T, I): outputs (rows, K), or for classes one name per row, and
+        just the name where there is one row. Rows are steps after the washout, windows, or the
+        whole recording, as the model was trained. Of several recordings: a list of these.
+
+        `device` is "cuda" to predict on a GPU, where several recordings run side by side; outputs
+        agree with the CPU's to 1e-9. If None, what CATCHMENT_DEVICE names for a map on a grid.
+        """
+        return predictions(self, new, client, device=device)
+
+    def outputs(self, new: New, *, device: str | None = None) -> list[Array]:
+        """Return the readout's outputs (rows, K) of each raw recording, run side by side."""
+        return outputs_by_recording(self, new, device=device)
+
+    def outputs_of(
+        self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
+    ) -> list[Array]:
+        """Return the readout's outputs (rows, K) of each prepared recording."""
+        inputs = [one.u for one in prepared]
+        place = device_for(self.features, device)
+        if place is None:
+            return [self.readout(z) for z in self.features.rows(inputs)]
+        found: list[Array] = torch_form().outputs_on(place, self.features, self.readout, inputs)
+        return found
+
+    def scores(self, new: New, *, device: str | None = None) -> Array:
+        """Return one row of class scores (n, K) per recording, the mean over its rows."""
+        self._names()
+        found = self.outputs(new, device=device)
+        if not found:
+            return np.zeros((0, self.n_outputs))
+        return np.array([y.mean(axis=0) for y in found])
+
+    def proba(self, new: New, *, device: str | None = None) -> Array:
+        """Return one row of class probabilities (n, K) per recording; each row sums to 1."""
+        return self.probabilities(self.scores(new, device=device))
+
+    def probabilities(self, scores: Array) -> Array:
+        """Return the class probabilities (n, K) of rows of scores."""
+        self._names()
+        if self.temperature is None:
+            return simplex_projection(scores)
+        return softmax(scores / self.temperature)
+
+    def classify(self, new: New, *, device: str | None = None) -> list[str]:
+        """Return the name of the class of each recording."""
+        names = self._names()
+        return [names[k] for k in self.scores(new, device=device).argmax(axis=1)]
+
+    def forecast(
+        self,
+        past: Recording | ArrayLike,
+        horizon: int,
+        *,
+        known: ArrayLike | None = None,
+        limit: ArrayLike | Literal["training"] | None = "training",
+    ) -> Array:
+        """Return the next values (horizon, K) after a raw recording, in closed loop.
+
+        The loop is held within the range of the training targets, and warns where it would leave
+        it; `limit=None` lets it go. `catchment.readout.forecast.forecast` has the details.
+        """
+        from catchment.readout.forecast import forecast
+
+        return forecast(self, past, horizon, known=known, limit=limit)
+
+    def interval(self, outputs: Array, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Return lower and upper ends, (n, K) each, around outputs (n, K) of new rows.
+
+        Of a calibrated model they hold a new target with this probability if its error is
+        exchangeable with those counted (`catchment.readout.intervals`). Else they do so if errors
+        on new data are normal and as large as on the rows left out when the ridge was chosen.
+        """
+        if self.intervals is not None:
+            return self.intervals.around(outputs, coverage)
+        return interval_around(outputs, self.deviation, coverage)
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Model:
+        """Return the model with the preparation that its training data had, and their channels."""
+        known = self.channels if channels is None else tuple(channels)
+        return replace(self, before=Pipeline(prepare, self.features), channels=known)
+
+    def read_from(self, columns: Mapping[str, str]) -> Model:
+        """Return the model with the names that files have for what is no channel."""
+        return replace(self, columns=dict(columns))
+
+    def stored(self) -> Stored:
+        """Return what a file holds of the model."""
+        from catchment.readout.storage import stored_model
+
+        return stored_model(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model to a file, whole or not at all, and return its path."""
+        from catchment.readout.storage import save
+
+        return save(self, path)
+
+    def calibrated(self, held_out: Sequence[Recording]) -> Model:
+        """Return the model with the temperature that makes held-out labels most likely.
+
+        Parameters
+        ----------
+        held_out
+            Raw recordings with one-hot targets (K,) that took no part in training. Those whose
+            target is missing are left out.
+        """
+        labels = np.array([self._label(s, k) for k, s in enumerate(held_out)], dtype=np.int64)
+        known = [s for s, label in zip(held_out, labels, strict=True) if label >= 0]
+        if not known:
+            raise ValueError("there are no held-out recordings with a target; pass at least one")
+        temperature = fitted_temperature(self.scores(known), labels[labels >= 0])
+        return replace(self, temperature=temperature)
+
+    def _names(self) -> tuple[str, ...]:
+        if self.classes is None:
+            raise ValueError("the model predicts numbers; name its classes to classify with it")
+        return self.classes
+
+    def _label(self, recording: Recording, k: int) -> int:
+        """Return the number of the class, -1 if it is missing."""
+        y = recording.y
+        if y is None or y.shape != (self.n_outputs,):
+            raise ValueError(
+                f"held-out recording {k} has no target of shape ({self.n_outputs},); "
+                "use Recording.labelled"
+            )
+        return -1 if np.isnan(y).any() else int(y.argmax())
+
+
+def train(
+    pipeline: Pipeline | FeatureMap,
+    recordings: Iterable[Recording],
+    ridge: float | Array = 1e-6,
+    *,
+    classes: Sequence[str] | None = None,
+    intercept: bool = True,
+    threads: int | None = None,
+) -> Model:
+    """Return the model that predicts the recordings' targets at a given ridge, with its statistics.
+
+    `catchment.fit` chooses map, ridge and classes by the data; this does what it is told.
+
+    Parameters
+    ----------
+    pipeline
+        A fitted preparation and a built map, or the map alone.
+    recordings
+        Raw, with targets; one-hot rows if there are classes.
+    ridge
+        One number, or (K,) numbers, one per output.
+    classes
+        Names of the K targets if they are classes.
+
+    >>> from catchment import EchoState
+    >>> features = EchoState(30, seed=1).build(1, per_step=False)
+    >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
+    >>> data = [Recording.labelled(u, k % 2, 2) for k, u in enumerate(waves)]
+    >>> train(features, data, classes=("fast", "slow")).classify(waves[:3])
+    ['fast', 'slow', 'fast']
+    """
+    known = as_pipeline(pipeline)
+    statistics = accumulate(
+        known.features,
+        known.prepare.apply(recordings),
+        threads=threads,
+        classes=classes is not None,
+    )
+    scale = scale_of(statistics, known.features.standardise)
+    readout = solve_readout(statistics, ridge, intercept=intercept, scale=scale)
+    return Model(
+        known,
+        readout,
+        None if classes is None else tuple(classes),
+        statistics,
+        target_range=target_range(statistics),
+    )
+
+
+def solved_model(
+    before: Pipeline | FeatureMap,
+    statistics: RidgeStatistics,
+    readout: Readout,
+    choice: RidgeChoice | None = None,
+    *,
+    classes: tuple[str, ...] | None = None,
+    channels: tuple[str, ...] | None = None,
+) -> Model:
+    """Return the model of a readout, with what its sums tell: the range of targets, and the error.
+
+    Parameters
+    ----------
+    statistics
+        What the readout was solved from; the model does not keep them.
+    choice
+        How its ridge was chosen, which tells the error on new rows.
+
+    >>> from catchment import EchoState
+    >>> from catchment.readout.ridge_choice import chosen_readout
+    >>> features = EchoState(5).build(1, per_step=True)
+    >>> s = accumulate(features, [Recording(np.arange(9.0), np.arange(9.0) % 2)])
+    >>> choice, readout = chosen_readout(s, "gcv")
+    >>> solved_model(features, s, readout, choice).target_range.ravel().round(1)
+    array([-2.5,  3.4])
+    """
+    return Model(
+        before,
+        readout,
+        classes,
+        channels=channels,
+        target_range=None if classes is not None else target_range(statistics),
+        deviation=None if choice is None or classes is not None else choice.deviation,
+    )
+
+
+def target_range(statistics: RidgeStatistics, deviations: float = 6.0) -> Array | None:
+    """Return the lowest and the highest output (2, K) that training targets make believable.
+
+    Sums know no extremes, so these are means plus and minus a few standard deviations; None if
+    there are no rows.
+
+    >>> z = np.array([[0.0], [0.0]])
+    >>> target_range(RidgeStatistics.from_states(z, np.array([[1.0], [3.0]]))).ravel()
+    array([-4.,  8.])
+    """
+    if not statistics.weight > 0:
+        return None
+    statistics = statistics.floats
+    mean = statistics.target_sum / statistics.weight
+    squares = unpack(statistics.target_gram).diagonal() / statistics.weight
+    spread = deviations * np.sqrt(np.maximum(squares - mean**2, 0.0))
+    return np.array([mean - spread, mean + spread])
+
+
+def softmax(scores: Array) -> Array:
+    """Return positive rows (n, K) that sum to 1, in the proportions of the exponentials.
+
+    >>> softmax(np.array([[0.0, 0.0]]))
+    array([[0.5, 0.5]])
+    """
+    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+
+
+def simplex_projection(scores: Array) -> Array:
+    """Return the nearest rows (n, K) that are not negative and sum to 1.
+
+    >>> simplex_projection(np.array([[0.75, 0.5, -0.25]]))
+    array([[0.625, 0.375, 0.   ]])
+    """
+    K = scores.shape[1]
+    ordered = -np.sort(-scores, axis=1)
+    excess = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, K + 1)
+    kept = (ordered > excess).sum(axis=1)
+    threshold = np.take_along_axis(excess, kept[:, None] - 1, axis=1)
+    return np.asarray(np.maximum(scores - threshold, 0.0))
+
+
+def fitted_temperature(scores: Array, labels: Integers, weight: Array | None = None) -> float:
+    """Return the temperature under which softmax(scores / temperature) makes the labels likeliest.
+
+    Parameters
+    ----------
+    scores
+        (n, K) class scores of held-out rows.
+    labels
+        (n,) numbers of their classes.
+    weight
+        (n,) how many rows each stands for; ones if not given.
+
+    >>> scores = np.array([[0.6, 0.4], [0.4, 0.6], [0.7, 0.3], [0.3, 0.7]] * 50)
+    >>> 0.0 < fitted_temperature(scores, np.array([0, 1, 0, 1] * 50)) < 0.1
+    True
+    """
+    K = scores.shape[1]
+    rows = np.ones(len(scores)) if weight is None else weight
+    n = rows.sum()
+    target = np.full(scores.shape, 1.0 / (n + K))
+    target[np.arange(len(scores)), labels] = (n + 1.0) / (n + K)
+    weighted = scores * rows[:, None]
+    aimed = float((target * weighted).sum())
+
+    def too_sharp(temperature: float) -> bool:
+        # The likelihood is concave in 1/temperature; its slope is this difference.
+        return float((softmax(scores / temperature) * weighted).sum()) > aimed
+
+    low, high = 1e-6, 1e6
+    for _ in range(80):
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if too_sharp(middle) else (low, middle)
+    return float(np.sqrt(low * high))

@@ -1,0 +1,413 @@
+"""Predictors and statistics as files: safetensors, no pickle, every byte under a checksum.
+
+The file is an ordinary safetensors file. Its metadata hold one entry, `catchment`: a JSON object
+with the format, what is stored, and the SHA-256 of every tensor's bytes and of the header itself.
+The header's own digest is taken with sixty-four zeros in its place. The preparation is stored as
+its settings, the feature map as its recipe; the fingerprint of both is compared on loading.
+Checksums find damage, not malice: whoever can write a file can write its checksums too.
+
+A file is written beside its destination, flushed to the disk and then renamed, so that a crash
+leaves the old file or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors import numpy as safe
+
+import catchment
+from catchment.data.prepare import Prepare
+from catchment.errors import IntegrityError
+from catchment.features.feature_map import FeatureMap
+from catchment.features.kept import restored
+from catchment.features.pipeline import Pipeline
+from catchment.files import replace_file
+from catchment.readout.grid import Grid
+from catchment.readout.integers import LARGEST_LIMB, count_limbs, from_limbs, largest, to_limbs
+from catchment.readout.intervals import Intervals
+from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor, Stored
+from catchment.readout.quantiles import Counts
+from catchment.readout.readout import Readout
+from catchment.readout.statistics import SUMS, RidgeStatistics
+from catchment.wire import Parts
+
+FORMAT = 2
+MAX_HEADER = 1 << 20
+
+_KEY = "catchment"
+_DIGEST = re.compile(rb'header_sha256\\":\\"([0-9a-f]{64})\\"')
+
+Tensors = dict[str, NDArray[Any]]
+Header = dict[str, Any]
+P = TypeVar("P")
+
+
+def save(predictor: Predictor, path: str | Path) -> Path:
+    """Write a model, or whatever else predicts, to a file, whole or not at all; return its path.
+
+    The file holds everything that it does: preparation, map, readout, names of channels and
+    classes, and a model's statistics, if it kept them.
+
+    >>> import tempfile
+    >>> from catchment import EchoState, Recording
+    >>> from catchment.readout.model import train
+    >>> u = np.sin(np.arange(100) / 5)
+    >>> model = train(EchoState(20, seed=1).build(1, per_step=True), [Recording(u[:-1], u[1:])])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     same = load_model(save(model, Path(folder) / "wave.safetensors"))
+    >>> bool((same.predict(u) == model.predict(u)).all())
+    True
+    """
+    replace_file(Path(path), to_bytes(predictor))
+    return Path(path)
+
+
+def to_bytes(predictor: Predictor) -> bytes:
+    """Return a predictor as the content of its file."""
+    held = predictor.stored()
+    return packed_file({"kind": held.kind, **held.facts}, held.tensors)
+
+
+def load_model(path: str | Path, *, use: Iterable[Callable[..., Any]] = ()) -> Model:
+    """Return the model of a file; its predictions are the same to the last bit.
+
+    IntegrityError if the file is damaged, of another kind, or of a newer format. A file of any
+    kind is loaded by `catchment.load`.
+
+    Parameters
+    ----------
+    use
+        Classes of feature maps of one's own that the model may name. A file imports nothing: it
+        finds them here or in modules that the program has imported already.
+    """
+    with Path(path).open("rb") as file:
+        return as_described(str(path), read_stored(file, str(path), "model"), model_of, use)
+
+
+def model_from_bytes(content: bytes, *, use: Iterable[Callable[..., Any]] = ()) -> Model:
+    """Return the model of a file's content, as `load_model` does."""
+    held = read_stored(io.BytesIO(content), "the model", "model")
+    return as_described("the model", held, model_of, use)
+
+
+def read_stored(file: BinaryIO, name: str, kind: str = "") -> Stored:
+    """Return what an open file holds, every checksum compared.
+
+    Parameters
+    ----------
+    kind
+        What it must hold; anything but statistics if not given.
+    """
+    header, tensors = read_file(file, name, kind)
+    return Stored(str(header["kind"]), header, tensors)
+
+
+def as_described(
+    name: str,
+    held: Stored,
+    make: Callable[[Stored, Iterable[Callable[..., Any]]], P],
+    use: Iterable[Callable[..., Any]] = (),
+) -> P:
+    """Return what `make` makes of a file's content; IntegrityError if it does not describe it."""
+    try:
+        return make(held, use)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise IntegrityError(
+            f"{name} does not describe a {held.kind} ({type(error).__name__}: {error}); "
+            "save it again"
+        ) from error
+
+
+def save_statistics(statistics: RidgeStatistics, path: str | Path) -> Path:
+    """Write statistics to a file, whole or not at all, and return its path.
+
+    >>> import tempfile
+    >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     same = load_statistics(save_statistics(s, Path(folder) / "client.safetensors"))
+    >>> same == s
+    True
+    """
+    facts, tensors = _statistics_parts(statistics, "")
+    replace_file(Path(path), packed_file({"kind": "statistics", **facts}, tensors))
+    return Path(path)
+
+
+def load_statistics(path: str | Path) -> RidgeStatistics:
+    """Return the statistics of a file that `save_statistics` wrote, equal to those saved.
+
+    IntegrityError if the file is damaged, of another kind, or of a newer format.
+    """
+    with Path(path).open("rb") as file:
+        header, tensors = read_file(file, str(path), "statistics")
+    try:
+        return _statistics(header, tensors, "")
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise IntegrityError(
+            f"{path} does not describe statistics ({type(error).__name__}: {error}); save it again"
+        ) from error
+
+
+def stored_model(model: Model) -> Stored:
+    """Return what a file holds of a model."""
+    described = stored_map(model.features, "map")
+    tensors = stored_readout(model.readout) | dict(described.tensors)
+    known = {"target_range": model.target_range, "deviation": model.deviation}
+    tensors |= {name: array for name, array in known.items() if array is not None}
+    facts: Header = {
+        "fingerprint": model.pipeline.fingerprint,
+        **around(model),
+        "map": described.facts,
+        "temperature": model.temperature,
+        "statistics": None,
+    }
+    if model.statistics is not None:
+        facts["statistics"], sums = _statistics_parts(model.statistics, "statistics.")
+        tensors |= sums
+    if model.intervals is not None:
+        errors = model.intervals.errors
+        facts["intervals"] = {"cuts": list(model.intervals.cuts), "weight": errors.weight}
+        tensors |= {"intervals.counts": errors.counts, "intervals.edges": np.array(errors.edges)}
+    return Stored("model", facts, tensors)
+
+
+def model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Model:
+    """Return the model that a file holds."""
+    header, tensors = held.facts, held.tensors
+    pipeline = Pipeline(
+        Prepare.from_settings(header["prepare"]), map_of(header["map"], tensors, "map", use)
+    )
+    if pipeline.fingerprint != header["fingerprint"]:
+        raise ValueError(
+            f"the pipeline has fingerprint {pipeline.fingerprint}, the file says "
+            f"{header['fingerprint']}"
+        )
+    facts, known = header["statistics"], Around.of(header)
+    return Model(
+        pipeline,
+        readout_of(tensors),
+        known.classes,
+        None if facts is None else _statistics(facts, tensors, "statistics."),
+        header["temperature"],
+        known.channels,
+        tensors.get("target_range"),
+        tensors.get("deviation"),
+        known.columns,
+        _intervals(header.get("intervals"), tensors),
+    )
+
+
+def _intervals(
+    facts: Mapping[str, Any] | None, tensors: Mapping[str, NDArray[Any]]
+) -> Intervals | None:
+    if facts is None:
+        return None
+    edges = typed(tensors, "intervals.edges", np.float64)
+    errors = Counts(tensors["intervals.counts"], tuple(edges.tolist()), float(facts["weight"]))
+    return Intervals(errors, tuple(facts["cuts"]))
+
+
+@dataclass(frozen=True)
+class Around:
+    """What every kind of file says beside what was learned."""
+
+    prepare: Prepare
+    classes: tuple[str, ...] | None
+    channels: tuple[str, ...] | None
+    columns: Mapping[str, str]
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Around:
+        classes, channels = facts["classes"], facts["channels"]
+        return cls(
+            Prepare.from_settings(facts["prepare"]),
+            None if classes is None else tuple(map(str, classes)),
+            None if channels is None else tuple(map(str, channels)),
+            dict(facts["columns"]),
+        )
+
+
+def around(predictor: Predictor) -> Header:
+    """Return the facts of which `Around.of` makes an `Around` again."""
+    return {
+        "prepare": predictor.prepare.settings(),
+        "classes": None if predictor.classes is None else list(predictor.classes),
+        "channels": None if predictor.channels is None else list(predictor.channels),
+        "columns": dict(predictor.columns),
+    }
+
+
+def stored_map(features: FeatureMap, prefix: str) -> Stored:
+    """Return what a file holds of a feature map, its arrays numbered behind a prefix."""
+    described = features.parts()
+    arrays = {f"{prefix}.{k}": array for k, array in enumerate(described.arrays)}
+    return Stored("map", {"kind": described.kind, "facts": described.facts}, arrays)
+
+
+def map_of(
+    facts: Mapping[str, Any],
+    tensors: Mapping[str, NDArray[Any]],
+    prefix: str,
+    use: Iterable[Callable[..., Any]] = (),
+) -> FeatureMap:
+    """Return the feature map that `stored_map` described."""
+    n_arrays = sum(name.startswith(f"{prefix}.") for name in tensors)
+    arrays = tuple(tensors[f"{prefix}.{k}"] for k in range(n_arrays))
+    classes = [one for one in use if isinstance(one, type)]
+    return restored(Parts(facts["kind"], facts["facts"], arrays), classes)
+
+
+def stored_readout(readout: Readout) -> Tensors:
+    """Return a readout's arrays by the names that a file has for them."""
+    return {
+        "readout.weights": readout.weights,
+        "readout.intercept": readout.intercept,
+        "readout.ridge": np.asarray(readout.ridge, dtype=np.float64),
+    }
+
+
+def readout_of(tensors: Mapping[str, NDArray[Any]]) -> Readout:
+    """Return the readout that `stored_readout` described."""
+    ridge = typed(tensors, "readout.ridge", np.float64)
+    return Readout(
+        typed(tensors, "readout.weights", np.float64),
+        typed(tensors, "readout.intercept", np.float64),
+        ridge if ridge.ndim else float(ridge),
+    )
+
+
+def _statistics_parts(statistics: RidgeStatistics, prefix: str) -> tuple[Header, Tensors]:
+    facts: Header = {
+        "n_rows": statistics.n_rows,
+        "weight": statistics.weight,
+        "fingerprint": statistics.fingerprint,
+    }
+    sums = {name: getattr(statistics, name) for name in SUMS}
+    if statistics.grid is not None:
+        facts["grid"] = statistics.grid.to_json()
+        sums = {name: to_limbs(values, count_limbs(values)) for name, values in sums.items()}
+    return facts, {prefix + name: values for name, values in sums.items()}
+
+
+def _statistics(
+    facts: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], prefix: str
+) -> RidgeStatistics:
+    grid = None if facts.get("grid") is None else Grid.from_json(str(facts["grid"]))
+    dtype = np.float64 if grid is None else np.int64
+    sums = {name: typed(tensors, prefix + name, dtype) for name in SUMS}
+    if grid is not None:
+        if any(not len(limbs) or largest(limbs) > LARGEST_LIMB for limbs in sums.values()):
+            raise ValueError("a sum is larger than it can be")
+        sums = {name: from_limbs(limbs) for name, limbs in sums.items()}
+    n_rows, weight = facts["n_rows"], facts["weight"]
+    if type(n_rows) is not int or not isinstance(weight, float | int):
+        raise TypeError(f"statistics of {n_rows!r} rows of weight {weight!r}")
+    name = str(facts["fingerprint"])
+    return RidgeStatistics(n_rows, float(weight), **sums, fingerprint=name, grid=grid)
+
+
+def typed(tensors: Mapping[str, NDArray[Any]], name: str, dtype: type[np.generic]) -> NDArray[Any]:
+    """Return an array of a file; TypeError if it has another type than it was saved with."""
+    tensor = tensors[name]
+    if tensor.dtype != dtype:
+        raise TypeError(f"tensor {name} has type {tensor.dtype}, not {np.dtype(dtype)}")
+    return tensor
+
+
+def packed_file(header: Header, tensors: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return the content of a file."""
+    dense = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
+    stored = header | {
+        "format": FORMAT,
+        "library": catchment.__version__,
+        "tensors": {name: _sha256(dense[name]) for name in sorted(dense)},
+        "header_sha256": "0" * 64,
+    }
+    text = json.dumps(stored, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    content = bytearray(safe.save(dense, {_KEY: text}))
+    size = 8 + int.from_bytes(content[:8], "little")
+    if size > MAX_HEADER:
+        raise ValueError(
+            f"the header would have {size} bytes, the limit is {MAX_HEADER}; "
+            "name the classes more briefly"
+        )
+    place = _digest_place(bytes(content[:size]), "the file")
+    content[place] = hashlib.sha256(content[:size]).hexdigest().encode()
+    return bytes(content)
+
+
+def read_file(file: BinaryIO, path: str, kind: str) -> tuple[Header, Tensors]:
+    raw = file.read(8)
+    size = int.from_bytes(raw, "little")
+    # Nothing more is read before the length is known to be sensible: it may be any file.
+    raw += file.read(min(size, MAX_HEADER))
+    if len(raw) < 8 + size:
+        raise IntegrityError(
+            f"{path} is no safetensors file, or it was cut short in its header of {size} "
+            f"bytes (at most {MAX_HEADER} are read); get it again from where it was saved"
+        )
+    header = _checked_header(raw, path)
+    found = header.get("kind")
+    if found != kind if kind else found in ("statistics", "factors"):
+        raise IntegrityError(f"{path} holds {found!r}, this reads {kind or 'what predicts'!r}")
+    content = raw + file.read()
+    try:
+        tensors = safe.load(content)
+    except SafetensorError as error:
+        raise IntegrityError(f"{path} is damaged ({error}); get it again") from error
+    if header["tensors"].keys() != tensors.keys():
+        raise IntegrityError(f"{path} is damaged: tensors are missing or unknown; get it again")
+    for name, tensor in tensors.items():
+        if _sha256(tensor) != header["tensors"][name]:
+            raise IntegrityError(f"{path} is damaged in tensor {name!r}; get it again")
+    # Copies, because what is read from a buffer is read-only and the kernels compile for writable.
+    return header, {name: tensor.copy() for name, tensor in tensors.items()}
+
+
+def _checked_header(raw: bytes, path: str) -> Header:
+    """Return the description inside a safetensors header, after its digest has been compared."""
+    place = _digest_place(raw, path)
+    blank = raw[: place.start] + b"0" * 64 + raw[place.stop :]
+    damaged = hashlib.sha256(blank).hexdigest().encode() != raw[place]
+    try:
+        header = json.loads(json.loads(raw[8:])["__metadata__"][_KEY])
+        version = header["format"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise IntegrityError(f"{path} has a damaged header; get it again") from error
+    if damaged:
+        raise IntegrityError(f"{path} has a damaged header: its checksum differs; get it again")
+    if version != FORMAT:
+        raise IntegrityError(
+            f"{path} has format {version}, this version reads {FORMAT}; upgrade catchment "
+            f"(the file was written by {header.get('library')})"
+        )
+    if not isinstance(header.get("tensors"), dict):
+        raise IntegrityError(f"{path} has no checksums of its tensors; save it again")
+    return dict(header)
+
+
+def _digest_place(raw: bytes, path: str) -> slice:
+    found = list(_DIGEST.finditer(raw))
+    if len(found) != 1:
+        raise IntegrityError(
+            f"{path} was not written by catchment, or its header is damaged; "
+            "pass a file that `save` wrote"
+        )
+    return slice(*found[0].span(1))
+
+
+def _sha256(tensor: NDArray[Any]) -> str:
+    little = tensor.astype(tensor.dtype.newbyteorder("<"), copy=False)
+    return hashlib.sha256(np.asarray(little, order="C").data).hexdigest()

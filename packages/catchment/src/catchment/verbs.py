@@ -1,0 +1,448 @@
+"""Three verbs: `fit` for one owner, `federate` for many, `evaluate` for either.
+
+They, scikit-learn's estimators and plan files take the same steps: fit the scale, sum statistics,
+solve. The same settings on the same clients therefore give the same readout to the bit; and with
+nothing set they share the same defaults: recordings have their gaps held and their channels scaled,
+the pool follows the kind of target, and the ridge is the one with the least error on clients left
+out, or by generalised cross-validation where there is one client or only a sum.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from catchment.clients_alike import all_classes, first_recording, placed, shared_by
+from catchment.data.clients import Clients
+from catchment.data.lazy_clients import LazyClients
+from catchment.data.prepare import Prepare
+from catchment.data.recording import Recording
+from catchment.engine.local import AnySource, Source, Workers, run_locally
+from catchment.errors import RefusedClientsWarning, TooFewClientsError
+from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
+from catchment.features.sizes import refuse_large
+from catchment.federation.client import Elsewhere, refuse_shared
+from catchment.federation.client_names import check_client_names
+from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Known, Maps, conduct
+from catchment.federation.delivery import Delivery, InMemory, sha256_of
+from catchment.federation.learn.automatic import Ridge
+from catchment.federation.learn.automatic_maps import offered_maps, refuse_settings
+from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.groups import MANY
+from catchment.federation.learn.joining import Beginning, among, refuse_twice
+from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.uploads import UploadKind, Uploads
+from catchment.federation.left_out import warn_of
+from catchment.federation.limits import LIMITS, Limits
+from catchment.federation.loop import Keeper, Record, Result, Watch
+from catchment.federation.measure.evaluation import Evaluation, Scores
+from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
+from catchment.federation.runs.notes import Notes
+from catchment.federation.runs.write import Store
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.secure_sum.protection import memories_of
+from catchment.readout.heads import Head
+from catchment.readout.model import Model
+from catchment.readout.one_owner import learn
+from catchment.readout.predictor import Predictor
+from catchment.readout.storage import to_bytes
+from catchment.run import Run
+
+OWNER = "owner"
+S = TypeVar("S")
+R = TypeVar("R")
+
+
+def fit(
+    pipeline: Pipeline | AnyMap | str,
+    recordings: Iterable[Recording],
+    *,
+    ridge: Ridge = "auto",
+    classes: Sequence[str] | None = None,
+    threads: int | None = None,
+) -> Model:
+    """Return the model that predicts one owner's targets from raw recordings.
+
+    It has the readout that `federate` gives for a single client, to the bit.
+
+    Parameters
+    ----------
+    pipeline
+        A feature map such as `EchoState(200)`, its name if its settings are the usual ones, or a
+        `Pipeline` that also says how recordings are prepared; gaps are held and channels scaled if
+        it does not. "default" is good for most recordings; "auto" tries a few maps.
+    recordings
+        Raw, with targets.
+    ridge
+        A number; or "gcv", which "auto" is here: by generalised cross-validation.
+    classes
+        Names of the outputs if they are classes; those of the recordings if not given.
+    threads
+        All cores if None; the result does not depend on it.
+
+    >>> import numpy as np
+    >>> from catchment import EchoState
+    >>> u = np.sin(np.arange(400) / 5)
+    >>> model = fit(EchoState(50, seed=1, washout=50), [Recording(u[:-1], u[1:])])
+    >>> bool(np.abs(model.predict(u[:200])[:, 0] - u[51:201]).max() < 1e-3)
+    True
+    """
+    held = recordings if isinstance(recordings, Sequence) else list(recordings)
+    if ridge == "clients" or ridge == "groups":
+        raise ValueError(
+            'one owner has no clients to leave out; pass ridge="gcv" or a number, or use federate'
+        )
+    names = tuple(classes) if classes is not None else first_recording({OWNER: held}).classes
+    return learn(
+        as_pipeline(pipeline, Prepare()),
+        held if names is None else [one.among(names) for one in held],
+        ridge="gcv" if ridge == "auto" else ridge,
+        classes=names,
+        threads=threads,
+    ).model
+
+
+@overload
+def federate(
+    what: Plan[S, Any, R],
+    clients: Mapping[str, AnySource],
+    *,
+    threads: int | None = None,
+    workers: int | Workers | None = None,
+    memories: dict[str, Memory] | None = None,
+    watch: Watch | None = None,
+) -> Result[S, R]: ...
+
+
+@overload
+def federate(
+    what: Pipeline | AnyMap | str,
+    clients: Mapping[str, AnySource],
+    *,
+    protect: Sequence[Protection | Masking] = (),
+    ridge: Ridge = "auto",
+    upload: UploadKind = "auto",
+    classes: Sequence[str] | None = None,
+    min_clients: int = 1,
+    limits: Limits = LIMITS,
+    seed: int = 0,
+    threads: int | None = None,
+    workers: int | Workers | None = None,
+    memories: dict[str, Memory] | None = None,
+    watch: Watch | None = None,
+    out: str | Path | None = None,
+    head: Head | None = None,
+    onto: Run | None = None,
+) -> Run: ...
+
+
+def federate(
+    what: Plan[Any, Any, Any] | Pipeline | AnyMap | str,
+    clients: Mapping[str, AnySource],
+    *,
+    protect: Sequence[Protection | Masking] = (),
+    ridge: Ridge = "auto",
+    upload: UploadKind = "auto",
+    classes: Sequence[str] | None = None,
+    min_clients: int = 1,
+    limits: Limits = LIMITS,
+    seed: int = 0,
+    threads: int | None = None,
+    workers: int | Workers | None = None,
+    memories: dict[str, Memory] | None = None,
+    watch: Watch | None = None,
+    out: str | Path | None = None,
+    head: Head | None = None,
+    onto: Run | None = None,
+) -> Run | Result[Any, Any]:
+    """Return what clients learn together; their recordings stay with them.
+
+    Parameters
+    ----------
+    what
+        A feature map such as `EchoState(200)`, its name if its settings are the usual ones, a
+        `Pipeline` that also says how recordings are prepared, or a `Plan` of any algorithm, which
+        is run as it is and says the rest itself. "default" is good for most recordings; "auto"
+        tries a few maps in one upload, as large as all of theirs, and takes the one with the least
+        error on clients left out.
+    clients
+        By name: raw recordings; a function that returns them when the client is asked, so that
+        only the clients being served are in memory; or a `Device`, which has its own and is sent
+        the readout in the end.
+    protect
+        Changes to what leaves a client, in this order, such as `SecureSum(keys)` with
+        `keys = make_identities(clients)`.
+    ridge
+        A number; "clients", the one with the least error on clients left out of the solution;
+        "groups", the same with 32 groups of clients, whose sums are kept in the place of each
+        client's; "gcv", which needs only the sum; or "auto": "clients" where there are several, the
+        server sees them one by one and no class is one client's alone, of more than 1000 clients
+        "groups" on the same terms, else "gcv".
+    upload
+        What clients send, all of it exact: "statistics"; "smallest", the same numbers in fewer
+        where a client has fewer rows than features; "gradients", over rounds, for very many
+        features; "factors", QR factors of the rows, with the digits that sums lose on noise-free
+        series, which no protection hides; or "auto", the cheapest of the others, and `.upload`
+        says why.
+    classes
+        Names of the outputs if they are classes; those of the recordings if not given, and to be
+        given if all clients are devices.
+    min_clients
+        Fewest answers with which a round may end.
+    limits
+        How much one client may claim, and how many must be usable. A client that is refused is
+        named in a `RefusedClientsWarning` and in `.refused`.
+    seed
+        Names the algorithm's own draws; a map has its own.
+    threads
+        All cores if None; the result does not depend on it.
+    workers
+        Processes for many small clients, in blocks of 256; this process alone if None or 1. The
+        result does not depend on it.
+    memories
+        What each client remembers between messages, its private key for secure sums included; if
+        not given, what the keys of a secure sum hold.
+    watch
+        Called with (round, clients done, clients asked) as replies come in.
+    out
+        A folder to keep the run in, as `catchment run` does: its ledger, states and model. It must
+        not hold another run.
+    head
+        Another way from the same sums to class scores, such as `Gaussian()`, which is linear
+        discriminant analysis; ridge regression on one-hot targets if not given.
+    onto
+        An earlier run to whose sums these clients' are added: the model is that of all of them,
+        and nobody of the earlier run is asked again. Its map and its preparation, as fitted then,
+        stay; clients may bring new classes.
+
+    >>> import numpy as np
+    >>> from catchment import EchoState
+    >>> waves = {w: np.sin(np.arange(300) / w) for w in (4.0, 5.0, 6.0)}
+    >>> clients = {f"wave-{w}": [Recording(u[:-1], u[1:])] for w, u in waves.items()}
+    >>> run = federate(EchoState(50, washout=50), clients)
+    >>> run.records[0].n_used, run.model.predict(waves[4.0]).shape
+    (3, (250, 1))
+    """
+    if not clients:
+        raise ValueError("there are no clients; pass at least one")
+    check_client_names(clients)
+    refuse_shared(clients)
+    if isinstance(what, Plan):
+        told = (classes, out, head, onto)
+        said = protect or ridge != "auto" or upload != "auto" or limits != LIMITS
+        if said or any(one is not None for one in told):
+            raise ValueError(
+                "a plan says protections, ridge, upload, classes and limits itself, and "
+                "run_locally takes a keeper for its folder; pass a map or a pipeline with these, "
+                "or the plan alone"
+            )
+        done = run_locally(
+            what, clients, threads=threads, workers=workers, memories=memories, watch=watch
+        )
+        warn_of({TRAINING: done.records})
+        return done
+    pipeline = as_pipeline(what, Prepare())
+    prepare = pipeline.prepare
+    shared = shared_by(clients, prepare, classes)
+    columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
+    names = tuple(classes) if classes is not None else shared.classes
+    earlier: RidgeState | None = None
+    if onto is not None:
+        names = tuple(classes) if classes is not None else all_classes(onto.course.classes, clients)
+        earlier = among(onto.training.state, onto.course.classes, names)
+        refuse_twice(earlier, clients)
+    clients = placed(clients, names)
+    uploads = Uploads(
+        asked=upload,
+        protected=bool(protect),
+        hidden=any(isinstance(protection, Masking) for protection in protect),
+        summed=head is not None or onto is not None,
+        ridge=ridge,
+        n_targets=shared.n_targets if names is None else len(names),
+    )
+    n_channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
+    n_inputs = prepare.n_inputs(n_channels)
+    if uploads.sums_products:
+        refuse_large(
+            pipeline.known_map,
+            n_inputs,
+            per_step=shared.per_step,
+            classes=names is not None,
+            remedy='pass upload="gradients", ',
+        )
+    offered = offered_maps(
+        pipeline.known_map,
+        n_inputs,
+        per_step=shared.per_step,
+        hidden=uploads.hidden,
+        noisy=any(isinstance(one, GaussianNoise) for one in protect),
+        n_clients=len(clients),
+    )
+    if offered.several:
+        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
+        given |= {"head": head is not None, "onto": onto is not None}
+        refuse_settings([name for name, is_set in given.items() if is_set])
+    course = Course(
+        prepare=prepare,
+        maps=offered.maps,
+        learn=_learning(uploads, names, len(clients), head, earlier),
+        uploads=None if offered.several else uploads,
+        channels=shared.channels,
+        classes=names,
+        per_step=shared.per_step,
+        min_clients=min_clients,
+        limits=limits,
+        protections=tuple(protect) if offered.several else uploads.added_to(protect),
+        seed=seed,
+    )
+    if onto is not None:
+        course = _continued(course, onto, out)
+    if not isinstance(clients, LazyClients):
+        clients = {
+            name: one.within(course, of_plan_file=False) if isinstance(one, Elsewhere) else one
+            for name, one in clients.items()
+        }
+    stages: dict[str, tuple[Record, ...]] = {}
+    held = memories_of(protect) if memories is None else memories
+    notes = Notes()
+
+    def run_stages(store: Store | None) -> tuple[Known, Result[Any, Any]]:
+        def run(stage: str, plan: Plan[Any, Any, Any], known: Known) -> Result[Any, Any]:
+            keeper: Keeper[Any] = store.keeper(stage, plan) if store else notes.keeper(stage, plan)
+            if earlier is not None:
+                keeper = Beginning(keeper, earlier)
+            result = run_locally(
+                plan, clients, threads=threads, workers=workers, memories=held, watch=watch,
+                keeper=keeper,
+            )  # fmt: skip
+            stages[stage] = result.records
+            return result
+
+        return conduct(course, run)
+
+    def deliver(made: Run, store: Store | None) -> None:
+        if isinstance(clients, LazyClients):
+            return
+        devices = {name: one for name, one in clients.items() if isinstance(one, Elsewhere)}
+        if devices:
+            plan = _delivery(made.model, limits)
+            keeper: Keeper[Any] = (store or notes).keeper(DELIVERY, plan)
+            stages[DELIVERY] = _delivered(plan, devices, keeper, held)
+
+    if out is None:
+        made = Run(course, *run_stages(None), stages, notes, columns=columns, map_note=offered.note)
+        made.log_map()
+        deliver(made, None)
+        warn_of(stages)
+        return made
+    with Store(out) as store:
+        known, training = run_stages(store)
+        made = Run(
+            course, known, training, stages, notes, store.folder, columns, map_note=offered.note
+        )
+        made.log_map()
+        deliver(made, store)
+        made.describe_in(store)
+        store.save_model(made.model)
+    warn_of(stages)
+    return made
+
+
+def evaluate(
+    model: Predictor,
+    clients: Mapping[str, Source],
+    *,
+    threads: int | None = None,
+    device: str | None = None,
+    workers: int | Workers | None = None,
+) -> Scores:
+    """Return how well a model does on each client's raw recordings, and on all together.
+
+    Parameters
+    ----------
+    model
+        A `Model`, or whatever else predicts from raw recordings.
+    clients
+        By name: recordings with targets, or a function that returns them.
+    threads
+        All cores if None; the result does not depend on it.
+    device
+        "cuda", or "cuda:1", to predict on a GPU, the recordings of many clients together; outputs
+        agree with the CPU's to 1e-9. If None, what CATCHMENT_DEVICE names for a map on a grid.
+    workers
+        Processes for many small clients, as of `federate`.
+
+    >>> import numpy as np
+    >>> from catchment import EchoState
+    >>> u = np.sin(np.arange(400) / 5)
+    >>> model = fit(EchoState(50, washout=50), [Recording(u[:-1], u[1:])])
+    >>> evaluate(model, {"later": [Recording(u[100:-1], u[101:])]}).total.value < 0.001
+    True
+    """
+    plan = Plan(algorithm=Evaluation(model_under_test=model, device=device))
+    done = run_locally(plan, placed(clients, model.classes), threads=threads, workers=workers)
+    warn_of({EVALUATION: done.records})
+    return done.result
+
+
+def _delivery(model: Model, limits: Limits) -> Plan[Any, Any, Any]:
+    """Return the round in which devices are sent the model; whoever does not take it is named."""
+    content = to_bytes(model)
+    algorithm = Delivery(sha256=sha256_of(content), place=InMemory(content), content=content)
+    return Plan(algorithm=algorithm, limits=replace(limits, min_usable=0.0))
+
+
+def _delivered(
+    plan: Plan[Any, Any, Any],
+    devices: Mapping[str, AnySource],
+    keeper: Keeper[Any],
+    memories: dict[str, Memory],
+) -> tuple[Record, ...]:
+    try:
+        return run_locally(plan, devices, memories=memories, keeper=keeper).records
+    except TooFewClientsError as error:
+        warnings.warn(f"no device has the model: {error}", RefusedClientsWarning, stacklevel=4)
+        return ()
+
+
+def _learning(
+    uploads: Uploads,
+    classes: tuple[str, ...] | None,
+    n_clients: int,
+    head: Head | None = None,
+    earlier: RidgeState | None = None,
+) -> Any:
+    hidden = uploads.hidden
+    if earlier is not None:
+        # Where some are known only as a sum, nobody can be left out of it.
+        hidden = hidden or not (earlier.by_client or earlier.by_group)
+        # Nobody can be taken out of a group again: who comes after goes into groups, too.
+        n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
+
+    def learn(maps: Maps) -> Learner[Any, Any, Any]:
+        if len(maps) > 1:
+            return Candidates(features=maps, classes=classes)
+        return uploads.learner(
+            maps[0], classes=classes, n_clients=n_clients, hidden=hidden, head=head
+        )
+
+    return learn
+
+
+def _continued(course: Course, onto: Run, out: object) -> Course:
+    """Return the course with the map and the preparation of an earlier run."""
+    if out is not None:
+        raise ValueError(
+            "a folder holds the messages of everybody in its sum, and those of the earlier run are "
+            "not here; leave out `out`, and save the model"
+        )
+    if not course.agrees(TRAINING, onto.known):
+        raise ValueError(
+            "the earlier run has another feature map or another preparation; pass the same, with "
+            "the same settings"
+        )
+    assert onto.known.prepare is not None
+    return replace(course, prepare=onto.known.prepare, maps=onto.known.maps)

@@ -1,0 +1,156 @@
+"""Feature maps that pass the contract suite; a new one adds a line to MAPS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from catchment import Array
+from catchment.data import Recording
+from catchment.features import (
+    NVAR,
+    Concat,
+    DiagonalReservoir,
+    EchoState,
+    EchoStateMap,
+    FeatureMap,
+    Hydra,
+    Layers,
+    MiniRocket,
+    Projected,
+    RandomFourier,
+    Reservoir,
+    Thinned,
+    WindowStatistics,
+    WithNorm,
+    as_map,
+)
+from catchment.features.echo_state import Mixture, Spread
+
+CHANNELS = 3
+
+
+@dataclass(frozen=True)
+class OwnStatistics:
+    """Mean, deviation, extremes and mean step of every channel; inputs beyond `limit` are cut."""
+
+    channels: int = CHANNELS
+    limit: float = 10.0
+
+    @property
+    def n_features(self) -> int:
+        return 5 * self.channels
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return -2 * self.limit, 2 * self.limit
+
+    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+        return [self._row(np.clip(r.u, -self.limit, self.limit)) for r in recordings]
+
+    def _row(self, u: Array) -> Array:
+        steps = np.abs(np.diff(u, axis=0)).sum(axis=0) / max(len(u) - 1, 1)
+        parts = (u.mean(axis=0), u.std(axis=0), u.min(axis=0), u.max(axis=0), steps)
+        return np.concatenate(parts)[None]
+
+
+@dataclass(frozen=True)
+class Delays:
+    """The last inputs of every step, zeros before the first: a map with a row per step."""
+
+    lags: int
+    weights: Array
+    per_step = True
+    bounds = (-np.inf, np.inf)
+
+    @property
+    def n_features(self) -> int:
+        return self.lags * CHANNELS
+
+    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+        found = []
+        for r in recordings:
+            padded = np.vstack([np.zeros((self.lags - 1, CHANNELS)), r.u * self.weights])
+            windows = np.lib.stride_tricks.sliding_window_view(padded, self.lags, axis=0)
+            found.append(windows.reshape(len(r.u), -1))
+        return found
+
+
+def adapted_map() -> EchoStateMap:
+    reservoir = EchoState(12, seed=5).build(CHANNELS, per_step=True).reservoir
+    rng = np.random.default_rng(0)
+    adapted = reservoir.with_plasticity(rng.uniform(0.5, 1.5, 12), rng.normal(size=12))
+    return EchoStateMap(adapted, washout=2)
+
+
+def matrix_map() -> EchoStateMap:
+    rng = np.random.default_rng(1)
+    W, W_in = 0.2 * rng.normal(size=(8, 8)), rng.normal(size=(8, CHANNELS))
+    return EchoStateMap(Reservoir.from_matrices(W, W_in), bias=True, input=False)
+
+
+def layers_map() -> FeatureMap:
+    inner = EchoState(9, washout=2).build(CHANNELS, per_step=True)
+    steps = np.random.default_rng(2).normal(size=(2, 5, 4)) / 10
+    return as_map(Layers(inner, width=4, random=5, steps=steps, seed=3))
+
+
+DEEP = EchoState(
+    (10, 8),
+    leak_rate=(Spread("log_uniform", 0.1, 1.0), 0.5),
+    activation=(Mixture(tanh=0.5, sin=0.5), "tanh"),
+    segments=2,
+    pool="mean",
+)
+MAPS: dict[str, Callable[[], FeatureMap]] = {
+    "echo state per step": lambda: EchoState(20, washout=3).build(CHANNELS, per_step=True),
+    "echo state pooled": lambda: EchoState(20).build(CHANNELS, per_step=False),
+    "deep echo state": lambda: DEEP.build(CHANNELS, per_step=False),
+    "single precision": lambda: EchoState(20, precision="float32").build(CHANNELS, per_step=True),
+    "echo state on a grid": lambda: EchoState(20, washout=3, grid=20, feature_grid=12).build(
+        CHANNELS, per_step=True
+    ),
+    "pooled on a grid": lambda: EchoState(20, grid=20, feature_grid=8).build(
+        CHANNELS, per_step=False, classes=True
+    ),
+    "side by side per step": lambda: Concat(
+        EchoState(20, washout=3), EchoState(8, washout=1, grid=20, feature_grid=12)
+    ).build(CHANNELS, per_step=True),
+    "side by side pooled": lambda: Concat(EchoState(20), WindowStatistics()).build(
+        CHANNELS, per_step=False, classes=True
+    ),
+    "projected per step": lambda: Projected(EchoState(20, washout=3), 9).build(
+        CHANNELS, per_step=True
+    ),
+    "projected floats": lambda: Projected(WindowStatistics(), 6).build(CHANNELS, per_step=False),
+    "with norm": lambda: WithNorm(MiniRocket(90)).build(CHANNELS, per_step=False, classes=True),
+    "with norm per step": lambda: WithNorm(EchoState(20, washout=3)).build(CHANNELS, per_step=True),
+    "adapted by plasticity": adapted_map,
+    "given matrices": matrix_map,
+    "layers over a reservoir": layers_map,
+    "own statistics": lambda: as_map(OwnStatistics()),
+    "window statistics": lambda: WindowStatistics().build(CHANNELS, per_step=False, classes=True),
+    "hydra": lambda: Hydra(96).build(CHANNELS, per_step=False, classes=True),
+    "minirocket": lambda: MiniRocket(100).build(CHANNELS, per_step=False, classes=True),
+    "delays": lambda: as_map(Delays(4, np.array([1.0, 0.5, 2.0]))),
+    "diagonal per step": lambda: DiagonalReservoir(21, washout=3).build(CHANNELS, per_step=True),
+    "diagonal pooled": lambda: DiagonalReservoir(20, nonlinearity="both").build(
+        CHANNELS, per_step=False, classes=True
+    ),
+    "diagonal without a grid": lambda: DiagonalReservoir(20, nonlinearity="mix", grid=None).build(
+        CHANNELS, per_step=True
+    ),
+    "quadratic delays": lambda: NVAR(3, stride=2, washout=2).build(CHANNELS, per_step=True),
+    "random features": lambda: RandomFourier(EchoState(9), features=30).build(
+        CHANNELS, per_step=False, classes=True
+    ),
+    "random rectifiers": lambda: RandomFourier(features=12, activation="relu").build(
+        CHANNELS, per_step=True
+    ),
+    "thinned": lambda: Thinned(EchoState(20, washout=3), every=4).build(CHANNELS, per_step=True),
+    "thinned twice": lambda: Thinned(Thinned(NVAR(2, grid=None), every=2), every=3).build(
+        CHANNELS, per_step=True
+    ),
+}

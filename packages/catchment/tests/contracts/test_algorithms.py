@@ -1,0 +1,237 @@
+"""What every algorithm promises, whatever it computes: one suite, run on every case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catchment.data import Recording
+from catchment.engine import run_locally
+from catchment.errors import CatchmentError
+from catchment.federation import Needy, Node, Record, Request, Result, Turn, describe, model_of
+from catchment.federation.runs import Entry
+from catchment.readout import Model
+from catchment.wire import Parts
+from tests.contracts.cases import Case, cases
+
+each_case = pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+
+
+def state_bytes(case: Case, state: Any) -> bytes:
+    return case.plan.whole.save_state(state).to_bytes()
+
+
+def outputs(model: Model, clients: Mapping[str, list[Recording]]) -> list[bytes]:
+    return [model.outputs(s.u)[0].tobytes() for name in sorted(clients) for s in clients[name]]
+
+
+@dataclass
+class Memory:
+    """A keeper that writes down nothing but the state, and may stop the run after a round."""
+
+    algorithm: Any
+    stop_after: int | None = None
+    kept: tuple[bytes, tuple[Record, ...]] | None = None
+    entries: list[Entry] = field(default_factory=list)
+
+    def resume(self) -> tuple[Any, tuple[Record, ...]] | None:
+        if self.kept is None:
+            return None
+        return self.algorithm.load_state(Parts.from_bytes(self.kept[0])), self.kept[1]
+
+    def note(self, entry: Entry) -> None:
+        self.entries.append(entry)
+
+    def close_round(self, state: Any, record: Record) -> None:
+        done = (*(self.kept[1] if self.kept else ()), record)
+        self.kept = self.algorithm.save_state(state).to_bytes(), done
+        if len(done) == self.stop_after:
+            raise KeyboardInterrupt
+
+
+@each_case
+def test_the_state_survives_being_written_down(case: Case) -> None:
+    algorithm = case.plan.whole
+    result = run_locally(case.plan, case.clients, threads=1)
+    for state in (algorithm.start(), result.state):
+        written = state_bytes(case, state)
+        read = algorithm.load_state(Parts.from_bytes(written))
+        assert state_bytes(case, read) == written
+    again = algorithm.result(algorithm.load_state(Parts.from_bytes(written)))
+    assert type(again) is type(result.result)
+    models = [model_of(made) for made in (again, result.result)]
+    if models[0] is not None and models[1] is not None:
+        assert outputs(models[0], case.clients) == outputs(models[1], case.clients)
+
+
+@each_case
+def test_every_algorithm_declares_what_it_needs_and_has_figures_of_every_round(case: Case) -> None:
+    assert isinstance(case.plan.algorithm, Needy)
+    assert case.plan.rounds >= case.plan.needs.rounds
+    records = run_locally(case.plan, case.clients, threads=1).records
+    for record in (*records[case.plan.needs.rounds - 1 :], records[-1]):
+        assert record.figures
+        assert all(np.isfinite(value) for value in record.figures.values())
+
+
+@each_case
+def test_an_upload_is_the_same_after_the_journey(case: Case) -> None:
+    algorithm = case.plan.whole
+    name = sorted(case.clients)[0]
+    turn = Turn(0, tuple(sorted(case.clients)), case.plan.seed, name)
+    told = Parts.from_bytes(algorithm.broadcast(algorithm.start(), turn).to_bytes())
+    upload = algorithm.client_update(told, lambda: case.clients[name], turn)
+    message = upload.parts().to_bytes()
+    arrived = Parts.from_bytes(message)
+    assert arrived.to_bytes() == message
+    algorithm.read_update(arrived, turn)
+    algorithm.read_update(arrived, turn.at(""))
+
+
+@each_case
+def test_threads_do_not_change_a_bit(case: Case) -> None:
+    one, three = (run_locally(case.plan, case.clients, threads=n).state for n in (1, 3))
+    assert state_bytes(case, one) == state_bytes(case, three)
+
+
+@each_case
+def test_the_order_of_clients_does_not_change_a_bit(case: Case) -> None:
+    shuffled = {name: case.clients[name] for name in sorted(case.clients, reverse=True)}
+    assert state_bytes(case, run_locally(case.plan, shuffled).state) == state_bytes(
+        case, run_locally(case.plan, case.clients).state
+    )
+
+
+@each_case
+def test_a_client_with_broken_data_is_left_out_with_a_reason(case: Case) -> None:
+    spoilt = [replace(s, u=np.full_like(s.u, np.nan)) for s in case.clients[min(case.clients)]]
+    result = run_locally(case.plan, {**case.clients, "zz": spoilt}, threads=1)
+    assert {r.n_used for r in result.records} == {len(case.clients)}
+    for record in result.records:
+        (refusal,) = record.refused
+        assert (refusal.client, refusal.code) == ("zz", "refused")
+        assert refusal.reason
+    assert state_bytes(case, result.state) == state_bytes(
+        case, run_locally(case.plan, case.clients).state
+    )
+
+
+@each_case
+def test_a_stopped_run_goes_on_to_the_same_end(case: Case) -> None:
+    keeper = Memory(case.plan.whole, stop_after=1)
+    with pytest.raises(KeyboardInterrupt):
+        run_locally(case.plan, case.clients, keeper=keeper)
+    keeper.stop_after = None
+    resumed: Result[Any, Any] = run_locally(case.plan, case.clients, keeper=keeper)
+    straight: Result[Any, Any] = run_locally(case.plan, case.clients)
+    assert len(resumed.records) == len(straight.records) <= case.plan.rounds
+    assert state_bytes(case, resumed.state) == state_bytes(case, straight.state)
+
+
+@each_case
+def test_a_value_of_another_kind_is_refused(case: Case) -> None:
+    turn = Turn(0, ("a",), client="a")
+    for parts in (Parts("nothing"), Parts("ridge-statistics", {}, (np.zeros(2),)), Parts("score")):
+        with pytest.raises((CatchmentError, ValueError)):
+            case.plan.whole.read_update(parts, turn)
+
+
+@each_case
+def test_a_plan_says_what_it_is(case: Case) -> None:
+    described = json.loads(json.dumps(describe(case.plan)))
+    assert type(case.plan.algorithm).__name__ in json.dumps(described)
+    assert case.plan.fingerprint() == case.plan.fingerprint()
+    assert replace(case.plan, seed=8).fingerprint() != case.plan.fingerprint()
+
+
+def test_every_case_has_a_name_and_a_plan_of_its_own() -> None:
+    every = cases()
+    assert len({case.name for case in every}) == len(every)
+    assert len({case.plan.fingerprint() for case in every}) == len(every)
+    assert all(len(case.clients) >= 3 for case in every)
+
+
+def first_upload(case: Case) -> tuple[Parts, Turn]:
+    algorithm = case.plan.whole
+    name = sorted(case.clients)[0]
+    turn = Turn(0, tuple(sorted(case.clients)), case.plan.seed, name)
+    told = algorithm.broadcast(algorithm.start(), turn)
+    return algorithm.client_update(told, lambda: case.clients[name], turn).parts(), turn
+
+
+@each_case
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(case: Case, value: float) -> None:
+    parts, turn = first_upload(case)
+    for k, array in enumerate(parts.arrays):
+        if array.dtype.kind != "f" or array.size == 0:
+            continue
+        spoilt = array.copy()
+        spoilt.reshape(-1)[-1] = value
+        arrays = (*parts.arrays[:k], spoilt, *parts.arrays[k + 1 :])
+        with pytest.raises((CatchmentError, ValueError)):
+            case.plan.whole.read_update(replace(parts, arrays=arrays), turn)
+
+
+def distorted(parts: Parts) -> list[Parts]:
+    """Return uploads that are well-formed messages and wrong in one place each."""
+    changes: list[Callable[[Any], Any]] = [
+        lambda a: a.reshape(-1),
+        lambda a: a[None],
+        lambda a: a[..., :0],
+        lambda a: np.zeros(()),
+        lambda a: np.concatenate([a, a]) if a.ndim else a[None],
+        lambda a: a.astype(np.int64),
+        lambda a: a.astype(np.uint8),
+    ]
+    wrong = [replace(parts, arrays=parts.arrays[:-1]), replace(parts, arrays=()), Parts(parts.kind)]
+    for k, array in enumerate(parts.arrays):
+        for change in changes:
+            arrays = (*parts.arrays[:k], change(array), *parts.arrays[k + 1 :])
+            wrong.append(replace(parts, arrays=arrays))
+    entries = parts.facts.get("parts")
+    if isinstance(entries, list):
+        wrong.append(Parts(parts.kind, {"parts": []}))
+        for k, entry in enumerate(entries):
+            wrong.append(_relabelled(parts, entries, k, {**entry, "name": "99999999999"}))
+            wrong.append(_relabelled(parts, entries, k, {**entry, "name": "x"}))
+            wrong.append(_relabelled(parts, entries, k, {**entry, "facts": {}}))
+            wrong.append(_relabelled(parts, entries, k, {**entry, "kind": "x"}))
+            wrong.append(_relabelled(parts, entries, k, {**entry, "arrays": -1}))
+    return wrong
+
+
+def _relabelled(parts: Parts, entries: list[Any], k: int, entry: dict[str, Any]) -> Parts:
+    return replace(parts, facts={**parts.facts, "parts": [*entries[:k], entry, *entries[k + 1 :]]})
+
+
+@each_case
+def test_a_distorted_upload_never_stops_the_server(case: Case) -> None:
+    parts, turn = first_upload(case)
+    honest = case.plan.whole.read_update(parts, turn)
+    for wrong in distorted(parts):
+        arrived = Parts.from_bytes(wrong.to_bytes())
+        try:
+            total = honest + case.plan.whole.read_update(arrived, turn.at("other"))
+        except (CatchmentError, ValueError):
+            continue
+        after = case.plan.whole.server_update(case.plan.whole.start(), total, turn)
+        assert Parts.from_bytes(case.plan.whole.save_state(after).to_bytes()).arrays
+
+
+@each_case
+def test_a_distorted_letter_never_stops_a_client(case: Case) -> None:
+    algorithm, name = case.plan.whole, sorted(case.clients)[0]
+    node = Node(name, case.plan, lambda: case.clients[name])
+    states = [algorithm.start(), run_locally(replace(case.plan, rounds=1), case.clients).state]
+    for round_, state in enumerate(states):
+        turn = Turn(round_, (), case.plan.seed)
+        told = algorithm.broadcast(state, turn)
+        for payload in distorted(told):
+            message = Request(case.plan.fingerprint(), turn, "update", payload).to_bytes()
+            assert Parts.from_bytes(node.answer(message)).kind != "request"

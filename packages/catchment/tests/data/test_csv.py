@@ -1,0 +1,281 @@
+"""The two readers of CSV files give the same columns, and the ones Python would give."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import gzip
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from catchment.data import MISSING, csv_lines
+from catchment.errors import MissingExtraError
+
+READERS: dict[str, Callable[[Path], dict[str, NDArray[Any]]]] = {"lines": csv_lines.read_csv}
+try:
+    from catchment.data import csv_arrow
+except MissingExtraError:
+    pass
+else:
+    READERS["pyarrow"] = csv_arrow.read_csv
+both = pytest.mark.parametrize("read", READERS.values(), ids=READERS.keys())
+
+GAPS = st.sampled_from(sorted(MISSING))
+WHOLE = st.integers(-(2**64), 2**64).map(str)
+SMALL = st.integers(0, 1).map(str)
+FLOATS = st.floats(width=64).map(repr) | st.floats(-1e9, 1e9).map("{:+.3e}".format)
+COMMAS = st.floats(-1e9, 1e9).map(lambda x: f"{x:.3f}".replace(".", ","))
+BOOLS = st.sampled_from(["true", "False", "TRUE", "0", "1"])
+DATES = st.dates(dt.date(1700, 1, 1), dt.date(2200, 1, 1)).map(str)
+MOMENTS = st.datetimes(dt.datetime(1700, 1, 1), dt.datetime(2200, 1, 1))
+STAMPS = MOMENTS.map(str) | MOMENTS.map(lambda one: one.isoformat(timespec="minutes"))
+ZONED = st.builds(lambda stamp, zone: stamp + zone, STAMPS, st.sampled_from(["Z", "-05:30", "+02"]))
+CLOCKS = st.times().map(lambda one: f"{one:%H:%M}") | st.times().map(lambda one: f"{one:%H:%M:%S}")
+ODD = ["1_0", "0x1F", "+5", "-0", "007", "1.", ".5", "1e400", "Infinity", "2024-02-30", "24:00"]
+ODD += ["5\xa0", "\u0661", "1 000", "-", ".", "1,5", "1,5,2", "2024-01-01 10", "tRuE", "None"]
+WORDS = st.text('ab ,;\t"\n\r_\xe9\x85\u2028\0', max_size=5) | st.sampled_from(ODD)
+KINDS = [SMALL, WHOLE, FLOATS, COMMAS, BOOLS, DATES, STAMPS, ZONED, CLOCKS, WORDS, GAPS]
+
+
+@st.composite
+def fields_of_a_column(draw: st.DrawFn, n_rows: int) -> list[str]:
+    """Draw fields of one kind, with gaps and spaces in some columns and intruders in a few."""
+    kind = draw(st.sampled_from(KINDS))
+    if draw(st.booleans()):
+        kind = kind | GAPS
+    if draw(st.integers(0, 3)) == 0:
+        kind = kind | draw(st.sampled_from(KINDS))
+    if draw(st.integers(0, 3)) == 0:
+        kind = st.builds(
+            "{}{}{}".format, st.sampled_from(["", " "]), kind, st.sampled_from(["", " "])
+        )
+    return draw(st.lists(kind, min_size=n_rows, max_size=n_rows))
+
+
+@st.composite
+def files(draw: st.DrawFn) -> bytes:
+    """Draw the bytes of a CSV file."""
+    n_rows, n_columns = draw(st.integers(0, 12)), draw(st.integers(1, 4))
+    columns = [draw(fields_of_a_column(n_rows)) for _ in range(n_columns)]
+    text = io.StringIO(newline="")
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    writer = csv.writer(
+        text,
+        delimiter=draw(st.sampled_from([",", ";", "\t"])),
+        lineterminator=end,
+        quoting=draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])),
+    )
+    writer.writerow([f"c{k}" for k in range(n_columns)])
+    writer.writerows(zip(*columns, strict=True))
+    written = text.getvalue()
+    if draw(st.booleans()):
+        written = written.removesuffix(end) + draw(st.sampled_from(["", end + end]))
+    start = b"\xef\xbb\xbf" if draw(st.booleans()) else b""
+    return start + written.encode()
+
+
+def result(read: Any, path: Path) -> dict[str, NDArray[Any]] | str:
+    try:
+        columns: dict[str, NDArray[Any]] = read(path)
+    except ValueError as error:
+        return str(error)
+    return columns
+
+
+def same(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    return one.tolist() == other.tolist() or bool(np.array_equal(one, other, equal_nan=True))
+
+
+@settings(max_examples=200)
+@given(content=files(), n_lines=st.sampled_from([1, 3, 20_000]))
+def test_both_readers_give_the_same_columns(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, n_lines: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "generated.csv"
+    path.write_bytes(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_lines, "_CHUNK_LINES", n_lines)
+        patch.setattr(csv_lines, "_GUESS_LINES", n_lines)
+        if "pyarrow" in READERS:
+            patch.setattr(csv_arrow, "_BLOCK", 40 * n_lines)
+        plain, *others = (result(read, path) for read in READERS.values())
+    fast = others[0] if others else plain
+    if isinstance(plain, str) or isinstance(fast, str):
+        assert plain == fast
+    else:
+        assert list(plain) == list(fast)
+        for name in plain:
+            assert same(plain[name], fast[name]), (name, plain[name], fast[name])
+    _as_python_reads_it(content, plain)
+
+
+def _as_python_reads_it(content: bytes, columns: dict[str, NDArray[Any]] | str) -> None:
+    """Compare with Python's csv and float, field by field."""
+    delimiter = csv_lines.delimiter_of(content)
+    text = io.StringIO(content.decode("utf-8-sig"), newline="")
+    header, *rows = [row for row in csv.reader(text, delimiter=delimiter) if row]
+    if isinstance(columns, str):
+        assert "cannot be read" in columns
+        assert any(len(row) != len(header) for row in rows)
+        return
+    for place, values in enumerate(columns.values()):
+        fields = [row[place].strip() for row in rows]
+        assert len(fields) == len(values)
+        for field, value in zip(fields, values.tolist(), strict=True):
+            _is(field, value, values.dtype)
+
+
+def _is(field: str, value: object, dtype: np.dtype[Any]) -> None:
+    if field in MISSING:
+        assert value is None or value != value
+    elif isinstance(value, bool):
+        assert value == (field.lower() in ("true", "1"))
+    elif dtype.kind == "i":
+        assert value == int(field)
+    elif dtype.kind == "f":
+        words = {"true": "1", "false": "0"}  # in a column with gaps
+        number = float(words.get(field.lower(), field.replace(",", ".")))
+        assert value == number or number != number
+    elif isinstance(value, str):
+        assert value == field
+    elif isinstance(value, dt.time):
+        assert value == dt.time.fromisoformat(field)
+    elif dtype.kind == "M":
+        _is_moment(field, value)
+    else:
+        assert value is None  # a column of nothing but NAN
+
+
+def _is_moment(field: str, value: object) -> None:
+    moment = dt.datetime.fromisoformat(field.replace("+02", "+02:00"))
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+    if isinstance(value, int):  # nanoseconds
+        assert value == (moment - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1) * 1000
+    else:
+        assert value == (moment if isinstance(value, dt.datetime) else moment.date())
+
+
+@both
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "cannot be read: it is empty"),
+        (b"\n\n", "cannot be read: it is empty"),
+        (b"x,y\n1,2\n3\n", "line 3 has 1 fields and the header 2"),
+        (b"x,y\r\n1,2\r\n\r\n3,4,5\r\n", "line 4 has 3 fields and the header 2"),
+        (b'x,y\n1,"a\nb"\n3\n', "line 4 has 1 fields and the header 2"),
+        (b'x,y\n1,"a"\n3,"b\n4,c\n', "line 3 opens a quote that is never closed"),
+        (b'x,"y\n1,a\n', "line 1 opens a quote that is never closed"),
+        (b"x,y\n1,a\n2,caf\xe9\n", "line 3 has the byte 0xe9, which is not UTF-8"),
+        (b"caf\xe9,y\n1,a\n", "line 1 has the byte 0xe9, which is not UTF-8"),
+        ("x,y\n1,a\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
+        (b"x, x\n1,2\n", "two columns of one name"),
+    ],
+)
+def test_what_is_no_table_is_refused_with_its_line(
+    tmp_path: Path, read: Any, content: bytes, reason: str
+) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=reason):
+        read(path)
+
+
+@both
+def test_a_damaged_packed_file_is_refused(tmp_path: Path, read: Any) -> None:
+    path = tmp_path / "log.csv.gz"
+    packed = gzip.compress(b"x,y\n" + b"1,2\n" * 1000)
+    for content in (packed[:-12], b"x,y\n1,2\n", packed[:30] + b"!" + packed[31:]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"log\.csv\.gz cannot be read"):
+            read(path)
+
+
+@both
+def test_a_header_alone_is_a_table_without_rows(tmp_path: Path, read: Any) -> None:
+    path = tmp_path / "log.csv"
+    for content in ("x,y", "x,y\n"):
+        path.write_text(content)
+        assert {name: len(column) for name, column in read(path).items()} == {"x": 0, "y": 0}
+
+
+@both
+def test_very_long_lines_and_fields(tmp_path: Path, read: Any) -> None:
+    path = tmp_path / "log.csv"
+    names = [f"channel_{k}" for k in range(5000)]
+    rows = [[f"{k}.25" for k in range(5000)], ["a" * 300_000, *["0.5"] * 4999]]
+    path.write_text("\n".join(",".join(row) for row in [names, *rows]) + "\n")
+    columns = read(path)
+    assert columns["channel_4999"].tolist() == [4999.25, 0.5]
+    assert len(columns["channel_0"][1]) == 300_000
+
+
+@both
+@pytest.mark.parametrize("late", ["0.5", "NA", "word", "2024-01-01", "+7", "9" * 19, "1,5", "true"])
+def test_a_value_far_down_decides_for_its_whole_column(
+    tmp_path: Path, read: Any, late: str
+) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("n;x\n" + "1;2\n" * 45_000 + f"{late};3\n" + "1;2\n")
+    columns = read(path)
+    theirs = pd.read_csv(path, sep=";", dtype={"n": str}, keep_default_na=False)
+    assert columns["x"].tolist() == theirs["x"].tolist()
+    numbers = {"0.5": 0.5, "NA": np.nan, "+7": 7.0, "9" * 19: 1e19, "1,5": 1.5}
+    if late in numbers:
+        np.testing.assert_array_equal(columns["n"], [1.0] * 45_000 + [numbers[late], 1.0])
+    elif late == "true":
+        assert columns["n"].dtype == bool
+        assert columns["n"].all()
+    else:
+        assert columns["n"].tolist() == theirs["n"].tolist()
+
+
+@both
+def test_as_pandas_reads_a_large_quoted_file_with_gaps(tmp_path: Path, read: Any) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(30_000, 3)), columns=["x", "y", "z"])
+    frame["word"] = rng.choice(["walk, fast", "sit", 'say ""'], len(frame))
+    frame.loc[rng.random(len(frame)) < 0.1, "y"] = np.nan
+    path = tmp_path / "log.csv"
+    frame.to_csv(path, index=False, quoting=csv.QUOTE_NONNUMERIC, na_rep="NA")
+    columns = read(path)
+    for name in "xyz":
+        np.testing.assert_array_equal(columns[name], frame[name])
+    assert columns["word"].tolist() == frame["word"].tolist()
+
+
+def test_the_plain_reader_needs_none_of_the_extras(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("t,x\n2024-01-01 10:00,0.5\n2024-01-01 10:01,\n")
+    code = f"""
+import sys
+for name in ("pyarrow", "pandas", "polars"):
+    sys.modules[name] = None
+from catchment.data import read
+print(read({str(tmp_path / "log.csv")!r}, time="t")["log"][0].u.tolist())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout == "[[0.5], [nan]]\n"
+
+
+def test_the_guide_has_the_speeds_that_were_measured() -> None:
+    from benchmarks.csv_speed import table
+
+    root = Path(__file__).parents[4]
+    rows = json.loads((root / "benchmarks" / "results" / "csv.json").read_text())["rows"]
+    assert table(rows) in (root / "docs" / "guides" / "own-data.md").read_text(encoding="utf-8")

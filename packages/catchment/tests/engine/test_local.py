@@ -1,0 +1,112 @@
+"""Clients of one process: lazy, side by side, and with no effect on the result."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catchment.data import Recording
+from catchment.engine import LocalEngine, data_of, run_locally
+from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.federation import Plan, Request, Turn, as_algorithm
+from catchment.federation.learn import FederatedRidge, ReadoutAveraging
+from catchment.wire import NOTHING, Parts
+
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1)), washout=2)
+RIDGE = FederatedRidge(features=FEATURES, ridge=0.1, keep_clients=False)
+PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE)
+
+
+def series(k: int, n: int = 40) -> list[Recording]:
+    rng = np.random.default_rng(k)
+    return [Recording(rng.normal(size=n), rng.normal(size=n))]
+
+
+def many(n: int) -> dict[str, list[Recording]]:
+    return {f"{k:03d}": series(k) for k in range(n)}
+
+
+def state_bytes(clients: Any, plan: Plan[Any, Any, Any] = PLAN, **options: Any) -> bytes:
+    return as_algorithm(RIDGE).save_state(run_locally(plan, clients, **options).state).to_bytes()
+
+
+def test_lazy_clients_give_the_same_bytes_as_lists() -> None:
+    def lazy(k: int) -> Callable[[], Iterator[Recording]]:
+        return lambda: iter(series(k))
+
+    assert state_bytes({f"{k:03d}": lazy(k) for k in range(9)}) == state_bytes(many(9))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_the_number_of_threads_does_not_show(threads: int) -> None:
+    assert state_bytes(many(40), threads=threads) == state_bytes(many(40), threads=3)
+
+
+def test_only_the_clients_being_served_are_in_memory() -> None:
+    lock, alive, most = threading.Lock(), 0, 0
+
+    class Tracked(list[Recording]):
+        def __init__(self, k: int) -> None:
+            nonlocal alive, most
+            super().__init__(series(k))
+            with lock:
+                alive += 1
+                most = max(most, alive)
+
+        def __del__(self) -> None:
+            nonlocal alive
+            with lock:
+                alive -= 1
+
+    plan: Plan[Any, Any, Any] = Plan(algorithm=ReadoutAveraging(features=FEATURES, ridge=0.1))
+    clients = {f"{k:03d}": (lambda k=k: Tracked(k)) for k in range(60)}
+    run_locally(plan, clients, threads=2)
+    assert most <= 8
+
+
+def test_a_client_that_cannot_be_made_is_left_out() -> None:
+    def missing() -> list[Recording]:
+        raise FileNotFoundError("client-x.parquet is gone")
+
+    result = run_locally(PLAN, {**many(5), "zzz": missing})
+    (refusal,) = result.records[0].refused
+    assert (refusal.client, refusal.reason) == ("zzz", "client-x.parquet is gone")
+    assert as_algorithm(RIDGE).save_state(result.state).to_bytes() == state_bytes(many(5))
+
+
+def test_replies_come_in_the_order_of_the_letters() -> None:
+    engine = LocalEngine(PLAN, many(20), threads=4)
+    message = Request(PLAN.fingerprint(), Turn(0, ()), "update", NOTHING).to_bytes()
+    names = sorted(many(20), reverse=True)
+    replies = list(engine.ask(dict.fromkeys(names, message)))
+    assert [reply.client for reply in replies] == names
+    kinds = {Parts.from_bytes(reply.message or b"").kind for reply in replies}
+    assert kinds == {"ridge-statistics"}
+    assert engine.clients() == sorted(many(20))
+
+
+def test_no_clients_are_named_as_the_mistake() -> None:
+    with pytest.raises(ValueError, match="there are no clients"):
+        run_locally(PLAN, {})
+
+
+def test_threads_below_one_are_refused() -> None:
+    with pytest.raises(ValueError, match="threads is 0"):
+        run_locally(PLAN, many(2), threads=0)
+
+
+def test_two_plans_one_after_the_other_are_two_runs() -> None:
+    first = run_locally(PLAN, many(3))
+    second = run_locally(replace(PLAN, seed=1), many(3))
+    assert first.state.total == second.state.total
+
+
+def test_data_is_a_function_either_way() -> None:
+    data = series(1)
+    assert data_of(data)() is data
+    assert data_of(lambda: data)() is data

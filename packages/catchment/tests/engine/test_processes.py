@@ -1,0 +1,319 @@
+"""Worker processes: the same numbers, refusals and rows as one process, whatever clients send."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catchment.engine import LocalEngine, Processes, run_locally, sum_sources, with_workers
+from catchment.errors import CatchmentError, FederationError
+from catchment.federation import (
+    Adding,
+    BlockSum,
+    Engine,
+    Limits,
+    Plan,
+    Reply,
+    Tally,
+    Turn,
+    WeightedSum,
+    blocks,
+    prefix,
+    run,
+    running_sums,
+)
+from catchment.federation.runs import StageNotes
+from catchment.wire import NOTHING, Parts
+
+BLOCK = 8  # the usual 256 would only take longer
+Source = Sequence[float]
+State = Tally[WeightedSum]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (blocks, prefix, running_sums):
+            patch.setattr(module, "BLOCK", BLOCK)
+        patch.setattr(prefix, "SHARE", 0)  # every block is kept, however long that takes
+        yield
+
+
+@dataclass(frozen=True)
+class Means:
+    """A client's numbers, one by one, in a sum; as a learner with four methods."""
+
+    keep_clients: bool = False
+
+    def start(self) -> State:
+        return Tally(WeightedSum((np.zeros(2),), 0.0), {})
+
+    def broadcast(self, state: State, turn: Turn) -> Parts:
+        return NOTHING
+
+    def client_update(self, received: Parts, data: Any, turn: Turn) -> WeightedSum:
+        numbers = list(data())
+        if not numbers:
+            raise ValueError(f"{turn.client} has no numbers")
+        return WeightedSum((np.array(numbers[1:]) * np.pi,), numbers[0])
+
+    def read_update(self, parts: Parts, turn: Turn) -> State:
+        update = WeightedSum.from_parts(parts)
+        return Tally.of(update, turn.client if self.keep_clients else "")
+
+    def server_update(self, state: State, total: State, turn: Turn) -> State:
+        return total
+
+    def result(self, state: State) -> tuple[Any, ...]:
+        return state.total.mean()
+
+
+@dataclass(frozen=True, eq=False)
+class Here:
+    """Blocks added in this process: what workers do, without processes."""
+
+    here: LocalEngine[Any, Any, Any]
+    asked: list[str] = field(default_factory=list)
+
+    def clients(self) -> Sequence[str]:
+        return self.here.clients()
+
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        self.asked.extend(letters)
+        return self.here.ask(letters)
+
+    def sums(
+        self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
+    ) -> Iterator[BlockSum | None]:
+        for block in blocks[first:]:
+            sources = {client: self.here.sources[client] for client in block}
+            yield sum_sources(self.here.plan, message, sources)
+
+
+def seen(
+    plan: Plan[Any, Any, Any], engine: Engine, keeper: StageNotes[Any] | None = None
+) -> tuple[object, ...]:
+    """Return all that a run shows of itself: numbers, refusals, rows, bytes, or its error."""
+    notes = keeper or StageNotes(plan)
+    try:
+        done = run(plan, engine, keeper=notes)
+    except CatchmentError as error:
+        return type(error), str(error), notes.entries
+    total = done.state.total
+    record = replace(done.records[0], seconds=0.0)
+    kept = [(name, one.arrays[0].tobytes()) for name, one in done.state.by_client.items()]
+    return total.arrays[0].tobytes(), total.weight, kept, record, notes.entries
+
+
+SCRIPT = """
+import numpy as np
+from catchment import EchoState, Recording, evaluate, federate
+from catchment.structure import equal
+
+def wave(k):
+    u = np.sin(np.arange(40) * (0.1 + k % 9 / 30))
+    return lambda: [Recording(u[:-1], u[1:])]
+
+clients = {f"c{k:04d}": wave(k) for k in range(600)}
+runs = [federate(EchoState(5, washout=5), clients, ridge=0.1, workers=w) for w in (None, 2)]
+alone, done = (run.model.readout.weights.tobytes() for run in runs)
+scores = [evaluate(runs[0].model, clients, workers=w) for w in (None, 2)]
+print(runs[1].records[0].n_used, alone == done, equal(*scores))
+"""
+ODD: tuple[Source, ...] = ((), (40.0, 1.0), (4e7, 1.0, 2.0), (1e300, 1.0, 2.0), (0.0, 1.0, 2.0))
+
+
+def numbers(k: int) -> Source:
+    rng = np.random.default_rng(k)
+    return (float(rng.integers(30, 60)), *rng.normal(size=2).tolist())
+
+
+@st.composite
+def engines(draw: st.DrawFn) -> LocalEngine[Any, Any, Any]:
+    """Clients of which some have no data, or others than most, or claim more than most."""
+    n = draw(st.integers(1, 5 * BLOCK))
+    places = st.integers(0, 5 * BLOCK)
+    odd = draw(st.dictionaries(places, st.sampled_from(ODD), max_size=12))
+    silent = draw(st.sampled_from([0, 0, 4, BLOCK, BLOCK + 5]))
+    sources = {f"c{k:04d}": odd.get(k, numbers(k)) for k in range(n)}
+    sources |= {f"c{k:04d}": () for k in range(min(silent, n - 1))}
+    limits = Limits(over_median=draw(st.sampled_from([1.5, 1000.0])), min_usable=0.0)
+    plan = Plan(algorithm=Means(draw(st.booleans())), limits=limits)
+    return LocalEngine(plan, sources, threads=1)
+
+
+@settings(max_examples=60)
+@given(engine=engines())
+def test_sums_of_blocks_show_nothing_that_one_process_does_not(
+    engine: LocalEngine[Any, Any, Any],
+) -> None:
+    assert seen(engine.plan, Here(engine)) == seen(engine.plan, engine)
+
+
+class StoppedError(Exception):
+    """The run is cut short."""
+
+
+@dataclass(eq=False)
+class Folder(StageNotes[Any]):
+    """A keeper of a run that is cut short when the part of a round was kept so many times."""
+
+    every: float = 0.0
+    left: int = 0
+    kept: Parts | None = None
+
+    def begun(self, round_: int) -> Parts | None:
+        return self.kept
+
+    def keep_begun(self, round_: int, parts: Parts) -> None:
+        self.kept = Parts.from_bytes(parts.to_bytes())
+        self.left -= 1
+        if self.left == 0:
+            raise StoppedError
+
+
+@settings(max_examples=60)
+@given(engine=engines(), stops=st.lists(st.integers(1, 3), max_size=3), by_blocks=st.booleans())
+def test_a_round_goes_on_in_its_middle_to_the_same_end(
+    engine: LocalEngine[Any, Any, Any], stops: list[int], by_blocks: bool
+) -> None:
+    plan, asked = engine.plan, Here(engine) if by_blocks else engine
+    folder = Folder(plan)
+    for left in stops:
+        folder.left = left
+        with suppress(StoppedError):
+            found = seen(plan, asked, folder)
+            break
+    else:
+        folder.left = 0
+        found = seen(plan, asked, folder)
+    undisturbed = StageNotes(plan)
+    assert found[:-1] == seen(plan, engine, undisturbed)[:-1]
+    # What was sent again is the same, and nothing is missing.
+    assert set(folder.entries) == set(undisturbed.entries)
+
+
+@pytest.mark.parametrize("by_blocks", [False, True])
+def test_only_what_was_not_kept_is_asked_again(by_blocks: bool) -> None:
+    asked: list[int] = []
+
+    def source(k: int) -> Source:
+        asked.append(k)
+        return numbers(k)
+
+    plan = Plan(algorithm=Means())
+    engine = LocalEngine(plan, {f"c{k:04d}": partial(source, k) for k in range(50)}, threads=1)
+    folder = Folder(plan, left=3)
+    with pytest.raises(StoppedError):
+        run(plan, Here(engine) if by_blocks else engine, keeper=folder)
+    asked.clear()
+    assert run(plan, Here(engine) if by_blocks else engine, keeper=folder).records[0].n_used == 50
+    assert asked == list(range(3 * BLOCK, 50))
+
+
+def test_what_was_kept_of_another_round_is_not_used() -> None:
+    plan = Plan(algorithm=Means())
+    sources = {f"c{k:04d}": numbers(k) for k in range(50)}
+    folder = Folder(plan, left=3)
+    with pytest.raises(StoppedError):
+        run(plan, LocalEngine(plan, sources), keeper=folder)
+    fewer = LocalEngine(plan, {name: sources[name] for name in sorted(sources)[1:]})
+    assert seen(plan, fewer, folder)[:-1] == seen(plan, fewer)[:-1]
+
+
+def test_whole_blocks_are_added_as_wholes() -> None:
+    plan = Plan(algorithm=Means())
+    here = Here(LocalEngine(plan, {f"c{k:04d}": numbers(k) for k in range(70)}, threads=1))
+    assert isinstance(here, Adding)
+    assert run(plan, here).records[0].n_used == 70
+    assert here.asked == []
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_processes_give_the_bits_of_one(workers: int) -> None:
+    odd = {3: (), 30: (40.0, 1.0), 60: (4e7, 1.0, 2.0)}
+    sources = {f"c{k:04d}": odd.get(k, numbers(k)) for k in range(110)}
+    plan = Plan(algorithm=Means(keep_clients=True), limits=Limits(min_usable=0.0))
+    engine = LocalEngine(plan, sources)
+    assert seen(plan, Processes(engine, workers)) == seen(plan, engine)
+
+
+def test_sources_may_be_functions_of_any_kind() -> None:
+    plan = Plan(algorithm=Means())
+    sources = {f"c{k:04d}": (lambda k=k: numbers(k)) for k in range(60)}
+    alone = run_locally(plan, sources)
+    done = run_locally(plan, sources, workers=2)
+    assert done.state.total.arrays[0].tobytes() == alone.state.total.arrays[0].tobytes()
+
+
+def deadly(k: int, here: int, marker: Path) -> Source:
+    """Return a client's numbers; a worker that asks for them dies, if a file says so."""
+    if os.getpid() != here and marker.is_file():
+        if marker.read_text() == "once":
+            marker.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return numbers(k)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills by signal")
+def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    plan, marker = Plan(algorithm=Means()), tmp_path / "marker"
+    marker.write_text("once")
+    sources = {f"c{k:04d}": partial(deadly, k, os.getpid(), marker) for k in range(60)}
+    done = seen(plan, Processes(LocalEngine(plan, sources), 2))
+    assert not marker.is_file()
+    assert done == seen(plan, LocalEngine(plan, sources))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills by signal")
+def test_workers_that_die_again_and_again_end_the_run(tmp_path: Path) -> None:
+    plan, marker = Plan(algorithm=Means()), tmp_path / "marker"
+    marker.write_text("always")
+    sources = {f"c{k:04d}": partial(deadly, k, os.getpid(), marker) for k in range(60)}
+    with pytest.raises(FederationError, match="died 3 times over some of the clients c0000 to c"):
+        run_locally(plan, sources, workers=2)
+
+
+def test_what_cannot_be_sent_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan(algorithm=Means())
+    locked = {f"c{k:04d}": [threading.Lock()] for k in range(60)}
+    with pytest.raises(TypeError, match="a client's source cannot be sent to worker processes"):
+        run_locally(plan, locked, workers=2)
+    module = types.ModuleType("nowhere_to_be_found")
+    exec("def source(): return [1.0, 2.0]", module.__dict__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    unknown = {f"c{k:04d}": module.source for k in range(60)}
+    with pytest.raises(TypeError, match="a worker process cannot make what it was sent"):
+        run_locally(plan, unknown, workers=2)
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard_may_use_workers(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout == "600 True True\n"
+
+
+def test_one_worker_is_this_process() -> None:
+    engine = LocalEngine(Plan(algorithm=Means()), {"a": [1.0, 2.0]})
+    assert with_workers(engine, 1) is engine
+    with pytest.raises(ValueError, match="workers is 0; pass 1 or more"):
+        with_workers(engine, 0)

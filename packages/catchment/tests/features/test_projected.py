@@ -1,0 +1,153 @@
+"""Features mixed by drawn signs: scipy's Hadamard matrix, exact whole numbers, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.linalg import hadamard
+from sklearn.metrics import pairwise_distances
+
+import catchment as ct
+from catchment import Array
+from catchment.data import Recording
+from catchment.features import Adapted, Concat, EchoState, Projected, as_map, hadamard_sums, suited
+from catchment.features.echo_state import build
+from tests.contracts.maps import CHANNELS, OwnStatistics
+from tests.features.test_concat import course, people, travelled
+
+RNG = np.random.default_rng(6)
+INPUTS = [RNG.normal(size=(n, CHANNELS)) for n in (40, 25, 60)]
+
+
+@dataclass(frozen=True)
+class Wide:
+    """Features of one recording, its first row repeated, each between -bound and bound."""
+
+    n_features: int = 100
+    bound: float = 1.0
+    grid: int | None = 20
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return -self.bound, self.bound
+
+    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+        rng = np.random.default_rng(1)
+        mix = rng.uniform(-1, 1, size=(CHANNELS, self.n_features))
+        return [np.clip(r.u[:1] @ mix, -self.bound, self.bound) for r in recordings]
+
+
+@pytest.mark.parametrize("p", [1, 2, 4, 64, 256])
+def test_the_sums_are_those_of_scipys_matrix(p: int) -> None:
+    rows = RNG.integers(-(2**20), 2**20, size=(5, p)).astype(float)
+    np.testing.assert_array_equal(hadamard_sums(rows), rows @ hadamard(p))
+
+
+@pytest.mark.parametrize("grid", [8, 12, 24])
+def test_it_is_scipys_matrix_with_drawn_signs_and_rows(grid: int) -> None:
+    inner = as_map(Wide(100))
+    built = Projected(Wide(100), 30, seed=4, grid=grid).build(CHANNELS, per_step=False)
+    assert isinstance(built, Adapted)
+    made: Any = built.inner
+    flips, kept = made._drawn
+    assert set(flips) == {-1.0, 1.0}
+    assert len(set(kept)) == 30
+    matrix = hadamard(128)[:100][:, kept] * flips[:, None]
+    for z, y in zip(inner.rows(INPUTS), built.rows(INPUTS), strict=True):
+        exact = [
+            sum((Fraction(a) * int(s) for a, s in zip(z[0], column, strict=True)), Fraction(0))
+            for column in matrix.T
+        ]
+        expected = np.clip([float(one) for one in exact] / np.sqrt(100), -4, 4)
+        np.testing.assert_array_equal(y[0], np.rint(expected * 2 ** (grid - 2)) / 2 ** (grid - 2))
+
+
+def test_without_a_grid_it_is_the_plain_product() -> None:
+    built = Projected(OwnStatistics(), 7, seed=1).build(CHANNELS, per_step=False, classes=True)
+    assert built.grid is None
+    made: Any = built.inner  # type: ignore[attr-defined]
+    flips, kept = made._drawn
+    Z = np.vstack(as_map(OwnStatistics()).rows(INPUTS))
+    expected = np.clip((Z * flips) @ hadamard(16)[:15][:, kept] / np.sqrt(15), -4, 4)
+    np.testing.assert_allclose(np.vstack(built.rows(INPUTS)), expected, rtol=1e-13)
+
+
+def test_distances_are_kept_about_as_a_random_matrix_keeps_them() -> None:
+    us = [RNG.normal(size=(1, CHANNELS)) for _ in range(40)]
+    before = np.vstack(as_map(Wide(2000)).rows(us))
+    built = Projected(Wide(2000), 500).build(CHANNELS, per_step=False)
+    after = np.vstack(built.rows(us)) * np.sqrt(2000 / 500)
+    far = np.triu_indices(40, 1)
+    ratio = pairwise_distances(after)[far] / pairwise_distances(before)[far]
+    # Four standard deviations, 1/sqrt(2 x 500) each, of what a Gaussian matrix gives.
+    np.testing.assert_allclose(ratio, 1, atol=4 / np.sqrt(1000))
+
+
+def test_a_row_per_step_and_the_same_rows_in_any_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = Projected(EchoState(60, washout=5), 16).build(CHANNELS, per_step=True)
+    rows = built.rows(INPUTS)
+    assert [len(z) for z in rows] == [35, 20, 55]
+    monkeypatch.setattr("catchment.features.projected.BLOCK", 128)
+    for one, other in zip(rows, built.rows(INPUTS), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_seed_and_settings_change_the_fingerprint() -> None:
+    several = [
+        Projected(Wide(), 30),
+        Projected(Wide(), 31),
+        Projected(Wide(), 30, seed=1),
+        Projected(Wide(), 30, bound=2.0),
+        Projected(Wide(), 30, grid=9),
+        Projected(Wide(101), 30),
+    ]
+    assert len({m.build(3, per_step=False).fingerprint for m in several}) == len(several)
+
+
+def test_what_cannot_be_projected_is_refused() -> None:
+    with pytest.raises(ValueError, match="200 features of a map that has 100; ask for at most 100"):
+        Projected(Wide(100), 200).build(3, per_step=False)
+    wide = Concat(Wide(8, 2.0**-20, 24), Wide(8, 2.0**12, 24))
+    with pytest.raises(ValueError, match="take 59 binary digits, and 53 are exact"):
+        Projected(wide, 4).build(3, per_step=False)
+    for wrong in ({"features": 0}, {"seed": -1}, {"bound": 0.0}, {"grid": 3}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} is"):
+            Projected(Wide(), **wrong)
+    with pytest.raises(AttributeError, match="EchoState in Projected is a description"):
+        Projected(EchoState(20), 5).n_features  # noqa: B018
+
+
+def test_gaps_that_start_anew_take_every_grid_away() -> None:
+    without: Any = suited(Projected(EchoState(20), 5), ct.Prepare(gaps="restart"))
+    assert (without.grid, without.inner.grid) == (None, None)
+
+
+def test_a_server_with_another_eigenvalue_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = course(Projected(EchoState(20), 9))
+    exact = build._scale
+    build._prepared.cache_clear()
+    monkeypatch.setattr(build, "_scale", lambda layer: exact(layer) * (1 + 2**-40))
+    came = travelled(course(Projected(EchoState(20), 9)).start())
+    other = travelled(course(Projected(EchoState(20), 9, seed=1)).start())
+    monkeypatch.undo()
+    build._prepared.cache_clear()
+    assert came.maps[0].fingerprint != own.start().maps[0].fingerprint
+    assert own.checked("training", came) is came
+    assert not own.describes(other.maps[0])
+
+
+def test_its_uploads_are_those_of_few_features_and_it_is_kept(tmp_path: Path) -> None:
+    clients = people()
+    run = ct.federate(Projected(EchoState(40), 12), clients, ridge=0.1)
+    assert run.statistics.n_features == 12
+    run.model.save(tmp_path / "model")
+    again = ct.load(tmp_path / "model")
+    assert isinstance(again, ct.Model)
+    one = clients["a"][0].u
+    np.testing.assert_array_equal(again.outputs([one])[0], run.model.outputs([one])[0])

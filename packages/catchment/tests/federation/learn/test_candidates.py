@@ -1,0 +1,121 @@
+"""Races of recipes: the winner is the one that a plain comparison of each by itself finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catchment.data import contiguous, narma
+from catchment.engine import run_locally
+from catchment.errors import CatchmentError, FederationError, UploadError
+from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.federation import Plan, Turn
+from catchment.federation.learn import Candidates, FederatedRidge, Race, StatisticsSet, nrmse_of
+from catchment.readout import RidgeStatistics
+from catchment.wire import join
+
+LEAKS = (0.05, 0.2, 0.6, 1.0)
+MAPS = tuple(
+    EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, leak_rate=a, seed=1)), washout=8)
+    for a in LEAKS
+)
+SERIES = contiguous(narma(500, seed=3), 4)
+
+
+def race(halvings: int = 0, features: tuple[EchoStateMap, ...] = MAPS) -> Race:
+    algorithm = Candidates(features=features, halvings=halvings)
+    return run_locally(Plan(algorithm=algorithm, rounds=algorithm.needs.rounds), SERIES).state
+
+
+def test_one_round_finds_what_training_each_by_itself_finds() -> None:
+    state = race()
+    scores = []
+    for features in MAPS:
+        alone = run_locally(Plan(algorithm=FederatedRidge(features=features)), SERIES).state
+        assert alone.choice is not None
+        assert alone.total is not None
+        scores.append(nrmse_of(alone.choice, alone.total))
+    np.testing.assert_allclose(state.scores[0], scores, rtol=1e-12)
+    assert state.best == int(np.argmin(scores))
+    winner = run_locally(
+        Plan(algorithm=FederatedRidge(features=MAPS[state.best])), SERIES
+    ).state.readout
+    assert state.readout is not None
+    assert winner is not None
+    assert state.readout.weights.tobytes() == winner.weights.tobytes()
+
+
+def test_nrmse_is_the_mean_over_outputs_of_held_out_errors() -> None:
+    state = run_locally(
+        Plan(algorithm=FederatedRidge(features=MAPS[0], per_output=True)), SERIES
+    ).state
+    assert state.choice is not None
+    assert state.total is not None
+    variance = state.total.target_moments() / state.total.weight
+    assert nrmse_of(state.choice, state.total) == pytest.approx(
+        float(np.sqrt(state.choice.errors.min() / variance[0]))
+    )
+
+
+def test_a_race_ends_with_the_statistics_of_all_data_for_those_still_in() -> None:
+    state = race(halvings=2)
+    assert state.scores.shape == (3, 4)
+    assert [int(np.isfinite(row).sum()) for row in state.scores] == [4, 2, 1]
+    assert state.total is not None
+    (winner,) = state.alive
+    assert state.best == winner
+    whole = run_locally(Plan(algorithm=FederatedRidge(features=MAPS[winner])), SERIES).state.total
+    assert whole is not None
+    assert state.total.members[winner].n_rows == whole.n_rows
+    np.testing.assert_allclose(state.total.members[winner].gram, whole.gram, rtol=1e-10)
+    survivors = [set(np.flatnonzero(np.isfinite(row)).tolist()) for row in state.scores]
+    order = np.argsort(state.scores[0])
+    assert survivors[1] == set(order[:2].tolist())
+
+
+def test_shares_double_and_cover_everything_once() -> None:
+    algorithm = Candidates(features=MAPS, halvings=2)
+    assert [algorithm.share(k) for k in range(3)] == [(0.0, 0.25), (0.25, 0.5), (0.5, 1.0)]
+    with pytest.raises(ValueError, match="plan 3 rounds"):
+        algorithm.share(3)
+
+
+def test_more_rounds_than_planned_are_refused_by_the_clients() -> None:
+    algorithm = Candidates(features=MAPS)
+    with pytest.raises(FederationError, match="has no new data"):
+        run_locally(Plan(algorithm=algorithm, rounds=2), SERIES)
+
+
+def test_one_client_cannot_judge() -> None:
+    with pytest.raises(FederationError, match="needs 2 or more, 1"):
+        run_locally(Plan(algorithm=Candidates(features=MAPS)), {"a": SERIES["client-000"]})
+
+
+def test_sets_of_other_candidates_do_not_add_and_are_not_read() -> None:
+    s = RidgeStatistics.zero(11, 1, MAPS[0].fingerprint)
+    with pytest.raises(UploadError, match="do not add"):
+        StatisticsSet({0: s}) + StatisticsSet({1: s})
+    algorithm, turn = Candidates(features=MAPS), Turn(0, (), client="a")
+    with pytest.raises(UploadError, match="no candidate 9"):
+        algorithm.read_update(StatisticsSet({9: s}).parts(), turn)
+    with pytest.raises(UploadError) as caught:
+        algorithm.read_update(StatisticsSet({1: s}).parts(), turn)
+    assert caught.value.code == "fingerprint"
+    with pytest.raises(CatchmentError, match="'x' is not a number"):
+        StatisticsSet.from_parts(join("statistics-set", {"members/x": s.parts()}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"features": ()}, "there are no candidates"),
+        ({"features": (MAPS[0], MAPS[0])}, "the same feature map"),
+        ({"features": MAPS, "halvings": -1}, "halvings is -1"),
+        ({"features": MAPS, "halvings": 3}, "halvings is 3 for 4"),
+    ],
+)
+def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Candidates(**settings)

@@ -1,0 +1,270 @@
+"""Choosing the ridge from sums: against explicit residuals of refitted ridges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from catchment import Array
+from catchment.data import ACTIVITIES, Recording, contiguous, narma, synthetic_wearables
+from catchment.engine import LocalEngine, run_locally
+from catchment.errors import FederationError, IntegrityError, UploadError
+from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.federation import Plan, Reply, Rows, Turn, run
+from catchment.federation.learn import (
+    Evidence,
+    FederatedRidge,
+    PathErrors,
+    SelectedRidge,
+    Selection,
+    chosen,
+)
+from catchment.privacy import SecureSum, make_identities
+from catchment.wire import Parts, join
+
+PER_STEP = EchoStateMap(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=8)
+POOLED = EchoStateMap(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean_std")
+SERIES = {
+    name: [replace(s, y=np.column_stack([np.asarray(s.y), np.roll(s.u, 2)])) for s in part]
+    for name, part in contiguous(narma(300, seed=3), 4).items()
+}
+PEOPLE = synthetic_wearables(4, seed=1, windows_per_user=16)
+RIDGES = tuple(float(x) for x in np.geomspace(1e-3, 1e2, 16))
+
+
+def explicit(
+    features: EchoStateMap, clients: Mapping[str, list[Recording]]
+) -> tuple[Array, Array, dict[str, Array]]:
+    """Return squared errors (R, K) and hits (R,) of ridges refitted without each client."""
+    rows = {name: Rows.of(features, part).pair for name, part in clients.items()}
+    squared: dict[str, Array] = {}
+    hits = np.zeros(len(RIDGES))
+    for name, (z, y) in rows.items():
+        others = [rows[other] for other in rows if other != name]
+        Z, Y = (np.concatenate([pair[k] for pair in others]) for k in (0, 1))
+        outputs = [Ridge(alpha=r, solver="svd").fit(Z, Y).predict(z) for r in RIDGES]
+        squared[name] = np.array([((y - out) ** 2).sum(axis=0) for out in outputs])
+        hits += [(out.argmax(axis=1) == y.argmax(axis=1)).sum() for out in outputs]
+    return np.sum(list(squared.values()), axis=0), hits, squared
+
+
+def select(algorithm: SelectedRidge, clients: Any) -> Selection:
+    return run_locally(Plan(algorithm=algorithm, rounds=2), clients).state
+
+
+def test_the_summed_errors_are_explicit_leave_one_client_out_residuals() -> None:
+    state = select(SelectedRidge(features=PER_STEP, ridges=RIDGES), SERIES)
+    squared, _, by_client = explicit(PER_STEP, SERIES)
+    assert state.errors is not None
+    np.testing.assert_allclose(state.errors.squared, squared, rtol=1e-9)
+    for name, errors in state.by_client.items():
+        np.testing.assert_allclose(errors.squared, by_client[name], rtol=1e-9)
+    assert state.readout is not None
+    assert state.readout.ridge == RIDGES[squared.sum(axis=1).argmin()]
+
+
+def test_two_rounds_of_sums_choose_what_the_server_with_all_statistics_chooses() -> None:
+    sums = select(SelectedRidge(features=PER_STEP), SERIES)
+    kept = run_locally(Plan(algorithm=FederatedRidge(features=PER_STEP)), SERIES).state
+    assert sums.readout is not None
+    assert kept.readout is not None
+    assert sums.choice is not None
+    assert kept.choice is not None
+    np.testing.assert_allclose(sums.choice.errors, kept.choice.errors, rtol=1e-9)
+    assert sums.readout.weights.tobytes() == kept.readout.weights.tobytes()
+
+
+def test_classes_are_counted_on_left_out_clients() -> None:
+    algorithm = SelectedRidge(features=POOLED, ridges=RIDGES, classes=ACTIVITIES, by="accuracy")
+    state = select(algorithm, PEOPLE)
+    squared, hits, _ = explicit(POOLED, PEOPLE)
+    assert state.errors is not None
+    np.testing.assert_array_equal(state.errors.correct, hits)
+    np.testing.assert_allclose(state.errors.squared, squared, rtol=1e-8)
+    best = np.flatnonzero(hits == hits.max())
+    expected = best[squared.sum(axis=1)[best].argmin()]
+    assert state.readout is not None
+    assert state.readout.ridge == RIDGES[expected]
+    np.testing.assert_allclose(state.errors.accuracy(), hits / 64)
+
+
+def test_each_output_may_choose_its_own_ridge() -> None:
+    state = select(SelectedRidge(features=PER_STEP, ridges=RIDGES, per_output=True), SERIES)
+    squared, _, _ = explicit(PER_STEP, SERIES)
+    assert state.readout is not None
+    expected = np.array(RIDGES)[squared.argmin(axis=0)]
+    np.testing.assert_array_equal(state.readout.ridge, expected)
+
+
+def test_one_round_alone_makes_no_model() -> None:
+    result = run_locally(Plan(algorithm=SelectedRidge(features=PER_STEP), rounds=1), SERIES)
+    with pytest.raises(FederationError, match="run all the rounds of the plan"):
+        _ = result.model
+    assert result.state.clients == tuple(sorted(SERIES))
+
+
+@dataclass(frozen=True)
+class Absent:
+    """An engine that loses one client's reply in one round."""
+
+    inner: LocalEngine[Any, Any, Any]
+    client: str
+    round: int
+
+    def clients(self) -> Sequence[str]:
+        return self.inner.clients()
+
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        (message,) = set(letters.values())
+        first = b'"kind":"nothing"' in message
+        for reply in self.inner.ask(letters):
+            if reply.client != self.client or first != (self.round == 0):
+                yield reply
+
+
+def test_a_client_that_missed_the_first_round_is_told_so() -> None:
+    plan: Plan[Any, Any, Any] = Plan(algorithm=SelectedRidge(features=PER_STEP), rounds=2)
+    late = "client-002"
+    state = run(plan, Absent(LocalEngine(plan, SERIES), late, 0)).state
+    others = {name: part for name, part in SERIES.items() if name != late}
+    expected = select(SelectedRidge(features=PER_STEP), others)
+    assert state.clients == tuple(sorted(others))
+    assert state.errors.squared.tobytes() == expected.errors.squared.tobytes()  # type: ignore[union-attr]
+    assert state.readout.weights.tobytes() == expected.readout.weights.tobytes()  # type: ignore[union-attr]
+
+
+def test_a_client_that_misses_the_second_round_only_leaves_its_errors_out() -> None:
+    plan: Plan[Any, Any, Any] = Plan(
+        algorithm=SelectedRidge(features=PER_STEP, ridges=RIDGES), rounds=2
+    )
+    state = run(plan, Absent(LocalEngine(plan, SERIES), "client-002", 1)).state
+    _, _, by_client = explicit(PER_STEP, SERIES)
+    rest = sum(errors for name, errors in by_client.items() if name != "client-002")
+    np.testing.assert_allclose(state.errors.squared, rest, rtol=1e-9)
+    assert state.total.n_rows == 300 - 4 * 8
+
+
+def test_a_client_notices_that_it_is_not_in_the_total() -> None:
+    algorithm = SelectedRidge(features=PER_STEP, ridges=RIDGES)
+    turn = Turn(1, (), client="a")
+    others = {name: SERIES[name] for name in ("client-000", "client-001")}
+    state = run_locally(Plan(algorithm=algorithm, rounds=1), others).state
+    told = algorithm.broadcast(state, turn)
+    with pytest.raises(UploadError) as caught:
+        algorithm.client_update(told, lambda: [s for p in SERIES.values() for s in p], turn)
+    assert caught.value.code == "not-summed"
+    stranger = [replace(s, u=5 * s.u) for s in SERIES["client-002"]]
+    with pytest.raises(UploadError) as caught:
+        algorithm.client_update(told, lambda: stranger, turn)
+    assert caught.value.code == "not-summed"
+
+
+def test_a_client_alone_has_nothing_to_be_left_out_of() -> None:
+    algorithm = SelectedRidge(features=PER_STEP, ridges=RIDGES)
+    one = {"a": SERIES["client-000"]}
+    state = run_locally(Plan(algorithm=algorithm, rounds=1), one).state
+    with pytest.raises(UploadError) as caught:
+        algorithm.client_update(
+            algorithm.broadcast(state, Turn(1, ())), lambda: one["a"], Turn(1, ())
+        )
+    assert caught.value.code == "alone"
+
+
+def test_a_hidden_sum_is_believed_without_names() -> None:
+    algorithm = SelectedRidge(features=PER_STEP, ridges=RIDGES)
+    named = select(algorithm, SERIES)
+    assert named.total is not None
+    assert named.errors is not None
+    nameless = Turn(0, tuple(SERIES))
+    first = algorithm.server_update(
+        algorithm.start(), algorithm.read_update(named.total.parts(), nameless), nameless
+    )
+    after = replace(nameless, round=1)
+    second = algorithm.server_update(
+        first, algorithm.read_update(named.errors.parts(), after), after
+    )
+    assert second.readout is not None
+    assert named.readout is not None
+    assert second.readout.weights.tobytes() == named.readout.weights.tobytes()
+
+
+def errors(**changes: Any) -> PathErrors:
+    value = PathErrors(5, 5.0, np.ones((2, 3)), np.array([1.0, 5.0]))
+    return replace(value, **changes)
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (errors(squared=np.full((2, 3), np.nan)), "not-finite"),
+        (errors(weight=np.inf), "not-finite"),
+        (errors(squared=-np.ones((2, 3))), "count"),
+        (errors(n_rows=-5), "count"),
+        (errors(weight=-5.0), "count"),
+        (errors(correct=np.array([1.0, 6.0])), "count"),
+        (errors(correct=np.array([-1.0, 5.0])), "count"),
+    ],
+)
+def test_errors_that_cannot_be_are_refused(value: PathErrors, code: str) -> None:
+    with pytest.raises(UploadError) as caught:
+        PathErrors.from_parts(value.parts()).checked()
+    assert caught.value.code == code
+
+
+def test_errors_of_different_paths_and_kinds_do_not_add() -> None:
+    with pytest.raises(UploadError, match="do not add"):
+        errors() + errors(squared=np.ones((3, 3)), correct=np.zeros(3))
+    statistics = select(SelectedRidge(features=PER_STEP), SERIES).total
+    with pytest.raises(UploadError, match="do not add"):
+        Evidence(statistics) + Evidence(None, errors())
+
+
+def test_errors_before_a_total_stop_the_run() -> None:
+    algorithm = SelectedRidge(features=PER_STEP)
+    with pytest.raises(FederationError, match="before there was a total"):
+        algorithm.server_update(Selection(), Evidence(None, errors()), Turn(1, ()))
+
+
+def test_a_broadcast_that_is_not_a_path_is_refused_by_the_client() -> None:
+    algorithm = SelectedRidge(features=PER_STEP)
+    for wrong in (Parts("path"), join("other", {})):
+        with pytest.raises(IntegrityError, match="expected"):
+            algorithm.client_update(wrong, lambda: SERIES["client-000"], Turn(1, ()))
+
+
+def test_wrong_settings_are_named() -> None:
+    with pytest.raises(ValueError, match="by is 'f1'"):
+        SelectedRidge(features=PER_STEP, by="f1")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="needs classes"):
+        SelectedRidge(features=PER_STEP, by="accuracy")
+    with pytest.raises(ValueError, match="one ridge for all"):
+        SelectedRidge(features=POOLED, by="accuracy", classes=ACTIVITIES, per_output=True)
+
+
+def test_equal_accuracies_are_decided_by_error() -> None:
+    path = PathErrors(9, 9.0, np.array([[3.0], [1.0], [2.0]]), np.array([7.0, 6.0, 7.0]))
+    assert chosen(np.array([0.1, 1.0, 10.0]), path, by="accuracy").best == 10.0
+
+
+def test_a_secure_sum_chooses_the_same_ridge_and_shows_no_client() -> None:
+    small = EchoStateMap(Reservoir.from_recipe(Recipe(units=4, inputs=1, seed=1)), washout=5)
+    clients = contiguous(narma(400, seed=3), 4)
+    identities = make_identities(clients)
+    memories = identities.memories
+    secure = SecureSum(identities=identities, min_clients=3, rows_per_feature=2)
+    algorithm = SelectedRidge(features=small, ridges=RIDGES)
+    plan: Plan[Any, Any, Any] = Plan(algorithm=algorithm, rounds=2, protections=(secure,))
+    hidden = run_locally(plan, clients, memories=memories).state
+    seen = select(algorithm, clients)
+    assert hidden.clients == ()
+    assert hidden.by_client == {}
+    assert seen.errors is not None
+    np.testing.assert_allclose(hidden.errors.squared, seen.errors.squared, rtol=1e-9)
+    assert seen.readout is not None
+    assert hidden.readout.ridge == seen.readout.ridge
+    np.testing.assert_allclose(hidden.readout.weights, seen.readout.weights, rtol=1e-9)

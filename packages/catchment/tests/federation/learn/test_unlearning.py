@@ -1,0 +1,305 @@
+"""Being forgotten is never having been there; joining late is having been there from the start."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catchment.data import Recording, contiguous, narma
+from catchment.engine import run_locally
+from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
+from catchment.features import EchoStateMap, Recipe, Reservoir, as_map
+from catchment.federation import Plan, as_algorithm, stretch
+from catchment.federation.learn import (
+    Certificate,
+    FederatedRidge,
+    RidgeState,
+    join,
+    statistics_hash,
+    unlearn,
+    unlearn_rows,
+)
+from catchment.readout import RidgeStatistics, accumulate
+from tests.federation.runs.own_map import Waves
+
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=8)
+SERIES = contiguous(narma(500, seed=3), 5)
+RIDGE = FederatedRidge(features=FEATURES, ridge=1e-2)
+
+
+def run(algorithm: FederatedRidge, clients: Any, rounds: int = 1) -> RidgeState:
+    return run_locally(Plan(algorithm=algorithm, rounds=rounds), clients).state
+
+
+def without(name: str) -> dict[str, Any]:
+    return {other: part for other, part in SERIES.items() if other != name}
+
+
+def same_model(a: RidgeState, b: RidgeState, tolerance: float = 1e-9) -> None:
+    assert a.total is not None
+    assert b.total is not None
+    assert a.readout is not None
+    assert b.readout is not None
+    assert a.total.n_rows == b.total.n_rows
+    np.testing.assert_allclose(a.total.gram, b.total.gram, rtol=1e-12, atol=1e-12)
+    scale = np.abs(b.readout.weights).max()
+    np.testing.assert_allclose(a.readout.weights, b.readout.weights, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("ridge", [1e-2, "clients", "gcv"])
+def test_the_model_without_a_client_is_the_retrained_one_byte_for_byte(ridge: Any) -> None:
+    algorithm = replace(RIDGE, ridge=ridge)
+    unlearned = unlearn(algorithm, run(algorithm, SERIES), "client-003")
+    retrained = run(algorithm, without("client-003"))
+    kept = as_algorithm(algorithm).save_state(unlearned.state).to_bytes()
+    assert kept == as_algorithm(algorithm).save_state(retrained).to_bytes()
+    assert unlearned.state.readout is not None
+    assert retrained.readout is not None
+    assert unlearned.state.readout.weights.tobytes() == retrained.readout.weights.tobytes()
+    assert unlearned.certificate.how == "summed-anew"
+
+
+def test_the_certificate_names_what_went_and_both_sums() -> None:
+    before = run(RIDGE, SERIES)
+    unlearned = unlearn(RIDGE, before, "client-003")
+    certificate = unlearned.certificate
+    assert before.total is not None
+    assert unlearned.state.total is not None
+    assert certificate.confirms(before.total, unlearned.state.total)
+    assert not certificate.confirms(before.total, before.total)
+    assert certificate.client == "client-003"
+    assert certificate.n_rows == 92
+    assert certificate.removed == statistics_hash(accumulate(FEATURES, SERIES["client-003"]))
+    assert certificate.fingerprint == FEATURES.fingerprint
+    retrained = run(RIDGE, without("client-003")).total
+    assert retrained is not None
+    assert certificate.after == statistics_hash(retrained)
+    assert Certificate.from_json(certificate.to_json()) == certificate
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"client": "a"}'])
+def test_a_damaged_certificate_is_refused(text: str) -> None:
+    with pytest.raises(IntegrityError, match="certificate"):
+        Certificate.from_json(text)
+
+
+def test_a_sum_without_clients_forgets_what_is_sent_again() -> None:
+    algorithm = replace(RIDGE, keep_clients=False)
+    state = run(algorithm, SERIES)
+    with pytest.raises(FederationError, match="send its statistics again"):
+        unlearn(algorithm, state, "client-003")
+    again = accumulate(FEATURES, SERIES["client-003"])
+    unlearned = unlearn_rows(algorithm, state, "client-003", again)
+    same_model(unlearned.state, run(algorithm, without("client-003")))
+    assert unlearned.certificate.how == "subtracted"
+
+
+@settings(max_examples=10)
+@given(cut=st.floats(0.1, 0.9))
+def test_a_period_is_forgotten_as_if_it_had_not_been_recorded(cut: float) -> None:
+    state = run(RIDGE, SERIES)
+    period = list(stretch(SERIES["client-001"], 0.0, cut, washout=8))
+    rest = list(stretch(SERIES["client-001"], cut, 1.0, washout=8))
+    rows = accumulate(FEATURES, period)
+    unlearned = unlearn_rows(RIDGE, state, "client-001", rows, what="its first days")
+    same_model(unlearned.state, run(RIDGE, {**SERIES, "client-001": rest}))
+    assert unlearned.certificate.what == "its first days"
+    assert unlearned.certificate.n_rows == rows.n_rows
+    left = unlearned.state.by_client["client-001"]
+    assert left.n_rows == accumulate(FEATURES, rest).n_rows
+
+
+def test_all_rows_of_a_client_forgotten_leave_no_client() -> None:
+    state = run(RIDGE, SERIES)
+    rows = accumulate(FEATURES, SERIES["client-001"])
+    unlearned = unlearn_rows(RIDGE, state, "client-001", rows)
+    assert "client-001" not in unlearned.state.by_client
+    same_model(unlearned.state, run(RIDGE, without("client-001")))
+
+
+def test_who_was_never_there_cannot_be_forgotten() -> None:
+    state = run(RIDGE, SERIES)
+    rows = accumulate(FEATURES, SERIES["client-001"])
+    with pytest.raises(FederationError, match="no client 'nobody'"):
+        unlearn(RIDGE, state, "nobody")
+    with pytest.raises(FederationError, match="no client 'nobody'"):
+        unlearn_rows(RIDGE, state, "nobody", rows)
+    with pytest.raises(FederationError, match="nothing has been learned"):
+        unlearn(RIDGE, RidgeState(), "client-001")
+    with pytest.raises(FederationError, match="nothing has been learned"):
+        unlearn_rows(RIDGE, RidgeState(), "client-001", rows)
+
+
+def test_rows_that_were_never_there_cannot_be_forgotten() -> None:
+    state = run(RIDGE, SERIES)
+    forged = [replace(s, u=30 * s.u) for s in stretch(SERIES["client-001"], 0.0, 0.5, washout=8)]
+    with pytest.raises(UploadError) as caught:
+        unlearn_rows(RIDGE, state, "client-001", accumulate(FEATURES, forged))
+    assert caught.value.code == "moments"
+    many = accumulate(FEATURES, [s for part in SERIES.values() for s in part])
+    with pytest.raises(ValueError, match="subtract only statistics that were added"):
+        unlearn_rows(RIDGE, state, "client-001", many)
+    with pytest.raises(FingerprintError):
+        unlearn_rows(RIDGE, state, "client-001", RidgeStatistics.zero(13, 1, "other"))
+
+
+def test_the_last_client_cannot_be_forgotten() -> None:
+    state = run(RIDGE, {"a": SERIES["client-001"]})
+    with pytest.raises(FederationError, match="only client"):
+        unlearn(RIDGE, state, "a")
+
+
+def test_a_window_forgets_a_client_in_every_round_it_holds() -> None:
+    algorithm = replace(RIDGE, increments=4, window=2)
+    unlearned = unlearn(algorithm, run(algorithm, SERIES, rounds=4), "client-003")
+    retrained = run(algorithm, without("client-003"), rounds=4)
+    same_model(unlearned.state, retrained)
+    kept = as_algorithm(algorithm).load_state(as_algorithm(algorithm).save_state(unlearned.state))
+    same_model(kept, retrained)
+    assert all("client-003" not in tally.by_client for tally in unlearned.state.recent)
+
+
+def test_forgetting_by_a_factor_and_unlearning_a_client_go_together() -> None:
+    algorithm = replace(RIDGE, increments=3, forgetting=0.5)
+    state = run(algorithm, SERIES, rounds=3)
+    unlearned = unlearn(algorithm, state, "client-003")
+    same_model(unlearned.state, run(algorithm, without("client-003"), rounds=3))
+    rows = accumulate(FEATURES, SERIES["client-001"])
+    with pytest.raises(FederationError, match="unlearn the whole client"):
+        unlearn_rows(algorithm, state, "client-001", rows)
+
+
+def test_a_late_client_is_there_as_if_from_the_start() -> None:
+    early = run(RIDGE, without("client-004"))
+    late = accumulate(FEATURES, SERIES["client-004"])
+    joined = join(RIDGE, early, "client-004", late)
+    straight = run(RIDGE, SERIES)
+    assert (
+        as_algorithm(RIDGE).save_state(joined).to_bytes()
+        == as_algorithm(RIDGE).save_state(straight).to_bytes()
+    )
+    assert joined.readout is not None
+    assert straight.readout is not None
+    assert joined.readout.weights.tobytes() == straight.readout.weights.tobytes()
+    first = join(RIDGE, RidgeState(), "client-004", late)
+    assert first.total == late
+
+
+def test_joining_and_being_forgotten_leaves_everything_as_it_was() -> None:
+    before = run(RIDGE, without("client-002"))
+    late = accumulate(FEATURES, SERIES["client-002"])
+    after = unlearn(RIDGE, join(RIDGE, before, "client-002", late), "client-002").state
+    assert (
+        as_algorithm(RIDGE).save_state(after).to_bytes()
+        == as_algorithm(RIDGE).save_state(before).to_bytes()
+    )
+
+
+def test_a_client_joins_the_last_round_of_a_window() -> None:
+    algorithm = replace(RIDGE, increments=4, window=2)
+    state = run(algorithm, without("client-004"), rounds=4)
+    late = accumulate(FEATURES, SERIES["client-004"])
+    joined = join(algorithm, state, "client-004", late)
+    assert state.total is not None
+    assert joined.total is not None
+    assert joined.total.n_rows == state.total.n_rows + late.n_rows
+    assert joined.recent[-1].by_client["client-004"] == late
+    same_model(
+        as_algorithm(algorithm).load_state(as_algorithm(algorithm).save_state(joined)), joined
+    )
+
+
+def test_who_is_there_already_or_brings_other_features_cannot_join() -> None:
+    state = run(RIDGE, SERIES)
+    mine = accumulate(FEATURES, SERIES["client-001"])
+    with pytest.raises(FederationError, match="a client counts once"):
+        join(RIDGE, state, "client-001", mine)
+    with pytest.raises(UploadError) as caught:
+        join(RIDGE, state, "new", replace(mine, fingerprint="other"))
+    assert caught.value.code == "fingerprint"
+    with pytest.raises(UploadError) as caught:
+        join(RIDGE, state, "new", replace(mine, gram=-mine.gram))
+    assert caught.value.code == "moments"
+
+
+def on_a_grid(
+    bits: int, classes: bool, seed: int, n_clients: int
+) -> tuple[FederatedRidge, dict[str, list[Recording]]]:
+    """Return a ridge whose statistics are whole numbers, and clients of one to four recordings."""
+    rng = np.random.default_rng(seed)
+    algorithm = FederatedRidge(
+        features=as_map(Waves(2, 2, bits)), ridge=0.1, classes=("a", "b") if classes else None
+    )
+
+    def recording(k: int) -> Recording:
+        u = rng.normal(size=(7, 2))
+        return Recording.labelled(u, k % 2, 2) if classes else Recording(u, rng.normal(size=2))
+
+    return algorithm, {
+        f"client-{c}": [recording(k) for k in range(1 + int(rng.integers(4)))]
+        for c in range(n_clients)
+    }
+
+
+@settings(max_examples=25)
+@given(
+    bits=st.sampled_from([6, 8, 20, 24]),
+    classes=st.booleans(),
+    seed=st.integers(0, 2**20),
+    n_clients=st.integers(2, 6),
+    data=st.data(),
+)
+def test_on_a_grid_unlearning_is_an_equality_of_hashes(
+    bits: int, classes: bool, seed: int, n_clients: int, data: st.DataObject
+) -> None:
+    algorithm, clients = on_a_grid(bits, classes, seed, n_clients)
+    gone = data.draw(st.sampled_from(sorted(clients)))
+    before = run(algorithm, clients)
+    unlearned = unlearn(algorithm, before, gone)
+    certificate, after = unlearned.certificate, unlearned.state.total
+    assert before.total is not None
+    assert after is not None
+    assert certificate.how == "equality"
+    order = data.draw(st.permutations(sorted(set(clients) - {gone})))
+    parts = [accumulate(algorithm.features, clients[name]) for name in order]
+    again = sum(parts[1:], parts[0])
+    assert again == after
+    assert again.digest() == after.digest() == certificate.after
+    assert certificate.confirms(before.total, again, accumulate(algorithm.features, clients[gone]))
+    assert not certificate.confirms(before.total, again, parts[0])
+    assert after + before.by_client[gone] == before.total
+    joined = join(algorithm, unlearned.state, gone, before.by_client[gone])
+    assert joined.total is not None
+    assert joined.total.digest() == certificate.before
+
+
+def test_on_a_grid_a_server_that_keeps_only_the_sum_forgets_to_the_last_bit() -> None:
+    algorithm, clients = on_a_grid(8, True, 1, 4)
+    apart = replace(algorithm, keep_clients=False)
+    rows = accumulate(algorithm.features, clients["client-2"])
+    unlearned = unlearn_rows(apart, run(apart, clients), "client-2", rows)
+    rest = {name: held for name, held in clients.items() if name != "client-2"}
+    retrained = run(apart, rest)
+    assert unlearned.certificate.how == "equality"
+    assert unlearned.state.total == retrained.total
+    assert unlearned.state.readout is not None
+    assert retrained.readout is not None
+    assert (unlearned.state.readout.weights == retrained.readout.weights).all()
+
+
+def test_certificates_of_earlier_versions_are_read() -> None:
+    state = run(RIDGE, SERIES)
+    certificate = unlearn(RIDGE, state, "client-003").certificate
+    told = json.loads(certificate.to_json())
+    del told["check"]
+    assert Certificate.from_json(json.dumps(told)) == certificate
+    assert certificate.check == ""
+    for field, value in {"how": "guessed", "n_rows": "92", "before": 3}.items():
+        with pytest.raises(IntegrityError, match="certificate"):
+            Certificate.from_json(json.dumps({**told, field: value}))

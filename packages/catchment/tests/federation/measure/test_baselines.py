@@ -1,0 +1,246 @@
+"""Baselines against arithmetic done by hand and by scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import Ridge
+
+from catchment import Array, Recipe, Recording, Reservoir
+from catchment.data import ACTIVITIES, mackey_glass, synthetic_wearables
+from catchment.engine import run_locally
+from catchment.features import EchoStateMap
+from catchment.federation import Plan, as_algorithm
+from catchment.federation.measure import (
+    Evaluation,
+    Guess,
+    LocalReadouts,
+    Readouts,
+    Scores,
+    SentReadout,
+    Trials,
+    TrialScores,
+    autoregression,
+    delay_line,
+    evaluate,
+    mean_target,
+    pooled,
+)
+from catchment.readout import Readout, nrmse, train
+from catchment.wire import Parts
+
+
+def series(n: int = 300) -> Array:
+    return np.asarray(mackey_glass(n + 1)[:, 0])
+
+
+def forecasts() -> dict[str, list[Recording]]:
+    u = series()
+    return {"a": [Recording(u[:120], u[1:121])], "b": [Recording(u[120:-1], u[121:])]}
+
+
+def wearers() -> dict[str, list[Recording]]:
+    return synthetic_wearables(4, windows_per_user=12, steps=40)
+
+
+def features(pool: bool = True) -> EchoStateMap:
+    reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=1))
+    return EchoStateMap(reservoir, pool="mean" if pool else None)
+
+
+def test_a_delay_line_holds_the_last_inputs() -> None:
+    u = np.random.default_rng(0).normal(size=(9, 2))
+    x = delay_line(2, 3).states(u)
+    np.testing.assert_array_equal(x[5], u[[5, 4, 3]].ravel())
+    np.testing.assert_array_equal(x[0], [*u[0], 0, 0, 0, 0])
+    with pytest.raises(ValueError, match="lags is 0"):
+        delay_line(1, 0)
+
+
+def test_autoregression_is_ridge_on_lagged_rows() -> None:
+    data, lags, ridge = forecasts(), 4, 1e-3
+    model = run_locally(autoregression(1, lags=lags, washout=lags - 1, ridge=ridge), data).model
+    assert model is not None
+    rows, targets = [], []
+    for (sequence,) in data.values():
+        u, y = sequence.u[:, 0], sequence.y
+        assert y is not None
+        rows.append(np.stack([u[lags - 1 - k : len(u) - k] for k in range(lags)], axis=1))
+        targets.append(y[lags - 1 :, 0])
+    theirs = Ridge(alpha=ridge).fit(np.concatenate(rows), np.concatenate(targets))
+    np.testing.assert_allclose(model.readout.weights[:, 0], theirs.coef_, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(model.readout.intercept[0], theirs.intercept_, rtol=1e-7)
+
+
+def test_majority_is_the_most_frequent_class_of_all_clients() -> None:
+    data = wearers()
+    model = run_locally(mean_target(features(), classes=ACTIVITIES), data).model
+    assert model is not None
+    every = pooled(data)["all"]
+    labels = [int(np.argmax(s.y)) for s in every if s.y is not None]
+    theirs = DummyClassifier(strategy="most_frequent").fit(np.zeros((len(labels), 1)), labels)
+    expected = theirs.score(np.zeros((len(labels), 1)), labels)
+    assert evaluate(model, lambda: every).value == pytest.approx(expected)
+
+
+def test_the_mean_of_a_series_scores_one() -> None:
+    data = forecasts()
+    plan = mean_target(EchoStateMap(delay_line(1, 1)))
+    model = run_locally(plan, data).model
+    assert model is not None
+    scores = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), data).state
+    assert scores.total is not None
+    assert scores.total.value == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("horizon", "washout"), [(1, 0), (1, 30), (3, 0), (3, 2)])
+def test_persistence_is_the_last_known_target(horizon: int, washout: int) -> None:
+    u = series()
+    data = {"a": [Recording(u[:-horizon], u[horizon:])]}
+    plan = Plan(algorithm=Guess(how="persistence", horizon=horizon, washout=washout))
+    scores = run_locally(plan, data).state
+    first = max(horizon, washout)
+    # What is known at step t of a forecast is the input at step t.
+    expected = nrmse(u[horizon:][first:], u[:-horizon][first:])
+    assert scores.total is not None
+    assert scores.total.value == pytest.approx(expected, rel=1e-12)
+
+
+def test_persistence_leaves_out_what_it_does_not_know() -> None:
+    y = np.array([1.0, np.nan, 3.0, 4.0, 6.0])
+    plan = Plan(algorithm=Guess(how="persistence"))
+    total = run_locally(plan, {"a": [Recording(np.zeros(5), y)]}).state.total
+    assert total is not None
+    assert total.errors.n == 2
+    np.testing.assert_array_equal(total.errors.absolute_error, [1 + 2])
+
+
+def test_persistence_needs_targets_per_step() -> None:
+    from catchment.errors import TooFewClientsError
+
+    plan = Plan(algorithm=Guess(how="persistence"))
+    with pytest.raises(TooFewClientsError, match="target per step"):
+        run_locally(plan, wearers())
+    with pytest.raises(TooFewClientsError, match="no target"):
+        run_locally(plan, {"a": [Recording(np.zeros(1))]})
+    with pytest.raises(TooFewClientsError, match="no sequences"):
+        run_locally(plan, {"a": []})
+
+
+def test_random_guesses_are_right_once_in_as_many_classes() -> None:
+    data = {"a": [Recording.labelled(np.zeros(3000), k, 4, per_step=True) for k in range(4)]}
+    plan = Plan(algorithm=Guess(how="random", classes=tuple("abcd")), seed=5)
+    total = run_locally(plan, data).state.total
+    assert total is not None
+    assert total.counts is not None
+    n = 12000
+    assert total.counts.n == n
+    # Five standard deviations of a binomial share.
+    assert abs(total.value - 0.25) < 5 * np.sqrt(0.25 * 0.75 / n)
+
+
+def test_random_guesses_are_the_same_in_every_run() -> None:
+    plan = Plan(algorithm=Guess(how="random", classes=ACTIVITIES), seed=5)
+    first, second = (run_locally(plan, wearers(), threads=n).state.total for n in (1, 2))
+    assert first is not None
+    assert second is not None
+    assert first.counts == second.counts
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"how": "luck"}, "how is 'luck'"),
+        ({"how": "random"}, "pass their names"),
+        ({"how": "persistence", "horizon": 0}, "horizon is 0"),
+        ({"how": "persistence", "washout": -1}, "washout -1"),
+    ],
+)
+def test_guesses_check_their_settings(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Guess(**settings)  # type: ignore[arg-type]
+
+
+def test_local_readouts_are_each_clients_own() -> None:
+    data, f = wearers(), features()
+    algorithm = LocalReadouts(features=f, ridge=0.1, classes=ACTIVITIES)
+    models = run_locally(Plan(algorithm=algorithm), data).result
+    assert list(models) == sorted(data)
+    for name, sequences in data.items():
+        alone = train(f, sequences, 0.1, classes=ACTIVITIES)
+        np.testing.assert_allclose(
+            models[name].readout.weights, alone.readout.weights, rtol=1e-9, atol=1e-12
+        )
+
+
+def test_readouts_of_other_features_are_refused() -> None:
+    from catchment.errors import UploadError
+    from catchment.federation import Turn
+
+    algorithm = LocalReadouts(features=features())
+    wrong = SentReadout(Readout(np.ones((3, 1)), np.zeros(1))).parts()
+    with pytest.raises(UploadError, match="3 features came"):
+        algorithm.read_update(wrong, Turn(0, ("a",), client="a"))
+
+
+def test_trials_score_each_model_as_evaluation_does() -> None:
+    data, f = wearers(), features()
+    algorithm = LocalReadouts(features=f, classes=ACTIVITIES)
+    models = run_locally(Plan(algorithm=algorithm), data).result
+    strangers = {f"new-{k}": s for k, s in enumerate(data.values())}
+    trials = run_locally(Plan(algorithm=Trials(models_under_test=models)), strangers).state
+    for name, model in models.items():
+        expected = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), strangers).state
+        assert trials.by_model[name].total is not None
+        assert expected.total is not None
+        assert trials.by_model[name].total.counts == expected.total.counts  # type: ignore[union-attr]
+        assert trials.by_model[name].by_client.keys() == expected.by_client.keys()
+    each = trials.each_model()
+    values = [score.value for score in each.by_client.values()]
+    assert each.total is not None
+    assert each.total.value == pytest.approx(np.mean(values))
+
+
+def test_a_client_with_its_own_model_tests_only_that() -> None:
+    data, f = wearers(), features()
+    algorithm = LocalReadouts(features=f, classes=ACTIVITIES)
+    models = run_locally(Plan(algorithm=algorithm), data).result
+    trials = run_locally(Plan(algorithm=Trials(models_under_test=models)), data).state
+    assert {name: set(s.by_client) for name, s in trials.by_model.items()} == {
+        name: {name} for name in data
+    }
+
+
+def test_trials_need_common_features() -> None:
+    a, b = features(), features(pool=False)
+    readout = Readout(np.zeros((a.n_features, 2)), np.zeros(2))
+    from catchment import Model
+
+    with pytest.raises(ValueError, match="2 kinds of features"):
+        Trials(models_under_test={"a": Model(a, readout), "b": Model(b, readout)})
+
+
+def test_states_survive_the_disk() -> None:
+    data, f = wearers(), features()
+    local = LocalReadouts(features=f, classes=ACTIVITIES)
+    readouts = run_locally(Plan(algorithm=local), data).state
+    again: Readouts = as_algorithm(local).load_state(
+        Parts.from_bytes(as_algorithm(local).save_state(readouts).to_bytes())
+    )
+    for name in data:
+        np.testing.assert_array_equal(
+            again.by_client[name].weights, readouts.by_client[name].weights
+        )
+    trials = Trials(models_under_test=local.result(readouts))
+    scores = run_locally(Plan(algorithm=trials), data).state
+    kept: TrialScores = as_algorithm(trials).load_state(
+        Parts.from_bytes(as_algorithm(trials).save_state(scores).to_bytes())
+    )
+    assert kept.each_model().worst() == scores.each_model().worst()
+    random = Guess(how="random", classes=ACTIVITIES)
+    guessed: Scores = run_locally(Plan(algorithm=random), data).state
+    same = as_algorithm(random).load_state(
+        Parts.from_bytes(as_algorithm(random).save_state(guessed).to_bytes())
+    )
+    assert same.worst() == guessed.worst()

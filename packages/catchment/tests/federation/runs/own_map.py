@@ -1,0 +1,34 @@
+"""A feature map of one's own whose features lie on a grid, or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from catchment import Array
+from catchment.data import Recording
+
+
+@dataclass(frozen=True)
+class Waves:
+    """The mean of every channel under a few slow waves, squashed."""
+
+    channels: int
+    waves: int = 3
+    grid: int | None = 8
+    bounds = (-1.0, 1.0)
+
+    @property
+    def n_features(self) -> int:
+        return self.channels * self.waves
+
+    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+        return [self._row(recording.u) for recording in recordings]
+
+    def _row(self, u: Array) -> Array:
+        steps = np.arange(len(u))[:, None, None]
+        under = u[:, :, None] * np.cos(0.1 * steps * np.arange(self.waves))
+        row: Array = np.tanh(under.mean(axis=0)).reshape(1, -1)
+        return row

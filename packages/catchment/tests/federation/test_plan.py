@@ -1,0 +1,133 @@
+"""Plans: what both sides agree on, and what a change of any setting does to the fingerprint."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.federation import Plan, Turn, describe
+from catchment.federation.learn import Adam, FederatedRidge, GradientAveraging, Momentum
+from catchment.readout import Readout
+
+RESERVOIR = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
+FEATURES = EchoStateMap(RESERVOIR)
+PLAN: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1))
+names = st.lists(st.text(min_size=1), unique=True, min_size=1, max_size=30)
+
+
+@given(
+    clients=names, share=st.floats(0.01, 1.0), seed=st.integers(0, 2**32), round_=st.integers(0, 99)
+)
+def test_a_cohort_depends_on_seed_and_round_and_not_on_the_order_of_clients(
+    clients: list[str], share: float, seed: int, round_: int
+) -> None:
+    plan = replace(PLAN, share=share, seed=seed)
+    cohort = plan.cohort(clients, round_)
+    assert cohort == plan.cohort(clients[::-1], round_)
+    assert list(cohort) == sorted(set(cohort))
+    assert set(cohort) <= set(clients)
+    assert len(cohort) == max(1, min(len(clients), round(share * len(clients))))
+
+
+def test_cohorts_differ_from_round_to_round_and_reach_everybody() -> None:
+    clients = [f"{k:02d}" for k in range(20)]
+    plan = replace(PLAN, share=0.25)
+    cohorts = [plan.cohort(clients, k) for k in range(40)]
+    assert len(set(cohorts)) > 30
+    assert set().union(*cohorts) == set(clients)
+    assert PLAN.cohort(clients, 3) == tuple(clients)
+
+
+def test_a_clients_generator_is_its_own() -> None:
+    turn = Turn(2, ("a", "b"), seed=5, client="a")
+    draws = {
+        t.rng().random()
+        for t in (turn, turn.at("b"), replace(turn, round=3), replace(turn, seed=6), turn.at("a"))
+    }
+    assert len(draws) == 4
+    assert turn.rng().random() == replace(turn, cohort=("a",)).rng().random()
+
+
+OTHER_SETTINGS: dict[str, Plan[Any, Any, Any]] = {
+    "rounds": replace(PLAN, rounds=2),
+    "share": replace(PLAN, share=0.5),
+    "min_clients": replace(PLAN, min_clients=2),
+    "seed": replace(PLAN, seed=1),
+    "ridge": Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.2)),
+    "classes": Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1, classes=("a", "b"))),
+    "washout": Plan(
+        algorithm=FederatedRidge(features=EchoStateMap(RESERVOIR, washout=1), ridge=0.1)
+    ),
+    "reservoir": Plan(
+        algorithm=FederatedRidge(
+            features=EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=2))),
+            ridge=0.1,
+        )
+    ),
+    "algorithm": Plan(algorithm=GradientAveraging(features=FEATURES)),
+    "optimiser": Plan(algorithm=GradientAveraging(features=FEATURES, optimiser=Momentum())),
+    "its settings": Plan(
+        algorithm=GradientAveraging(features=FEATURES, optimiser=Momentum(momentum=0.5))
+    ),
+    "start": Plan(
+        algorithm=GradientAveraging(features=FEATURES, initial=Readout(np.ones((6, 1)), np.ones(1)))
+    ),
+}
+
+
+def test_every_setting_is_in_the_fingerprint() -> None:
+    prints = {name: plan.fingerprint() for name, plan in OTHER_SETTINGS.items()}
+    prints["none"] = PLAN.fingerprint()
+    assert len(set(prints.values())) == len(prints)
+
+
+def test_the_fingerprint_is_that_of_equal_settings_not_of_one_object() -> None:
+    rebuilt = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
+    again: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=rebuilt, ridge=0.1))
+    assert again.fingerprint() == PLAN.fingerprint()
+    assert len(PLAN.fingerprint()) == 64
+
+
+def test_a_description_is_plain_json_without_folders() -> None:
+    text = json.dumps(
+        describe({"a": (1, 2.5, None, True, "x"), "where": Path("/home/somebody/secret/plan.toml")})
+    )
+    assert "somebody" not in text
+    assert json.loads(text) == {"a": [1, 2.5, None, True, "x"], "where": "plan.toml"}
+    described = describe(Adam(learning_rate=0.5))
+    assert isinstance(described, dict)
+    assert described["Adam"]["learning_rate"] == 0.5
+
+
+@dataclass(frozen=True)
+class Odd:
+    what: object
+
+
+@pytest.mark.parametrize("thing", [lambda: 1, object(), {1, 2}, 1j, Odd(lambda: 1), Odd])
+def test_what_has_no_plain_settings_cannot_be_planned(thing: object) -> None:
+    with pytest.raises(TypeError, match="a plan cannot hold"):
+        describe(thing)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rounds": 0}, "rounds is 0"),
+        ({"share": 0.0}, "share is 0"),
+        ({"share": 1.5}, "share is 1.5"),
+        ({"share": float("nan")}, "share is nan"),
+        ({"min_clients": 0}, "min_clients is 0"),
+    ],
+)
+def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(PLAN, **settings)

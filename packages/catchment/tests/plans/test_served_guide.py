@@ -1,0 +1,18 @@
+"""The guide to people who are badly served shows what is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.test_docs import run_page
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_guide_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page("guides/badly-served.md")
+    page = Path("p03.html").read_text(encoding="utf-8")
+    assert "a turned sensor" in page
+    assert page.count("The worst recordings of p03") == 1

@@ -1,0 +1,205 @@
+"""The smallest ridge that sums can tell is measured against the rows, and warned of."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+
+from benchmarks import precision
+from benchmarks.record import RESULTS
+from catchment import Array, EchoState, Recording
+from catchment.data import lorenz, mackey_glass
+from catchment.errors import PrecisionWarning, SingularError
+from catchment.readout import (
+    RidgeStatistics,
+    accumulate,
+    choose_by_blocks,
+    choose_by_gcv,
+    ridge_grid,
+    smallest_ridge,
+    solve_readout,
+    solve_rows,
+    warn_of_edge,
+)
+
+N = 1500
+
+
+@cache
+def rows(series: str, *, scaled: bool = False) -> tuple[Array, Array]:
+    """Return the states of a noise-free series, in float64, and what comes next."""
+    x = (mackey_glass if series == "mackey-glass" else lorenz)(N + 6)
+    u = (x - x.mean(axis=0)) / x.std(axis=0) if scaled else x
+    features = EchoState(120, washout=100, grid=None).build(u.shape[1], per_step=True)
+    return features.rows([u[:N]])[0], x[106 : N + 6, :1]
+
+
+@pytest.mark.parametrize("series", ["mackey-glass", "lorenz"])
+@pytest.mark.parametrize("offset", [0.0, 30.0])
+def test_at_the_smallest_ridge_sums_predict_as_the_rows_do(series: str, offset: float) -> None:
+    z, y = rows(series)
+    z = z + offset  # what means cost, the limit knows
+    statistics = RidgeStatistics.from_states(z, y)
+    limit = smallest_ridge(statistics)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        from_sums = solve_readout(statistics, limit)
+    of_rows = np.linalg.norm(solve_rows(z, y, limit, method="svd")(z) - y)
+    assert np.linalg.norm(from_sums(z) - y) == pytest.approx(of_rows, rel=0.05)
+
+
+def test_the_ridge_that_an_error_advises_is_enough_and_not_far_too_large() -> None:
+    z, y = rows("mackey-glass")
+    repeated = RidgeStatistics.from_states(np.hstack([z, z[:, 5:9]]), y)
+    with pytest.raises(SingularError) as caught:
+        repeated.solve(0.0)
+    advised = float(str(caught.value).split("use a ridge of ")[1].split()[0])
+    assert repeated.solve(advised).ridge == advised
+    assert advised < 4 * smallest_ridge(repeated)
+
+
+def test_a_ridge_below_what_sums_can_tell_is_warned_of_once_and_the_rows_have_it() -> None:
+    z, y = rows("mackey-glass")
+    statistics = RidgeStatistics.from_states(z, y)
+    with pytest.warns(PrecisionWarning, match=r"smallest that sums .*upload='factors'") as told:
+        from_sums = statistics.solve(0.1 * smallest_ridge(statistics))
+    assert len(told) == 1
+    of_rows = solve_rows(z, y, float(np.mean(from_sums.ridge)), method="svd")
+    assert np.linalg.norm(from_sums.weights - of_rows.weights) > 0.01 * np.linalg.norm(
+        of_rows.weights
+    )
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-14])
+def test_well_posed_rows_are_not_warned_of_whatever_their_units(ridge: float) -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(200, 6)) * np.array([1e-5, 1.0, 1e4, 1.0, 1.0, 1.0])
+    y = rng.normal(size=(200, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RidgeStatistics.from_states(z, y).solve(ridge)
+        RidgeStatistics.from_states(z, y).solve(ridge, intercept=False)
+    constant = np.hstack([np.full((200, 1), 3.0), z])
+    RidgeStatistics.from_states(constant, y).solve(1e-14)
+
+
+def blocks(z: Array, y: Array) -> list[RidgeStatistics]:
+    parts = np.array_split(np.arange(len(z)), 4)
+    return [RidgeStatistics.from_states(z[p], y[p]) for p in parts]
+
+
+def test_the_choice_goes_on_to_smaller_ridges_where_the_smallest_is_the_best() -> None:
+    z, y = rows("mackey-glass")
+    parts = blocks(z, y)
+    total = parts[0] + parts[1] + parts[2] + parts[3]
+    usual = ridge_grid(total)
+    before, after = choose_by_blocks(parts, usual), choose_by_blocks(parts)
+    assert before.best == usual[0]
+    np.testing.assert_array_equal(after.ridges[-len(usual) :], usual)
+    assert smallest_ridge(total) <= after.best < usual[0]
+    assert after.errors.min() < 0.8 * before.errors.min()
+    assert after.block_errors is not None
+    assert after.block_errors.shape == (4, len(after.ridges), 1)
+    choice = choose_by_gcv(total)
+    assert choice.at_edge
+    assert choice.best == pytest.approx(smallest_ridge(total))
+
+
+@pytest.mark.parametrize(
+    ("errors", "told"),
+    [
+        ([1.0, 1.4, 2.0], True),  # falls by 29 % for half a power of ten
+        ([1.0, 1.1, 2.0], False),  # hardly falls
+        ([1.0, 0.9, 2.0], False),  # the best lies within
+        ([1e-7, 1.4e-7, 2e-7], False),  # nobody misses it
+    ],
+)
+def test_who_would_gain_by_a_smaller_ridge_is_told_once(errors: list[float], told: bool) -> None:
+    z, y = rows("mackey-glass")
+    statistics = RidgeStatistics.from_states(z, y)
+    ridges = smallest_ridge(statistics) * 10 ** (np.arange(3) / 2)
+    scored = 1e-3 * float(y.var()) * np.array(errors)[:, None]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_edge(statistics, ridges, scored)
+    assert len(caught) == told
+    if told:
+        said = str(caught[0].message)
+        assert "the Gram matrix has" in said
+        assert "falls there by 29%" in said
+        assert said.endswith("(upload='factors')")
+
+
+def test_a_choice_that_lies_within_is_as_it_was_and_nobody_is_warned() -> None:
+    z, y = rows("mackey-glass", scaled=True)
+    noisy = y + 0.05 * np.random.default_rng(1).normal(size=y.shape)
+    parts = blocks(z, noisy)
+    total = parts[0] + parts[1] + parts[2] + parts[3]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        choice = choose_by_blocks(parts)
+        choose_by_gcv(total)
+    np.testing.assert_array_equal(choice.ridges, ridge_grid(total))
+
+
+def test_on_a_grid_it_is_the_same_limit() -> None:
+    x = mackey_glass(406)
+    features = EchoState(20, washout=50).build(1, per_step=True)
+    total = accumulate(features, [Recording(x[:400], x[6:])])
+    assert total.grid is not None
+    assert smallest_ridge(total) == smallest_ridge(total.floats) > 0
+    assert smallest_ridge(RidgeStatistics.zero(3, 1)) == 0
+
+
+MEASURED = json.loads((RESULTS / "precision.json").read_text(encoding="utf-8"))["rows"]
+
+
+def test_the_tables_of_the_docs_are_those_that_were_measured() -> None:
+    page = precision.PAGE.read_text(encoding="utf-8")
+    assert precision.with_tables(page, MEASURED) == page
+    for name in precision.TABLES:
+        assert f"<!-- table: {name} -->" in page
+    written = (RESULTS / "precision.md").read_text(encoding="utf-8")
+    assert written == precision.report(MEASURED)
+
+
+def test_what_the_docs_say_of_sums_and_factors_was_measured() -> None:
+    def error(way: str, series: str, inputs: str, states: str) -> float:
+        found = [
+            row["ways"][way]["error"]
+            for row in MEASURED
+            if (row["series"], row["inputs"], row["states"]) == (series, inputs, states)
+            and row["units"] == 300
+        ]
+        assert len(found) >= 5
+        return float(np.mean(found))
+
+    hard = ("Mackey-Glass", "as they are", "float64")
+    assert error("sums, by clients", *hard) > 2.5 * error("factors, by clients", *hard)
+    assert error("sums, best", *hard) > 2 * error("factors, best", *hard)
+    assert error("factors, best", *hard) == pytest.approx(error("rows, best", *hard), rel=1e-3)
+    # What the guide says to try first, and what is not to be gained.
+    scaled = ("Mackey-Glass", "standardised", "float64")
+    assert error("sums, by clients", *scaled) < 0.5 * error("factors, best", *hard)
+    assert error("sums, best", *scaled) < 1.05 * error("factors, best", *scaled)
+    for inputs in ("as they are", "standardised"):
+        lorenz_ = ("Lorenz", inputs, "float64")
+        assert error("sums, best", *lorenz_) < 1.01 * error("factors, best", *lorenz_)
+    on_grid = ("Mackey-Glass", "as they are", "grid")
+    assert error("sums, by clients", *on_grid) > 1.05 * error("factors, by clients", *on_grid)
+    for row in MEASURED:
+        ways = row["ways"]
+        could_gain = (row["series"], row["inputs"]) == ("Mackey-Glass", "as they are")
+        assert could_gain or not any(one.get("warned") for one in ways.values())
+        if (row["series"], row["inputs"], row["states"], row["units"]) == (*hard, 300):
+            assert ways["sums, by clients"]["warned"]
+        # Whole numbers of a grid travel in a few bits less.
+        most = 1.01 if row["states"] == "float64" else 1.15
+        assert ways["factors, gcv"]["bytes"] < most * ways["sums, gcv"]["bytes"]
+        assert row["off rows"] < 1e-6
+        of_rows = ways["rows, best"]
+        assert of_rows["by scipy"] == pytest.approx(of_rows["error"], rel=1e-6)

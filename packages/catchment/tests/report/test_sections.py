@@ -1,0 +1,225 @@
+"""Sections of the report: who trained, the data, folds, signals, labels of new people, contrast."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from catchment.federation import Record, Refusal
+from catchment.federation.measure import Comparison, Row
+from catchment.federation.runs import DrawnRecording, Run, Span
+from catchment.report import (
+    DARK,
+    LIGHT,
+    MOST_CLASSES,
+    MOST_LANES,
+    OTHERS,
+    Theme,
+    lead,
+    render,
+    signal_chart,
+)
+from tests.report.pages import Checked
+
+WHY = Refusal("p03", "refused", "there is no column 'y'")
+
+
+def with_rounds(run: Run, **stages: Record) -> Run:
+    return replace(run, rounds={stage: (record,) for stage, record in stages.items()})
+
+
+def test_the_headline_counts_those_used_of_those_asked(runs: list[Run]) -> None:
+    trained = Record(0, 12, 11, 0.1, 1, 1, (WHY,))
+    page = Checked(render([with_rounds(runs[0], training=trained)]))
+    assert "11 of 12 clients trained ; p03 was left out: there is no column 'y'" in page.text
+    tested = Record(0, 4, 3, 0.1, 1, 1, (replace(WHY, client="p09"),))
+    page = Checked(render([with_rounds(runs[0], training=trained, evaluation=tested)]))
+    assert "11 of 12 clients trained, 3 of 4 were tested" in page.text
+    assert "p03 was left out: there is no column 'y'" in page.text
+    assert "p09 was not tested: there is no column 'y'" in page.text
+
+
+def test_the_headline_of_a_run_without_trouble(runs: list[Run]) -> None:
+    assert ", 4 clients trained, 2 were tested, " in lead(runs[0])
+    assert "left out:" not in render(runs[:1])
+    one = with_rounds(runs[0], training=Record(0, 1, 1, 0.1, 1, 1))
+    assert ", 1 client trained, " in lead(one)
+    rounds = {"training": tuple(Record(k, 9, 9 - k, 0.1, 1, 1) for k in range(3))}
+    assert ", at least 7 of 9 clients trained, " in lead(replace(one, rounds=rounds))
+    assert "nobody has trained yet" in lead(replace(one, rounds={}))
+
+
+def test_many_that_were_left_out_are_counted(runs: list[Run]) -> None:
+    refused = tuple(replace(WHY, client=f"p{k}") for k in range(7))
+    page = render([with_rounds(runs[0], training=Record(0, 12, 3, 0.1, 1, 1, refused))])
+    assert '<li><a href="#refused-0">4 more were left out</a></li>' in page
+    assert "<li>2 did not answer to the end</li>" in page
+    assert '<h3 id="refused-0">Answers that were not used</h3>' in page
+
+
+def test_personal_rows_say_whose_labels_they_use(runs: list[Run]) -> None:
+    rows = (Row("exact federated", "accuracy", 0.9), Row("personalised", "accuracy", 0.95))
+    page = render([replace(runs[0], comparison=Comparison(rows))])
+    assert page.count("uses labels of the new people") == 1
+    assert 'personalised<small class="warn">uses labels of the new people</small>' in page
+
+
+def test_nothing_is_compared_with_itself(runs: list[Run]) -> None:
+    alone = Comparison((Row(runs[0].facts["own_row"], "accuracy", 0.9),))
+    assert "Compared with" not in render([replace(runs[0], comparison=alone)])
+    other = Comparison((*alone.rows, Row("local", "accuracy", 0.9)))
+    assert "Compared with" in render([replace(runs[0], comparison=other)])
+
+
+def test_a_single_recording_is_not_called_several(runs: list[Run]) -> None:
+    one = replace(drawing(spans_of(("a", "b"))), client=runs[0].drawn[0].client)
+    page = Checked(render([replace(runs[0], drawn=(one,))]))
+    assert "Raw signals of one recording. 1 of 1 stretches are wrong here." in page.text
+    assert "one after the other" in Checked(render(runs[:1])).text
+
+
+def test_folds_are_drawn_with_their_mean_and_range(runs: list[Run]) -> None:
+    values = [0.5, 0.75, 1.0, None]
+    page = render([replace(runs[0], facts={**runs[0].facts, "folds": json.dumps(values)})])
+    chart = re.search(r"<figure><h3>Folds</h3>.*?</figure>", page)
+    assert chart is not None
+    assert chart[0].count("<circle") == 3
+    assert "mean 75.0 %" in chart[0]
+    assert "Mean 75.0 %, from 50.0 % to 100.0 %." in chart[0]
+    assert "accuracy, all test clients, in 4 folds" in page
+    assert "<h3>Folds</h3>" not in render(runs[:1])
+
+
+def test_whom_no_fold_could_test_is_named(runs: list[Run]) -> None:
+    folds = [
+        {"clients": ["ann"], "rows": 9, "score": 0.5, "untested": {}},
+        {"clients": [], "rows": 0, "score": None, "untested": {"bob": "no labels"}},
+    ]
+    page = render([replace(runs[0], facts={**runs[0].facts, "folds": json.dumps(folds)})])
+    assert "<bdi>bob</bdi> was not tested: no labels" in page
+    assert "Mean 50.0 %, from 50.0 % to 50.0 %." in page
+    assert "fold 2 not defined" in page
+
+
+def test_the_data_are_summed_up_where_the_run_knows(runs: list[Run]) -> None:
+    lines = [f"line {k} of <b>" for k in range(15)]
+    page = render([replace(runs[0], facts={**runs[0].facts, "summary": json.dumps(lines)})])
+    assert "<h3>The data</h3><ul><li>line 0 of &lt;b&gt;</li>" in page
+    assert "<summary>3 more lines about the data</summary>" in page
+    assert "line 14" in page
+    assert "The data" not in render(runs[:1])
+
+
+def test_the_worst_client_is_a_link(runs: list[Run]) -> None:
+    page = render(runs[:1])
+    (target,) = re.findall(r'worst client: <bdi>[^<]*</bdi> <a href="#([^"]*)">why\?</a>', page)
+    assert page.count(f'id="{target}"') == 1
+    bare = render([replace(runs[0], drawn=())])
+    assert "worst client: <bdi>" in bare
+    if target.startswith("signals"):
+        assert "why?" not in bare
+
+
+def test_best_and_worst_are_drawn(runs: list[Run]) -> None:
+    for run in runs:
+        page = Checked(render([run]))
+        best, worst = run.drawn
+        assert f"Served worst: {worst.client}" in page.text
+        assert f"Served best: {best.client}" in page.text
+
+
+def test_a_single_client_is_neither_best_nor_worst(runs: list[Run]) -> None:
+    one = runs[0].drawn[-1]
+    scores = {"": runs[0].scores[""], one.client: runs[0].scores[one.client]}
+    page = Checked(render([replace(runs[0], drawn=(one,), scores=scores)]))
+    assert f"Signals of {one.client}" in page.text
+    assert "Served best" not in page.text
+
+
+def test_nobody_is_called_the_worst_of_those_who_are_alike(runs: list[Run]) -> None:
+    scores = {name: {"accuracy": 1.0} for name in ("", "ann", "bob")}
+    page = Checked(render([replace(runs[0], scores=scores)]))
+    assert "All are alike." in page.text
+    assert "The worst first" not in page.text
+
+
+def test_one_class_in_the_test_is_said(runs: list[Run]) -> None:
+    assert runs[0].confusion is not None
+    only = np.zeros_like(runs[0].confusion)
+    only[1, :2] = 3, 4
+    page = Checked(render([replace(runs[0], confusion=only)]))
+    assert f"All are of one class, {runs[0].classes[1]}, so that a score says little." in page.text
+
+
+def spans_of(*said: tuple[str, str]) -> tuple[Span, ...]:
+    return tuple(Span(k, k + 1.0, truth, guess, 0.5) for k, (truth, guess) in enumerate(said))
+
+
+def drawing(spans: tuple[Span, ...], channels: int = 2) -> DrawnRecording:
+    names = tuple(f"c{k}" for k in range(channels))
+    return DrawnRecording("ann", names, np.arange(9.0), np.ones((9, channels)), spans)
+
+
+def test_a_mistake_is_marked_in_the_row_of_what_was_said() -> None:
+    chart = signal_chart(drawing(spans_of(("a", "a"), ("a", "b"), ("b", "b"))))
+    bars = re.findall(r'<rect class="(truth|right|wrong)" x="([\d.]+)" y="([\d.]+)"', chart)
+    assert [kind for kind, *_ in bars] == ["truth", "right", "truth", "wrong", "truth", "right"]
+    truth, wrong = bars[2], bars[3]
+    assert truth[1] == wrong[1]  # at the same time
+    assert float(wrong[2]) > float(truth[2]) + 10  # in another row
+    assert "steps 1 to 2: true a, predicted b (50 %)" in chart
+    assert "1 of 3 stretches with a label are wrong." in chart
+
+
+def test_many_channels_and_classes_stay_readable() -> None:
+    many = spans_of(*((f"class {k:02d}", f"class {k:02d}") for k in range(40)))
+    chart = signal_chart(drawing(many, channels=MOST_LANES + 3))
+    assert "and 3 more channels, not drawn" in chart
+    assert chart.count('class="signal"') == MOST_LANES
+    assert f">{OTHERS}</text>" in chart
+    rows = set(re.findall(r'<rect class="right" x="[\d.]+" y="([\d.]+)"', chart))
+    assert len(rows) == MOST_CLASSES
+
+
+def test_signals_without_values_or_labels_can_be_drawn() -> None:
+    spans = (Span(0.0, 1.0, None, "a"), Span(1.0, 2.0, None, "b"))
+    assert signal_chart(drawing(spans)).count('class="truth"') == 0
+    nothing = DrawnRecording("x", ("u",), np.zeros(0), np.zeros((0, 1)), ())
+    assert signal_chart(nothing).startswith("<svg")
+    lost = replace(drawing(()), signals=np.full((9, 2), np.nan))
+    assert "nan" not in signal_chart(lost).lower()
+    numbers = (Span(0.0, 1.0, 2.0, 2.5), Span(1.0, 2.0, None, 3.0))
+    assert signal_chart(drawing(numbers)).count("<polyline") == 2 + 2
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour, by the formula of WCAG 2."""
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def mixed(one: str, other: str, share: float) -> str:
+    parts = ((int(c[k : k + 2], 16) for c in (one, other)) for k in (1, 3, 5))
+    return "#" + "".join(f"{round(a * share + b * (1 - share)):02x}" for a, b in parts)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_colours_can_be_told_from_the_page(theme: Theme) -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    for words in (theme.text, theme.muted, theme.warning, theme.series[0]):
+        assert contrast(words, theme.page) >= 4.5
+    for drawn in theme.series[:2]:
+        assert contrast(drawn, theme.page) >= 3
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):  # the numbers of a confusion
+        cell = mixed(theme.series[0], theme.grid, share * theme.deepest / 100)
+        assert contrast(theme.text, cell) >= 4.5

@@ -1,0 +1,154 @@
+"""A13: what comes after the seal is refused unread; a client that hangs holds up nobody."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+from catchment.engine import Deadline
+from catchment.errors import TooFewClientsError, UploadError
+from catchment.federation import Engine, Reply, Turn
+from catchment.privacy import Journal
+from catchment.wire import Parts
+from tests.security.fleet import STAGES, Fleet, released, stage_of
+
+
+class Unread(Parts):
+    """A message that may be looked at no further than its kind."""
+
+    def __init__(self, kind: str) -> None:
+        object.__setattr__(self, "kind", kind)
+
+    @property
+    def arrays(self) -> NoReturn:
+        pytest.fail("a late upload was opened")
+
+    @property
+    def facts(self) -> NoReturn:
+        pytest.fail("a late upload was opened")
+
+
+def late(exchange_stage: str) -> Turn:
+    return Turn(0, (), client=exchange_stage)
+
+
+@pytest.mark.parametrize("journalled", [False, True])
+def test_a_late_upload_is_refused_and_never_opened(journalled: bool, tmp_path: Path) -> None:
+    fleet = Fleet.drawn(5)
+    with Journal(tmp_path / "sums") as journal:
+        exchange = fleet.open(journal=journal if journalled else None)
+        for stage in STAGES[:3]:
+            fleet.step(exchange, stage)
+        fleet.step(exchange, "update", [c for c in fleet.vectors if c != "c004"])
+        for stage in ("update", "consistency", "unmask"):
+            with pytest.raises(UploadError, match="a stage that is over") as caught:
+                exchange.take(stage, Unread("secure-upload"), late("c004"))
+            assert caught.value.code == "late"
+        assert exchange.asked("update") == ()
+        assert "c004" not in exchange.asked("consistency")
+
+
+def test_the_journal_refuses_uploads_after_the_seal(tmp_path: Path) -> None:
+    with Journal(tmp_path / "sums") as journal:
+        number, _ = journal.begin("plan", 0, ["ann", "ben"])
+        journal.keep(number, "ann", b"masked")
+        journal.close(number, "update", ["ann"], {}, state="SEALED")
+        with pytest.raises(UploadError, match="after the sum was sealed"):
+            journal.keep(number, "ben", b"late")
+        with pytest.raises(UploadError, match="after the sum was sealed"):
+            journal.keep(number, "ann", b"masked")
+        assert [c for c, _ in journal.replies(number, "update")] == ["ann"]
+        assert len(list((tmp_path / "sums" / "payloads").iterdir())) == 1
+
+
+@dataclass(eq=False)
+class Delaying:
+    """An engine that delivers one client's upload with the answers to a later stage."""
+
+    engine: Engine
+    until: str
+    held: list[Reply] = field(default_factory=list)
+
+    def clients(self) -> Sequence[str]:
+        return self.engine.clients()
+
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in self.engine.ask(letters):
+            if stage_of(letters[reply.client]) == "update" and reply.client == "c001":
+                self.held.append(reply)
+            else:
+                yield reply
+        if letters and stage_of(next(iter(letters.values()))) == self.until:
+            yield from self.held
+
+
+@pytest.mark.parametrize("until", ["consistency", "unmask"])
+def test_a_round_goes_on_without_the_one_that_is_late(until: str) -> None:
+    fleet = Fleet.drawn(5)
+    result = fleet.run(Delaying(fleet.engine(), until))
+    others = [c for c in fleet.vectors if c != "c001"]
+    np.testing.assert_array_equal(released(result), fleet.expected(others))
+    assert [(r.client, r.code) for r in result.records[0].refused] == [("c001", "stranger")]
+
+
+@dataclass(eq=False)
+class Hanging:
+    """An engine with a client that never answers, as far as anybody will wait."""
+
+    engine: Engine
+    hangs: frozenset[str]
+    stage: str
+    never: threading.Event = field(default_factory=threading.Event)
+
+    def clients(self) -> Sequence[str]:
+        return self.engine.clients()
+
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        for client, letter in letters.items():
+            if client in self.hangs and stage_of(letter) == self.stage:
+                self.never.wait()
+            yield from self.engine.ask({client: letter})
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_round_with_a_hanging_client_ends_at_its_deadline(stage: str) -> None:
+    fleet = Fleet.drawn(5)
+    engine = Hanging(fleet.engine(), frozenset(["c003"]), stage)
+    try:
+        result = fleet.run(Deadline(engine, seconds=1.0))
+    finally:
+        engine.never.set()
+    sealed = [c for c in fleet.vectors if c != "c003" or STAGES.index(stage) > 3]
+    np.testing.assert_array_equal(released(result), fleet.expected(sealed))
+    assert "no answer within 1 seconds" in result.records[0].refused[0].reason
+
+
+def test_too_many_hanging_clients_end_the_round() -> None:
+    fleet = Fleet.drawn(4)
+    engine = Hanging(fleet.engine(), frozenset(["c000", "c003"]), "update")
+    try:
+        with pytest.raises(TooFewClientsError, match="nothing was released"):
+            fleet.run(Deadline(engine, seconds=0.5))
+    finally:
+        engine.never.set()
+
+
+def test_a_deadline_passes_errors_on_and_asks_for_a_time() -> None:
+    class Broken:
+        def clients(self) -> Sequence[str]:
+            return ["a"]
+
+        def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+            raise OSError("the line is down")
+
+    with pytest.raises(OSError, match="the line is down"):
+        list(Deadline(Broken(), 1.0).ask({"a": b""}))
+    with pytest.raises(ValueError, match="seconds is 0"):
+        Deadline(Broken(), 0)
+    assert Deadline(Broken(), 1.0).clients() == ["a"]

@@ -1,0 +1,151 @@
+"""A20: whatever clients answer, a round ends, is kept, and names them; old faults are found."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catchment import wire
+from catchment.engine import LocalEngine
+from catchment.errors import IntegrityError
+from catchment.federation import (
+    Limits,
+    Reply,
+    Request,
+    Result,
+    Store,
+    Turn,
+    messages,
+    read_run,
+    run,
+)
+from catchment.federation.runs import ledger
+from catchment.wire import NOTHING, Parts
+from tests.security.test_a20_fuzz_and_schedules import Mutator
+from tests.security.test_h1_one_reply_refuses_one_client import PLAN, waves
+
+BUDGET = 3_000  # messages within which each of the old faults is found
+FUZZED = replace(PLAN, limits=Limits(min_usable=0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """Eight honest clients, and others that send whatever the mutator makes of honest answers."""
+
+    mutated: Mutator
+    n_hostile: int
+    honest: LocalEngine[Any, Any, Any]
+
+    @classmethod
+    def of(cls, seed: int, n_hostile: int) -> Crowd:
+        honest = LocalEngine(FUZZED, waves(), threads=1)
+        return cls(Mutator(corpus(), seed), n_hostile, honest)
+
+    def clients(self) -> Sequence[str]:
+        return [*self.honest.clients(), *(f"x{k:06d}" for k in range(self.n_hostile))]
+
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        yield from self.honest.ask({c: letters[c] for c in self.honest.clients()})
+        for k in range(self.n_hostile):
+            yield Reply(f"x{k:06d}", self.mutated())
+
+
+def corpus() -> list[bytes]:
+    """Return answers that honest clients give, a refusal, and a message of no numbers."""
+    plan = FUZZED.fingerprint()
+    letter = Request(plan, Turn(0, (), plan=plan), "update", NOTHING).to_bytes()
+    asked = dict.fromkeys(["c0", "c1"], letter)
+    honest = [reply.message or b"" for reply in LocalEngine(FUZZED, waves(), threads=1).ask(asked)]
+    refusal = Parts("refusal", {"code": "rows", "reason": "there are too few"}).to_bytes()
+    empty = Parts("empty", {"epsilon": 0.5}, (np.zeros((0, 3)),)).to_bytes()
+    return [*honest, refusal, empty]
+
+
+def fuzzed(seed: int, n: int, folder: Path) -> Result[Any, Any]:
+    """Run one round with so many hostile answers, and keep it."""
+    with Store(folder) as store:
+        return run(FUZZED, Crowd.of(seed, n), keeper=store.keeper("training", FUZZED))
+
+
+def test_a_round_ends_and_is_kept_whatever_comes(tmp_path: Path) -> None:
+    done = fuzzed(0, BUDGET, tmp_path / "run")
+    refused = {one.client for one in done.refused}
+    assert len(refused) > 0.8 * BUDGET
+    assert all(name[0] == "x" for name in refused)  # the honest ones are in the sum
+    assert {one.code for one in done.refused} >= {"malformed", "moments", "rows"}
+    kept = read_run(tmp_path / "run")
+    assert kept.damage == ()
+    (record,) = kept.rounds["training"]
+    assert record.n_used == done.records[0].n_used == BUDGET + 8 - len(refused)
+    assert all(one.reason.isprintable() for one in record.refused)
+    assert all(traffic.purpose.isprintable() for traffic in kept.traffic)
+
+
+@pytest.mark.long
+def test_many_rounds_end_whatever_comes() -> None:
+    for seed in range(1, 101):
+        with tempfile.TemporaryDirectory() as place:
+            assert fuzzed(seed, 10_000, Path(place) / "run").refused
+
+
+def believed(entry: object) -> Any:
+    """Describe an array as it was done before: sizes one by one, never together."""
+    match entry:
+        case [str(code), list(shape)] if code in wire._TYPES and len(shape) <= 8:
+            if all(type(size) is int and 0 <= size <= wire.MAX_MESSAGE for size in shape):
+                return np.dtype(wire._TYPES[code]), tuple(shape), None
+    raise IntegrityError("the message header describes something else")
+
+
+def hardly_opened(reply: Reply) -> Any:
+    """Open a reply as it was done before: prepared for one kind of error."""
+    if reply.message is None:
+        return reply, None
+    try:
+        return reply, Parts.from_bytes(reply.message, header_limit=messages.REPLY_HEADER)
+    except IntegrityError as error:
+        return reply, str(error)
+
+
+def as_it_is(text: object, most: int = 0) -> str:
+    return str(text)
+
+
+KILLERS: dict[str, tuple[list[tuple[Any, str, Any]], type[Exception], str]] = {
+    "a huge shape with a zero": (
+        [(wire, "_described", believed), (messages, "_opened", hardly_opened)],
+        ValueError,
+        "too big|exceeded",
+    ),
+    "half a character as kind": (
+        [(wire, "_readable", lambda header: None), (ledger, "plain_text", as_it_is)],
+        UnicodeEncodeError,
+        "surrogates not allowed",
+    ),
+    "half a character as reason": (
+        [(wire, "_readable", lambda header: None), (messages, "plain_text", as_it_is)],
+        UnicodeEncodeError,
+        "surrogates not allowed",
+    ),
+}
+
+
+@pytest.mark.parametrize("killer", KILLERS)
+def test_each_killer_is_found_when_it_is_put_back(
+    killer: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    changes, error, words = KILLERS[killer]
+    for where, name, old in changes:
+        monkeypatch.setattr(where, name, old)
+    wire._layout.cache_clear()
+    try:
+        with pytest.raises(error, match=words):
+            fuzzed(0, BUDGET, tmp_path / "run")
+    finally:
+        wire._layout.cache_clear()

@@ -1,0 +1,50 @@
+"""M9: a node reads no header that grows to hundreds of megabytes in its memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from catchment.errors import IntegrityError
+from catchment.federation import LETTER_HEADER, Node, Request, Turn
+from catchment.wire import MAX_HEADER, Parts
+from tests.security.test_h1_one_reply_refuses_one_client import PLAN, sealed, waves
+
+
+def letter_of(size: int) -> bytes:
+    """Return a letter whose header takes so many bytes, most of them empty lists."""
+    lists = ",".join(["[]"] * (size // 3 - 40))
+    return sealed(f'{{"kind":"request","facts":{{"parts":[{lists}]}},"arrays":[]}}'.encode())
+
+
+def test_a_long_header_is_refused_before_it_is_read() -> None:
+    letter = letter_of(MAX_HEADER)
+    Parts.from_bytes(letter)  # what the server keeps itself may be as long
+    node = Node("c0", PLAN, lambda: waves()["c0"])
+    tracemalloc.start()
+    try:
+        reply = Parts.from_bytes(node.answer(letter))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "header claims" in str(reply.facts["reason"])
+    assert peak < 4 * LETTER_HEADER
+
+
+def test_the_longest_header_that_is_read_costs_little() -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(IntegrityError, match="malformed"):
+            Request.from_bytes(letter_of(LETTER_HEADER), "c0")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100 * LETTER_HEADER
+
+
+def test_large_payloads_travel_as_arrays() -> None:
+    payload = Parts("weights", {}, (np.zeros(1 << 18),))
+    asked = Request("p", Turn(0, ()), "update", payload)
+    assert Request.from_bytes(asked.to_bytes(), "c0").payload.arrays[0].size == 1 << 18

@@ -1,0 +1,122 @@
+"""The first compilation says so once, before the wait; what the cache has says nothing."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numba
+import pytest
+from numba.core import caching
+from numba.core.dispatcher import Dispatcher
+from numba.core.event import Event, EventStatus
+from typer.testing import CliRunner
+
+from catchment import ALWAYS, ONCE, Compilations, Compiled, compile_kernels, compiling, njit
+from catchment.cli import app
+
+SOURCE = str(Path(compiling.__file__).parents[1])
+FITS = """
+import numpy as np
+from catchment.data import Moments
+print("before", flush=True)
+print(Moments.of_array(np.ones((3, 1))).mean.tolist(), Moments.of_array([[2.0]]).mean.tolist())
+"""
+
+
+def told_by_a_process(cache: Path) -> str:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": SOURCE}
+    done = subprocess.run(
+        [sys.executable, "-c", FITS], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split("\n")[1] == "[1.0] [2.0]"
+    return done.stderr
+
+
+def test_a_process_that_compiles_says_so_once_and_the_next_one_nothing(tmp_path: Path) -> None:
+    assert told_by_a_process(tmp_path) == f"{ONCE}\n"
+    assert told_by_a_process(tmp_path) == ""
+
+
+def starting(module: str) -> Event:
+    def kernel() -> None: ...
+
+    kernel.__module__ = module
+    dispatcher = numba.njit(kernel)
+    made: Any = Event  # numba's own types do not know how it is made
+    return made("numba:compile", EventStatus.START, {"dispatcher": dispatcher})  # type: ignore[no-any-return]
+
+
+def test_only_what_is_ours_is_told_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    listener = Compilations()
+    listener.on_start(starting("somebody.elses"))
+    assert (listener.count, caplog.messages) == (0, [])
+    listener.on_start(starting("catchment.readout.kernels"))
+    listener.on_start(starting("catchment.data.kernels"))
+    assert (listener.count, caplog.messages) == (2, [ONCE])
+    assert caplog.records[0].name == "catchment"
+    assert caplog.records[0].levelno == logging.WARNING
+
+
+def test_without_a_folder_to_write_kernels_work_and_the_line_says_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    monkeypatch.setattr(compiling, "compilations", Compilations())
+
+    def thrice(x: int) -> int:
+        return 3 * x
+
+    with pytest.raises(RuntimeError, match="no locator available"):
+        numba.njit(cache=True)(thrice)
+    assert njit(cache=True)(thrice)(2) == 6
+    assert not compiling.compilations.kept
+    compiling.compilations.on_start(starting("catchment.readout.kernels"))
+    assert caplog.messages == [ALWAYS]
+
+
+def kernels() -> dict[str, Any]:
+    """Return every compiled function of the library that is kept in the cache."""
+    return {
+        f"{name}.{value.py_func.__name__}": value
+        for name, module in sys.modules.items()
+        if name.startswith("catchment.")
+        for value in vars(module).values()
+        if isinstance(value, Dispatcher)
+        and value.py_func.__module__ == name
+        and isinstance(vars(value)["_cache"], caching.FunctionCache)
+    }
+
+
+@pytest.mark.slow
+def test_compiling_beforehand_reaches_the_kernels() -> None:
+    compile_kernels()
+    found = kernels()
+    assert len(found) > 30
+    missed = {name.rpartition(".")[2] for name, kernel in found.items() if not kernel.signatures}
+    inside = {"add_panels", "count_fitting", "find_peaks", "lay_out_columns", "lay_out_rows"}
+    inside |= {"_turn", "enlarge_diagonal", "fill_moments", "is_one_hot", "within"}
+    plastic = {"lockstep_plastic", "lockstep_plastic_on_grid", "adapted", "adapt_units"}
+    rare = {"log2_of", "carry", "cosines", "monomials", "take_apart", "add_grams"}
+    # Called by other kernels only; by maps and sums that few need; by the training of a reservoir.
+    assert missed <= inside | rare | plastic
+
+
+@pytest.mark.parametrize(
+    ("done", "printed", "code"),
+    [
+        (Compiled(64, 47.6, True), "compiled 64 kernels in 48 s", 0),
+        (Compiled(0, 1.0, True), "everything is compiled already", 0),
+        (Compiled(64, 47.6, False), "compiled 64 kernels in 48 s", 1),
+    ],
+)
+def test_the_command_says_what_it_did(
+    monkeypatch: pytest.MonkeyPatch, done: Compiled, printed: str, code: int
+) -> None:
+    monkeypatch.setattr("catchment.precompile.compile_kernels", lambda: done)
+    result = CliRunner().invoke(app, ["compile"])
+    assert (result.stdout.strip(), result.exit_code) == (printed, code)

@@ -1,1 +1,0 @@
-"""A real Flower deployment: keys, the proxy before the SuperLink, and all its processes."""

@@ -1,1 +1,0 @@
-"""Reservoirs whose recurrence is diagonal."""

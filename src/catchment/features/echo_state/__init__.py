@@ -1,1 +1,0 @@
-"""Reservoirs: recipe, weights, kernels, and the features made of their states."""

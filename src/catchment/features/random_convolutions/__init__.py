@@ -1,1 +1,0 @@
-"""Random convolutions: MiniRocket and Hydra in whole numbers."""

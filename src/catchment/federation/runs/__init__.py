@@ -1,1 +1,0 @@
-"""A run's folder: written, read, explained."""

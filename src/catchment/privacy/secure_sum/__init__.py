@@ -1,1 +1,0 @@
-"""The secure sum: messages of which the server sees only the sum."""
