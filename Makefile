@@ -3,7 +3,9 @@
 #
 #   make demo    install into .venv and run the demonstration
 #   make quick   the tests of the core, in about three minutes on two cores
-#   make test    lint, types, import order, then every test and documented example
+#   make test    lint, types, import order, budget, then every package's daily tests and documented examples
+#                (PACKAGE=lab, fleet, edge, gpu, research or core: one of them)
+#   make nightly everything: the tests in their long form, the long targets, fleets, boards, browser, studies
 #   make security  the security checks in their long form (several minutes)
 #   make mutants  put faults into the privacy code and see which ones tests notice (hours; by hand)
 #   make portable  the C form on emulated processors and in WebAssembly, with apt (needs root), and code compiled for other processors
@@ -18,7 +20,7 @@
 #   make playground  build the playground page, one HTML file, from C and scripts
 #   make docs    build the documentation into docs/_build/html
 #   make browser install chromium with apt, for the tests of the report (needs root)
-#   make check   lint, types and import order only
+#   make check   lint, types, import order, faces and the budget
 #   make clean   remove environments, caches and built files
 
 .DEFAULT_GOAL := demo
@@ -32,19 +34,29 @@ NODE := .venv-node
 BIN := $(VENV)/bin
 PINS := requirements/constraints.txt
 INSTALL = -m pip install -qq --disable-pip-version-check
-INPUTS := pyproject.toml $(wildcard requirements/*.txt)
+INPUTS := pyproject.toml $(wildcard packages/*/pyproject.toml) $(wildcard requirements/*.txt)
+EVERY := -e 'packages/catchment[all]' -e 'packages/catchment-lab[track]' -e 'packages/catchment-fleet[ray]' \
+	$(foreach one,edge gpu research,-e packages/catchment-$(one))
 # One more than cores, up to four: tests that start processes wait for these.
 WORKERS ?= $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN) + 1 )); echo $$(( n < 4 ? n : 4 )))
 
 # For tests, whose workers have a core each: threads of theirs would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
+# The studies are run from a clone; the demonstration takes one of their commands and no torch.
+STUDIES := PYTHONPATH=packages/catchment-research:packages/catchment-research/src
+
 # Data sets beside this clone, if there are any: the demonstration then shows one of them, too.
 BESIDE := $(wildcard ../shared/data)
 
 # What the core consists of. Deployments, networks, language models and studies are not in it, and
 # neither are the modules in it that are marked slow.
-QUICK := $(addprefix tests/,contracts data features federation laws privacy readout report search cli/test_cli.py)
+QUICK := $(addprefix packages/catchment/tests/,contracts data features federation laws privacy readout report cli/test_cli.py)
+
+# The tests of one package, or of all of them and of what holds them together.
+PACKAGE ?=
+TESTS := $(if $(PACKAGE),$(if $(filter core,$(PACKAGE)),packages/catchment/tests,packages/catchment-$(PACKAGE)/tests),packages tests)
+PYTEST_ALL = $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q
 
 # The first interpreter that is new enough and really starts (a version manager may only pretend).
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
@@ -55,14 +67,14 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
-	@$(BIN)/python -m reproductions pack uci_har --from $(BESIDE) --out .data >/dev/null
+	@$(STUDIES) $(BIN)/python -m reproductions pack uci_har --from $(BESIDE) --out .data >/dev/null
 	@CATCHMENT_DATA="$${CATCHMENT_DATA:-.data}" $(BIN)/catchment demo
 else
 	@$(BIN)/catchment demo
 endif
 
 quick: $(VENV)/.dev
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
+	@$(PYTEST_ALL) \
 		-m "not long and not slow" $(QUICK)
 
 # pytest is last, so that its closing line is the last one printed.
@@ -72,7 +84,7 @@ quick: $(VENV)/.dev
 # Before it, types are checked on one core while kernels are compiled on another and programs are fetched.
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j3 lint kernels programs
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q
+	@$(PYTEST_ALL) $(TESTS)
 
 # One after the other: two at once would wait for each other's lock.
 programs: $(VENV)/.dev
@@ -81,15 +93,16 @@ programs: $(VENV)/.dev
 # Compiled code is kept beside the sources, and two workers need not compile the same. Bytecode, too: where Python is
 # told to write none, every process that a test starts would compile all that it imports.
 kernels: $(VENV)/.dev
-	@$(BIN)/python -m compileall -q src tests tools
+	@$(BIN)/python -m compileall -q packages tests tools
 	@$(BIN)/catchment compile
 
 security: $(VENV)/.dev nginx spin
 	@$(BIN)/python -m tools.spin
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
-		-m "long or not long" tests/security --ignore tests/security/test_model_of_the_secure_sum.py \
-		tests/fleet/test_fleet_faults.py \
-		tests/engine/test_flower_simulation.py
+	@$(PYTEST_ALL) \
+		-m "long or not long" $(wildcard packages/*/tests/security) \
+		--ignore packages/catchment/tests/security/test_model_of_the_secure_sum.py \
+		packages/catchment-fleet/tests/fleet/test_fleet_faults.py \
+		packages/catchment-fleet/tests/engine/test_flower_simulation.py
 
 # Faults put in on purpose; kept in benchmarks/results/mutants.json, to which each run adds.
 # MUTANTS="--sample 200 --jobs 2", or --only 'noise *'.
@@ -98,10 +111,10 @@ mutants: $(VENV)/.dev
 	@$(BIN)/python -m tools.mutants $(MUTANTS)
 
 portable: $(VENV)/.dev cross
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q -rs \
-		-m "long or not long" tests/portable tests/differential
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
-		-m long tests/data tests/features tests/readout
+	@$(PYTEST_ALL) -rs \
+		-m "long or not long" packages/catchment-edge/tests/portable packages/catchment-edge/tests/differential
+	@$(PYTEST_ALL) \
+		-m long $(addprefix packages/catchment/tests/,data features readout) packages/catchment-gpu/tests
 
 # Emulators, cross compilers, and a compiler for WebAssembly; a test without its own says so.
 cross: $(VENV)/.dev
@@ -119,13 +132,13 @@ playground: $(VENV)/.installed
 edge: $(VENV)/.dev boards
 	@$(BIN)/python -m tools.edge needs
 	-@timeout 300 $(BIN)/python $(INSTALL) -c $(PINS) ziglang || echo "no ziglang; WebAssembly is not tested"
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile -q -rs $(wildcard tests/edge tests/playground tests/differential)
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile -q -rs $(addprefix packages/catchment-edge/tests/,edge playground differential)
 
 # On UCI HAR where it is beside this clone, else on invented people; EDGE=8 for fewer boards.
 EDGE ?= 21
 edge-long: edge
 ifneq ($(BESIDE),)
-	@$(BIN)/python -m reproductions pack uci_har --from $(BESIDE) --out .data >/dev/null
+	@$(STUDIES) $(BIN)/python -m reproductions pack uci_har --from $(BESIDE) --out .data >/dev/null
 endif
 	@$(BIN)/python -m tools.edge run --devices $(EDGE) $(if $(BESIDE),--data .data) --out runs/edge.json
 
@@ -144,14 +157,14 @@ flower: $(VENV)/.flower nginx
 locked:
 	@[ -x $(NODE)/bin/python ] || $(PYTHON) -m venv $(NODE)
 	@$(NODE)/bin/python $(INSTALL) --no-deps --require-hashes -r requirements/hashes.txt
-	@$(NODE)/bin/python $(INSTALL) --no-deps --no-build-isolation .
+	@$(NODE)/bin/python $(INSTALL) --no-deps --no-build-isolation packages/catchment packages/catchment-fleet
 	@echo "installed: $(NODE)/bin/catchment"
 
 # The same sources give the same bytes: no date, owner, order or folder of this machine is in them.
 wheel: $(VENV)/.installed
 	@$(BIN)/python $(INSTALL) -c $(PINS) hatchling
 	@rm -rf dist
-	@$(BIN)/python -m hatchling build -d dist >/dev/null
+	@for one in packages/*; do (cd $$one && $(CURDIR)/$(BIN)/python -m hatchling build -d $(CURDIR)/dist >/dev/null); done
 	@cd dist && sha256sum *
 
 # MATRIX="3.12 3.13" for some of them; PYTEST="-n 4" for more processes.
@@ -189,6 +202,8 @@ lint: $(VENV)/.dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tools.faces --check
+	@$(BIN)/python -m tools.budget
 
 docs: $(VENV)/.docs
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
@@ -200,46 +215,45 @@ bench: $(BENCH)/.installed
 
 # aeon and sktime ask for an older numba and pandas than the pins; sktime warns of its next release.
 interop: $(INTEROP)/.installed
-	@$(INTEROP)/bin/python -m pytest -q -n 2 -W ignore::FutureWarning tests/interop tests/test_doctests.py \
-		-k interop --ignore tests/interop/test_reservoirpy.py
-	@$(INTEROP)/bin/python -m pytest -q -n 2 -m "long or not long" tests/sklearn/test_guide.py
+	@$(INTEROP)/bin/python -m pytest -q -n 2 -W ignore::FutureWarning packages/catchment/tests/interop tests/test_doctests.py -k interop
+	@$(INTEROP)/bin/python -m pytest -q -n 2 -m "long or not long" packages/catchment/tests/sklearn/test_guide.py
 
 clean:
 	rm -rf $(VENV) $(BENCH) $(INTEROP) $(NODE) .venv-3.* docs/_build docs/api/generated build dist .data
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find src tests benchmarks examples docs reproductions tools -name __pycache__ -type d -prune -exec rm -rf {} +
+	find packages tests benchmarks examples docs tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: $(INPUTS)
 	$(call environment,$(VENV))
 	@echo "installing catchment into $(VENV) (a minute or two, once)"
-	@$(BIN)/python $(INSTALL) -c $(PINS) -e '.[dp,frames,plot,secure]'
+	@$(BIN)/python $(INSTALL) -c $(PINS) -e 'packages/catchment[dp,frames,secure]' -e packages/catchment-lab
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
 	@echo "installing the development tools into $(VENV)"
-	@$(BIN)/python $(INSTALL) -c $(PINS) -e '.[all]' --group dev
+	@$(BIN)/python $(INSTALL) -c $(PINS) $(EVERY) --group dev
 	@touch $@
 
 $(VENV)/.flower: $(VENV)/.installed
 	@echo "installing Flower into $(VENV)"
-	@$(BIN)/python $(INSTALL) -c $(PINS) -e '.[flower,frames]'
+	@$(BIN)/python $(INSTALL) -c $(PINS) -e packages/catchment -e packages/catchment-fleet
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.installed
 	@echo "installing the documentation tools into $(VENV)"
-	@$(BIN)/python $(INSTALL) -c $(PINS) -e '.[all]' --group docs
+	@$(BIN)/python $(INSTALL) -c $(PINS) $(EVERY) --group docs
 	@touch $@
 
 $(BENCH)/.installed: $(INPUTS)
 	$(call environment,$(BENCH))
 	@echo "installing catchment and its peers into $(BENCH)"
-	@$(BENCH)/bin/python $(INSTALL) -c $(PINS) -e . -r requirements/bench.txt
+	@$(BENCH)/bin/python $(INSTALL) -c $(PINS) -e packages/catchment -e packages/catchment-lab -r requirements/bench.txt
 	@touch $@
 
 $(INTEROP)/.installed: $(INPUTS)
 	$(call environment,$(INTEROP))
 	@echo "installing catchment, aeon and sktime into $(INTEROP)"
-	@$(INTEROP)/bin/python $(INSTALL) -e . -r requirements/interop.txt
+	@$(INTEROP)/bin/python $(INSTALL) -e packages/catchment -r requirements/interop.txt
 	@touch $@
 
 # Dependency groups need pip 25.1; the pip that comes with Python 3.11 is older.

@@ -17,7 +17,7 @@ from typing import Any
 
 from catchment import replace_file
 
-EXTRAS = "flower,frames,secure"
+LIBRARY = ("packages/catchment[frames,secure]", "packages/catchment-fleet")
 BUILDS = "hatchling"  # what the library itself is built with
 CONSTRAINTS, HASHES = Path("requirements/constraints.txt"), Path("requirements/hashes.txt")
 HEAD = """\
@@ -26,13 +26,13 @@ HEAD = """\
 """
 
 
-def wanted(extras: str = EXTRAS) -> Mapping[str, Any]:
+def wanted(library: Iterable[str] = LIBRARY) -> Mapping[str, Any]:
     """Return pip's report of what it would install of this library, in the pinned versions."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         options = ["--dry-run", "--ignore-installed", "--quiet", "--report", str(report)]
         command = [sys.executable, "-m", "pip", "install", *options, "-c", str(CONSTRAINTS)]
-        subprocess.run([*command, f".[{extras}]", BUILDS], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run([*command, *library, BUILDS], check=True, stderr=subprocess.DEVNULL)
         found: dict[str, Any] = json.loads(report.read_text())
     return found
 
@@ -58,7 +58,7 @@ def locked(report: Mapping[str, Any]) -> str:
 def _lines(files: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     for file in files:
         name = str(file["metadata"]["name"]).lower().replace("_", "-").replace(".", "-")
-        if name == "catchment":
+        if name in ("catchment", "catchment-fleet"):
             continue
         try:
             sha256 = file["download_info"]["archive_info"]["hashes"]["sha256"]

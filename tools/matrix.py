@@ -13,9 +13,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-TESTS = tuple(f"tests/{name}" for name in ("readout", "features", "data", "sklearn", "federation"))
+ROOMS = ("readout", "features", "data", "sklearn", "federation")
+TESTS = tuple(f"packages/catchment/tests/{name}" for name in ROOMS)
 # Besides the library: what runs the tests, and whom they compare with.
-EXTRAS = "dp,flower,frames,onnx,plot"
+EXTRAS = "dp,frames,onnx,secure"
 TOOLS = ["pytest", "pytest-xdist", "hypothesis", "networkx", "pandas", "polars", "onnx"]
 TOOLS += ["jsonschema"]
 
@@ -60,8 +61,7 @@ def passes(version: str, python: str, options: Sequence[str]) -> bool:
     if not Path(own).is_file():
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
     install = [own, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--upgrade"]
-    subprocess.run([*install, f".[{EXTRAS}]", *TOOLS], check=True)
-    subprocess.run([own, "-m", "pip", "uninstall", "-qqy", "catchment"], check=True)
+    subprocess.run([*install, "-e", f"packages/catchment[{EXTRAS}]", *TOOLS], check=True)
     command = [own, "-m", "pytest", "-q", "-m", "not long and not slow", *TESTS, *options]
     return subprocess.run(command).returncode == 0
 
