@@ -59,12 +59,14 @@ LEFT_OUT = ("packages/catchment-lab/src/catchment_lab/audit/",)
 
 
 def found(patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return the files and folders that patterns name, in their order.
+    """Return the files and folders of all packages that patterns name, in their order.
 
-    >>> found(["tests/privacy/dp", "tests/no_such_*.py"])
-    ('tests/privacy/dp',)
+    >>> found(["tests/privacy/secure_sum", "tests/no_such_*.py"])
+    ('packages/catchment/tests/privacy/secure_sum',)
     """
-    files = [file for pattern in patterns for file in sorted(ROOT.glob(pattern))]
+    files = [
+        file for pattern in patterns for file in sorted(ROOT.glob(f"packages/*/{pattern}"))
+    ]
     return tuple(dict.fromkeys(str(file.relative_to(ROOT)) for file in files))
 
 

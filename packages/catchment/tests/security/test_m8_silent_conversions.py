@@ -73,11 +73,13 @@ ENTRANCES: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("entrance", ENTRANCES)
-@pytest.mark.parametrize("kind", BAD)
-def test_what_is_no_real_number_is_refused_at_every_entrance(kind: str, entrance: str) -> None:
-    bad, _ = BAD[kind]
-    with pytest.raises((ValueError, TypeError)):
-        ENTRANCES[entrance](bad)
+def test_what_is_no_real_number_is_refused_at_every_entrance(entrance: str) -> None:
+    for kind, (bad, _) in BAD.items():
+        try:
+            ENTRANCES[entrance](bad)
+        except (ValueError, TypeError):
+            continue
+        pytest.fail(f"{entrance} takes {kind}")
 
 
 @pytest.mark.parametrize("entrance", ENTRANCES)
