@@ -32,7 +32,7 @@ def test_the_recurrent_matrix_is_the_blend_at_the_same_radius(alpha: float) -> N
     W = blended.layers[0].W.to_dense()
     mixed = (1 - alpha) * own.layers[0].W.to_dense() + alpha * TARGET.layers[0].W.to_dense()
     radius = np.abs(np.linalg.eigvals(mixed)).max()
-    np.testing.assert_allclose(W, mixed * 0.8 / radius, rtol=1e-9)
+    np.testing.assert_allclose(W, mixed * 0.8 / radius, rtol=2.0**-18)
     for name in ("bias", "leak", "activation"):
         np.testing.assert_array_equal(
             getattr(blended.layers[0], name), getattr(TARGET.layers[0], name)
