@@ -4,6 +4,7 @@
 #   make demo    install into .venv and run the demonstration
 #   make quick   the tests of the core, in about three minutes on two cores
 #   make test    lint, types, import order, then every test and documented example
+#   make nightly  every test with the kernels of two processors, and 200 recipes with those of six (an hour)
 #   make security  the security checks in their long form (several minutes)
 #   make mutants  put faults into the privacy code and see which ones tests notice (hours; by hand)
 #   make portable  the C form on emulated processors and in WebAssembly, with apt (needs root), and code compiled for other processors
@@ -51,6 +52,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .PHONY: demo quick test security mutants portable cross flower locked bench interop docs check clean lint browser nginx spin
+.PHONY: nightly processor
 .PHONY: wheel matrix kernels programs playground edge edge-long boards
 
 demo: $(VENV)/.installed
@@ -72,7 +74,23 @@ quick: $(VENV)/.dev
 # Before it, types are checked on one core while kernels are compiled on another and programs are fetched.
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j3 lint kernels programs
+	@$(MAKE) --no-print-directory processor
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q
+
+# The kernels of OpenBLAS that this processor would not take by itself: what could depend on them is tested with both.
+OTHER ?= $(shell grep -qsw avx512f /proc/cpuinfo && echo Haswell || echo Sandybridge)
+
+processor: $(VENV)/.dev
+	@OPENBLAS_CORETYPE=$(OTHER) $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile -q \
+		-m "processor and not long" tests/features tests/federation tests/readout
+
+# The second without AVX-512 is another: OpenBLAS would stop at an instruction that the processor has not.
+nightly: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j3 lint kernels programs
+	@for core in Haswell $(shell grep -qsw avx512f /proc/cpuinfo && echo SkylakeX || echo Sandybridge); do \
+		OPENBLAS_CORETYPE=$$core $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile \
+		--no-loadscope-reorder -q || exit 1; done
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 -q -m "processor and long" tests/features
 
 # One after the other: two at once would wait for each other's lock.
 programs: $(VENV)/.dev

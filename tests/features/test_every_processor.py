@@ -1,7 +1,7 @@
 """Recorded hashes of drawn recipes, found again with the kernels of other processors.
 
-`python -W ignore -m tests.features.test_every_processor` writes the record anew: do so only where a map is
-meant to change, and say in CHANGELOG.md which.
+`python -W ignore -m tests.features.test_every_processor` writes the record anew: do so only where a
+map is meant to change, and say in CHANGELOG.md which.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ from catchment.federation.upload_checks import check_statistics, moment_matrix
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 
+pytestmark = pytest.mark.processor
+
 Bits = Literal[64, 32, 16, 8]
 BITS: tuple[Bits, ...] = (64, 32, 16, 8)
 TURN = Turn(0, (), client="a")

@@ -22,6 +22,8 @@ from catchment.readout.low_rank import independent_rows, whole_gram
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 
+pytestmark = pytest.mark.processor
+
 TURN = Turn(0, (), client="a")
 MAP = EchoState(60, seed=1, pool="mean_std").build(6, per_step=False, classes=True)
 

@@ -20,6 +20,8 @@ from catchment.readout.grid import Grid
 from catchment.readout.packing import pack, unpack
 from catchment.readout.statistics import RidgeStatistics
 
+pytestmark = pytest.mark.processor
+
 NAMES = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
 
 

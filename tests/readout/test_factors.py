@@ -39,6 +39,8 @@ from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import load_statistics
 from catchment.structure import measured
 
+pytestmark = pytest.mark.processor
+
 
 def rows(n: int = 60, F: int = 5, K: int = 2, seed: int = 0) -> tuple[Array, Array, Array]:
     rng = np.random.default_rng(seed)

@@ -39,6 +39,8 @@ from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.uncertainty import bayesian_readout
 from catchment.sklearn.learning import leave_one_out
 
+pytestmark = pytest.mark.processor
+
 RIDGE = 7.0
 UNITS = np.array([0.01, 1.0, 30.0, 2.0])
 

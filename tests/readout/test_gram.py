@@ -11,6 +11,8 @@ from catchment.arrays import Array
 from catchment.readout import gram
 from catchment.readout.gram import add_gram
 
+pytestmark = pytest.mark.processor
+
 
 def layouts(Z: Array) -> list[Array]:
     """Return the same matrix in several memory orders."""

@@ -43,6 +43,8 @@ from catchment.readout.storage import load_statistics, save_statistics
 from catchment.structure import measured
 from catchment.wire import Parts
 
+pytestmark = pytest.mark.processor
+
 COUNTS = st.integers(1, 4)
 
 

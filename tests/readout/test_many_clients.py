@@ -16,6 +16,8 @@ from catchment.readout.accumulation import accumulate
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.statistics import RidgeStatistics
 
+pytestmark = pytest.mark.processor
+
 RESERVOIR = Reservoir.from_recipe(Recipe(units=60, inputs=2, seed=1))
 SPARSE = EchoStateMap(RESERVOIR, washout=5)
 

@@ -14,6 +14,8 @@ from catchment.readout.packing import (
     unpack_lower,
 )
 
+pytestmark = pytest.mark.processor
+
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 63, 64, 65, 130])
 def test_pack_is_numpys_upper_triangle_and_unpack_undoes_it(size: int) -> None:

@@ -22,6 +22,8 @@ from catchment.readout.ridge_choice import choose_by_blocks, choose_by_gcv, ridg
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
 
+pytestmark = pytest.mark.processor
+
 N = 1500
 
 

@@ -23,6 +23,8 @@ from catchment.readout.ridge_choice import (
 from catchment.readout.solve import SPECTRUM_FROM
 from catchment.readout.statistics import RidgeStatistics
 
+pytestmark = pytest.mark.processor
+
 
 def rows(n: int = 90, F: int = 12, seed: int = 0, noise: float = 1.0) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)

@@ -23,6 +23,8 @@ from catchment.readout.solve import (
 )
 from catchment.readout.statistics import RidgeStatistics
 
+pytestmark = pytest.mark.processor
+
 Method = Literal["qr", "svd"]
 
 

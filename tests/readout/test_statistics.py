@@ -10,6 +10,8 @@ from catchment.errors import FingerprintError
 from catchment.readout.packing import pack, unpack
 from catchment.readout.statistics import RidgeStatistics
 
+pytestmark = pytest.mark.processor
+
 
 def rows(n: int = 40, seed: int = 0) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)

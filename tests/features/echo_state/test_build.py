@@ -19,6 +19,8 @@ from catchment.features.echo_state.recipe import Mixture, Recipe, Spread
 from catchment.features.echo_state.topology import TOPOLOGIES
 from catchment.features.echo_state.weights import ACTIVATIONS, LayerWeights
 
+pytestmark = pytest.mark.processor
+
 KEPT = {
     "ring": "2c2e9923e3f7e1ef",
     "delay_line": "0c4be2ecd99bbe90",

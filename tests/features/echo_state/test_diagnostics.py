@@ -19,6 +19,8 @@ from catchment.features.echo_state.random_words import Purpose, Words, uniform
 from catchment.features.echo_state.recipe import Mixture, Recipe, Spread
 from catchment.features.echo_state.reservoir import Reservoir
 
+pytestmark = pytest.mark.processor
+
 
 def built(recipe: Recipe) -> Reservoir:
     return Reservoir.from_recipe(recipe)

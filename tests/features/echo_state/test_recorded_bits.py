@@ -22,6 +22,8 @@ from catchment.features.echo_state.topology import TOPOLOGIES
 from catchment.features.echo_state.weights import ACTIVATIONS
 from catchment.readout.accumulation import accumulate
 
+pytestmark = pytest.mark.processor
+
 FILE = Path(__file__).with_name("recorded_bits.json")
 RECORD: dict[str, dict[str, Any]] = json.loads(FILE.read_text("utf-8")) if FILE.exists() else {}
 STEPS, N_STATES, WASHOUT = 120, 8, 20

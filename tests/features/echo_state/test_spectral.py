@@ -24,6 +24,8 @@ from catchment.features.echo_state.topology import Wiring, raw_matrix
 from catchment.features.echo_state.weights import SparseRows
 from catchment.parallel import single_blas_thread
 
+pytestmark = pytest.mark.processor
+
 ON_THE_EDGE = 513  # a seed
 
 

@@ -20,6 +20,8 @@ from catchment.federation.plan import Plan, as_algorithm
 from catchment.readout.model import Model
 from catchment.wire import Parts
 
+pytestmark = pytest.mark.processor
+
 RECIPE = Recipe(units=40, inputs=1, spectral_radius=0.8, leak_rate=1.0, input_scaling=0.3, seed=3)
 TARGET = Reservoir.from_recipe(RECIPE)
 FEATURES = EchoStateMap(TARGET, washout=20)

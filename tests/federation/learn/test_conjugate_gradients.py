@@ -25,6 +25,8 @@ from catchment.federation.rows import Rows
 from catchment.privacy import SecureSum, make_identities
 from catchment.wire import NOTHING, Parts
 
+pytestmark = pytest.mark.processor
+
 MAP = EchoState(40, seed=1).build(6, per_step=False, classes=True)
 STEPS = EchoState(30, seed=2, washout=20).build(1, per_step=True)
 Clients = Mapping[str, list[Recording]]

@@ -40,6 +40,8 @@ from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.model import Model
 from catchment.readout.storage import load_model
 
+pytestmark = pytest.mark.processor
+
 FEATURES = EchoState(12, washout=5, grid=None).build(1, per_step=True)
 RAW = Prepare(scale="none")
 

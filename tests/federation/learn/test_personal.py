@@ -45,6 +45,8 @@ from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts, join
 
+pytestmark = pytest.mark.processor
+
 seeds = st.integers(0, 2**32 - 1)
 POOLED = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std")
 PER_STEP = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2)), washout=6)

@@ -30,6 +30,8 @@ from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.wire import Parts
 
+pytestmark = pytest.mark.processor
+
 RESERVOIR = Reservoir.from_recipe(Recipe(units=25, inputs=2, input_scaling=1.0, seed=3))
 DEEP = Reservoir.from_recipe(Recipe(units=(15, 10), inputs=2, input_scaling=1.0, seed=4))
 RULE = IntrinsicPlasticity(target_std=0.3, learning_rate=2e-3, epochs=2, batch=4)
