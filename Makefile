@@ -63,6 +63,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .PHONY: demo quick test security mutants portable cross flower locked bench interop docs check clean lint browser nginx spin
+.PHONY: nightly processor
 .PHONY: wheel matrix kernels programs playground edge edge-long boards
 
 demo: $(VENV)/.installed
@@ -84,7 +85,23 @@ quick: $(VENV)/.dev
 # Before it, types are checked on one core while kernels are compiled on another and programs are fetched.
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j3 lint kernels programs
+	@$(if $(PACKAGE),,$(MAKE) --no-print-directory processor)
 	@$(PYTEST_ALL) $(TESTS)
+
+# The kernels of OpenBLAS that this processor would not take by itself: what could depend on them is tested with both.
+OTHER ?= $(shell grep -qsw avx512f /proc/cpuinfo && echo Haswell || echo Sandybridge)
+
+processor: $(VENV)/.dev
+	@OPENBLAS_CORETYPE=$(OTHER) $(PYTEST_ALL) -m "processor and not long" \
+		$(foreach one,catchment catchment-research,$(addprefix packages/$(one)/tests/,federation readout)) packages/catchment/tests/features
+
+# The second without AVX-512 is another: OpenBLAS would stop at an instruction that the processor has not.
+nightly: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j3 lint kernels programs
+	@for core in Haswell $(shell grep -qsw avx512f /proc/cpuinfo && echo SkylakeX || echo Sandybridge); do \
+		OPENBLAS_CORETYPE=$$core $(PYTEST_ALL) packages tests || exit 1; done
+	@$(PYTEST_ALL) -m long packages tests
+	@$(MAKE) --no-print-directory edge-long flower interop docs
 
 # One after the other: two at once would wait for each other's lock.
 programs: $(VENV)/.dev

@@ -91,6 +91,10 @@ def world(jobs: Mapping[str, Job]) -> Iterator[FlowerEngine]:
 
     def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any, Any]:
         plan, clients, memories = kept[order.stage].get()
+        # Jobs know nothing of each other: a second evaluation of the same data would be refused.
+        if memory.get("job") != order.stage.encode():
+            memory.clear()
+            memory["job"] = order.stage.encode()
         remind(memory, memories.get(name, {}))
         return Node(name, plan, data_of(clients[name]), memory)
 

@@ -64,9 +64,7 @@ def found(patterns: Sequence[str]) -> tuple[str, ...]:
     >>> found(["tests/privacy/secure_sum", "tests/no_such_*.py"])
     ('packages/catchment/tests/privacy/secure_sum',)
     """
-    files = [
-        file for pattern in patterns for file in sorted(ROOT.glob(f"packages/*/{pattern}"))
-    ]
+    files = [file for pattern in patterns for file in sorted(ROOT.glob(f"packages/*/{pattern}"))]
     return tuple(dict.fromkeys(str(file.relative_to(ROOT)) for file in files))
 
 

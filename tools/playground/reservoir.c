@@ -102,6 +102,25 @@ static void draw_orthogonal(struct reservoir *r, uint64_t seed)
     r->starts[n] = at;
 }
 
+/* With 20 significant bits, or 21 on the edge of a rounding: the number that every machine finds. */
+static double common_radius(double radius)
+{
+    double unit = 1.0, scaled, apart;
+    int64_t below;
+    if (radius <= 0.0)
+        return radius;
+    while (radius >= unit * 1048576.0)
+        unit *= 2.0;
+    while (radius < unit * 524288.0)
+        unit *= 0.5;
+    scaled = radius / unit;
+    below = (int64_t)scaled;
+    apart = scaled - (double)below - 0.5;
+    if (apart < 1e-9 * scaled && apart > -1e-9 * scaled)
+        return ((double)below + 0.5) * unit;
+    return (double)(below + (apart > 0.0)) * unit;
+}
+
 static double radius_of(const struct reservoir *r)
 {
     int n = r->units, i;
@@ -111,7 +130,7 @@ static double radius_of(const struct reservoir *r)
     for (i = 0; i < n; i++)
         for (j = r->starts[i]; j < r->starts[i + 1]; j++)
             dense[i * n + r->columns[j]] = r->raw[j];
-    return linear_spectral_radius(dense, n);
+    return common_radius(linear_spectral_radius(dense, n));
 }
 
 int reservoir_draw(struct reservoir *r, uint64_t seed, int units, int topology)

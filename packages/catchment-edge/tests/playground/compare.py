@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from catchment.features.echo_state import raw_matrix
+from catchment.features.echo_state import common_radius, raw_matrix
 
 TOLERANCE = 1e-6
 
@@ -37,8 +37,7 @@ def check(told: dict[str, Any], names: dict[str, Any]) -> None:
     same(told["input"], layer.W_in.values, "input weights", 1e-15)
     same(told["bias"], layer.bias, "biases", 1e-15)
     if wiring.wiring.topology == "random":
-        eigenvalues = np.linalg.eigvals(raw_matrix(wiring.wiring).to_dense())
-        same(told["radius"], np.abs(eigenvalues).max(), "spectral radius", 1e-9)
+        assert told["radius"] == common_radius(raw_matrix(wiring.wiring))[0], "spectral radius"
     scaler = run.model.prepare.scale
     same([told["mean"], told["deviation"]], [*scaler.mean, *scaler.scale], "scale", 1e-12)
     states = reservoir.states(scaler(past[:, None]))

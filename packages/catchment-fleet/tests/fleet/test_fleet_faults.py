@@ -133,13 +133,16 @@ def test_a_node_with_bad_data_and_one_with_another_plan_are_named(tmp_path: Path
         deployment.start_node("c4", settings)
         deployment.wait_for_nodes()
         model = run_on(deployment)
+        own_log = deployment.processes.log("node-c3").read_text()
     run = read_run(model.parent)
     (record,) = run.rounds["training"]
     assert (record.n_asked, record.n_used) == (5, 3)
     why = refusals(run, "training")
     assert why.keys() == {"c3", "c4"}
     assert "another plan" in why["c4"]
-    assert "v" in why["c3"]
+    # What is in a file, and what is not, is for its owner to know.
+    assert why["c3"].endswith("do not fit the plan; the log of the node says why")
+    assert "no column 'v'" in own_log
     assert sha256(model) == alone(tmp_path / "three", NAMES[:3])
 
 

@@ -547,7 +547,7 @@ def test_the_ledgers_bytes_are_the_wires_bytes(tmp_path: Path, secret: bool) -> 
 
 
 def test_two_processors_one_model(tmp_path: Path) -> None:
-    """Server and nodes run on kernels that disagree on eigenvalues, and end with one model file.
+    """Server and nodes run on kernels that round differently, and end with one model file.
 
     Sums of floating-point numbers differ in their last bits between kernels, the map does not.
     """
@@ -569,8 +569,7 @@ def test_two_processors_one_model(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout.splitlines()[-1])
         assert (told["server"], told["node"]) == (here, there)
-        # Otherwise it is no test: by itself each kernel finds another eigenvalue.
-        assert (told["server_scale"] == told["node_scale"]) == (here == there)
+        assert told["server_scale"] == told["node_scale"]
         paths = [folder / "out" / MODEL, *(folder / "models" / name / MODEL for name in names)]
         assert len({hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}) == 1
         (record,) = read_run(folder / "out").rounds["training"]

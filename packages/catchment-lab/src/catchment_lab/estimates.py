@@ -19,8 +19,7 @@ from catchment.errors import CatchmentError
 from catchment.federation import DELIVERY, EVALUATION, TRAINING
 from catchment.federation.learn import MANY
 from catchment.federation.runs import MODEL, Run
-from catchment.plans import RATE, About, Files, Invented, Shape, run_plan, shape_of
-from catchment.plans.plan_file import PlanFile
+from catchment.plans import RATE, About, Files, Invented, PlanFile, Shape, run_plan, shape_of
 
 NOT_TRIED = ("secure_sum", "gaussian_noise")
 FEW = 12  # clients of the smaller trial

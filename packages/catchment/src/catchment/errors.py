@@ -107,6 +107,10 @@ class CoarseTargetsWarning(UserWarning):
     """Targets are so small that a grid keeps few of their digits; the message says how many."""
 
 
+class FinerRadiusWarning(UserWarning):
+    """A spectral radius lies between two rounded numbers and was given one bit more."""
+
+
 class PrecisionWarning(UserWarning):
     """Sums of products have too few digits for what the data hold; the message gives the remedy."""
 

@@ -29,6 +29,8 @@ from catchment.federation.measure import Evaluation
 from catchment.readout import RidgeStatistics
 from catchment.wire import Parts
 
+pytestmark = pytest.mark.processor
+
 Bits = Literal[64, 32, 16, 8]
 BITS: tuple[Bits, ...] = (64, 32, 16, 8)
 TURN = Turn(0, (), client="a")

@@ -20,6 +20,8 @@ from catchment.federation.runs import Entry
 from catchment.readout import Grid, RidgeStatistics, independent_rows, whole_gram
 from catchment.wire import Parts
 
+pytestmark = pytest.mark.processor
+
 TURN = Turn(0, (), client="a")
 MAP = EchoState(60, seed=1, pool="mean_std").build(6, per_step=False, classes=True)
 

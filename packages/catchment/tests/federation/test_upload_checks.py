@@ -15,6 +15,8 @@ from catchment.features import EchoStateMap
 from catchment.federation import check_statistics, moment_matrix, upload_checks
 from catchment.readout import Grid, RidgeStatistics, accumulate, pack, unpack
 
+pytestmark = pytest.mark.processor
+
 NAMES = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
 
 

@@ -41,6 +41,8 @@ from catchment.readout import (
 )
 from catchment.sklearn import leave_one_out
 
+pytestmark = pytest.mark.processor
+
 RIDGE = 7.0
 UNITS = np.array([0.01, 1.0, 30.0, 2.0])
 

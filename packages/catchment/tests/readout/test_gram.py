@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from catchment import Array
 from catchment.readout import add_gram, gram
 
+pytestmark = pytest.mark.processor
+
 
 def layouts(Z: Array) -> list[Array]:
     """Return the same matrix in several memory orders."""

@@ -41,6 +41,8 @@ from catchment.readout import (
 from catchment.structure import measured
 from catchment.wire import Parts
 
+pytestmark = pytest.mark.processor
+
 COUNTS = st.integers(1, 4)
 
 

@@ -14,6 +14,8 @@ from catchment.features import EchoStateMap
 from catchment.federation import moment_matrix
 from catchment.readout import RidgeStatistics, accumulate, accumulate_each
 
+pytestmark = pytest.mark.processor
+
 RESERVOIR = Reservoir.from_recipe(Recipe(units=60, inputs=2, seed=1))
 SPARSE = EchoStateMap(RESERVOIR, washout=5)
 

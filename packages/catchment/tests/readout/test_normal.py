@@ -15,6 +15,8 @@ from catchment import Array
 from catchment.readout import Grid, NormalModel, RidgeStatistics
 from catchment.wire import Parts
 
+pytestmark = pytest.mark.processor
+
 
 def rows() -> tuple[Array, Array]:
     """Return features that depend on each other, one of them constant, and targets."""

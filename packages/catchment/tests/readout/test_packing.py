@@ -7,6 +7,8 @@ import pytest
 
 from catchment.readout import matrix_size, mirror_lower, pack, packed_length, unpack, unpack_lower
 
+pytestmark = pytest.mark.processor
+
 
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 63, 64, 65, 130])
 def test_pack_is_numpys_upper_triangle_and_unpack_undoes_it(size: int) -> None:

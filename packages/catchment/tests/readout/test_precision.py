@@ -26,6 +26,8 @@ from catchment.readout import (
     warn_of_edge,
 )
 
+pytestmark = pytest.mark.processor
+
 N = 1500
 
 

@@ -23,6 +23,8 @@ from catchment.readout import (
     ridge_grid,
 )
 
+pytestmark = pytest.mark.processor
+
 
 def rows(n: int = 90, F: int = 12, seed: int = 0, noise: float = 1.0) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)

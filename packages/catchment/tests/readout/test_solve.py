@@ -23,6 +23,8 @@ from catchment.readout import (
     squared_errors,
 )
 
+pytestmark = pytest.mark.processor
+
 Method = Literal["qr", "svd"]
 
 

@@ -9,6 +9,8 @@ from catchment import Array
 from catchment.errors import FingerprintError
 from catchment.readout import RidgeStatistics, pack, unpack
 
+pytestmark = pytest.mark.processor
+
 
 def rows(n: int = 40, seed: int = 0) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)

@@ -21,11 +21,12 @@ import catchment
 from catchment import save
 from catchment.data import Recording
 from catchment.errors import IntegrityError
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, EchoStateMap, Recipe, Reservoir
 from catchment.features.echo_state import Mixture, Spread
 from catchment.readout import (
     Model,
     RidgeStatistics,
+    accumulate,
     load_model,
     load_statistics,
     save_statistics,
@@ -316,3 +317,32 @@ def test_a_statistics_file_is_guarded_like_a_model(tmp_path: Path) -> None:
     path.write_bytes(resealed(content, lambda header: header.update(n_rows="many")))
     with pytest.raises(IntegrityError, match="does not describe statistics"):
         load_statistics(path)
+
+
+def test_a_file_from_before_there_were_common_radii_predicts_as_it_did() -> None:
+    # Its reservoir has a scale that is found otherwise today, and keeps it.
+    path = Path(__file__).parent / "data" / "before_common_radius.safetensors"
+    model = load_model(path)
+    k = np.arange(200)
+    u = (k * k * 7919 % 1009 - 504) / 256.0
+    expected = [
+        -0.7226031910233929,
+        -0.5261906262441698,
+        -0.31600906712378685,
+        -0.22950551201656305,
+    ]
+    np.testing.assert_allclose(model.predict(u[:14])[:, 0], expected, rtol=1e-12)
+    before = "3832e7a599f2f04be2e2f48fb187d9d0cb37ef0efcb9f1151494c899ca4f5765"
+    assert model.features.fingerprint == before
+    described = EchoState(12, seed=4, washout=10)
+    today = described.build(1, per_step=True)
+    assert today.fingerprint != before
+    assert described.describes(model.features, 1, per_step=True)
+    data = [Recording(u[:-1], u[1:])]
+    assert model.statistics == accumulate(model.features, data)
+    np.testing.assert_allclose(today.rows([u])[0], model.features.rows([u])[0], atol=1e-5)
+
+
+def test_a_file_from_before_goes_through_a_file_of_today_unchanged(tmp_path: Path) -> None:
+    path = Path(__file__).parent / "data" / "before_common_radius.safetensors"
+    assert save(load_model(path), tmp_path / "model").read_bytes() == path.read_bytes()

@@ -18,6 +18,8 @@ from catchment.readout import (
     solve_readout,
 )
 
+pytestmark = pytest.mark.processor
+
 
 def rows(n: int = 60, F: int = 5, seed: int = 0) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)

@@ -9,8 +9,7 @@ from catchment.data import Prepare
 from catchment.features import FeatureMap
 from catchment.federation import Course
 from catchment.federation.learn import FederatedRidge, Uploads
-from catchment.plans import read_plan
-from catchment.plans.plan_file import PlanFile
+from catchment.plans import PlanFile, read_plan
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from catchment.federation import DELIVERY, AnyPlan, Course, Known, Place, Request
-from catchment.plans import About, refuse_weeks
-from catchment.plans.plan_file import PlanFile
+from catchment.plans import About, PlanFile, refuse_weeks
 from catchment.privacy import SecureSum, networked
 
 

@@ -32,7 +32,7 @@ from catchment.federation import (
     sha256_of,
 )
 from catchment.federation.measure import Score
-from catchment.plans.plan_file import PlanFile
+from catchment.plans import PlanFile
 from catchment.privacy import GaussianNoise, Policy, SecureSum
 from catchment.readout import Predictor
 from catchment_fleet.apps.signing import is_signed

@@ -37,8 +37,7 @@ from catchment.data import Cached, Recording
 from catchment.engine import Source, data_of
 from catchment.errors import RuleError
 from catchment.federation import DELIVERY, EVALUATION, LEARNING, TRAINING, Memory, Node
-from catchment.plans import Files, PlanData, Recordings, arrange, read_plan
-from catchment.plans.plan_file import PlanFile
+from catchment.plans import Files, PlanData, PlanFile, Recordings, arrange, read_plan
 from catchment.plugins import plugin
 from catchment.privacy import Policy, Releases, check_floors, check_memory, policy_of
 from catchment_fleet.apps import guard

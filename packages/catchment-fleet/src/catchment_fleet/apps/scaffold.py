@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catchment.plans import example_plan, own_classes, read_plan
-from catchment.plans.plan_file import PlanFile
+from catchment.plans import PlanFile, example_plan, own_classes, read_plan
 
 PACKAGE = "catchment_app"
 SIGNATURE = ".signature.toml"  # what the signature of a plan is called after the plan

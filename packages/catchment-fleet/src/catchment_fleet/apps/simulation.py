@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from catchment.federation import Memory, Node
-from catchment.plans import PlanData, client_memories, refuse_weeks
-from catchment.plans.plan_file import PlanFile
+from catchment.plans import PlanData, PlanFile, client_memories, refuse_weeks
 from catchment.privacy import new_identity
 from catchment_fleet.apps.agreement import Agreement, refuse_folds
 from catchment_fleet.apps.node import data_at, stages_of

@@ -10,7 +10,7 @@ import typer
 from catchment.cli import DataOption, DeviceOption, counting
 
 if TYPE_CHECKING:
-    from catchment.plans.plan_file import PlanFile
+    from catchment.plans import PlanFile
     from catchment_lab.search.trials import SearchResult, Trial
 
 UNPROTECTED = (

@@ -19,8 +19,15 @@ from catchment.errors import CatchmentError
 from catchment.federation import Store, messages_of, model_of, read_run
 from catchment.federation.measure import Scores, metrics
 from catchment.federation.runs import MODEL, Run
-from catchment.plans import Judge, PlanData, plan_of, saved_judge, trained_without, without
-from catchment.plans.plan_file import PlanFile
+from catchment.plans import (
+    Judge,
+    PlanData,
+    PlanFile,
+    plan_of,
+    saved_judge,
+    trained_without,
+    without,
+)
 from catchment.readout import Predictor, read_for
 from catchment_lab.diagnose.client import About
 from catchment_lab.diagnose.reasons import Evidence

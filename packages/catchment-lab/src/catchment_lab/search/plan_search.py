@@ -30,8 +30,7 @@ from typing import TypeGuard
 from catchment.data import cohorts
 from catchment.engine import data_of
 from catchment.features import EchoState, FeatureMap, Recipe, Reservoir
-from catchment.plans import READER
-from catchment.plans.plan_file import PlanFile
+from catchment.plans import READER, PlanFile
 from catchment_lab.search.space import PlasticitySpace, Space
 from catchment_lab.search.trials import SearchResult, SearchSettings, Watch, search
 

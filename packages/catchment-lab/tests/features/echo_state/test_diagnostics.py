@@ -13,6 +13,8 @@ from catchment.features import Recipe, Reservoir
 from catchment.features.echo_state import Mixture, Purpose, Spread, Words, uniform
 from catchment_lab import echo_state_check, effective_spectral_radius, kernel_rank, memory_capacity
 
+pytestmark = pytest.mark.processor
+
 
 def built(recipe: Recipe) -> Reservoir:
     return Reservoir.from_recipe(recipe)

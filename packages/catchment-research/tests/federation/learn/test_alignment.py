@@ -20,6 +20,8 @@ from catchment.readout import Model
 from catchment.wire import Parts
 from catchment_research.learn import AlignedRidge
 
+pytestmark = pytest.mark.processor
+
 RECIPE = Recipe(units=40, inputs=1, spectral_radius=0.8, leak_rate=1.0, input_scaling=0.3, seed=3)
 TARGET = Reservoir.from_recipe(RECIPE)
 FEATURES = EchoStateMap(TARGET, washout=20)
@@ -32,7 +34,7 @@ def test_the_recurrent_matrix_is_the_blend_at_the_same_radius(alpha: float) -> N
     W = blended.layers[0].W.to_dense()
     mixed = (1 - alpha) * own.layers[0].W.to_dense() + alpha * TARGET.layers[0].W.to_dense()
     radius = np.abs(np.linalg.eigvals(mixed)).max()
-    np.testing.assert_allclose(W, mixed * 0.8 / radius, rtol=1e-9)
+    np.testing.assert_allclose(W, mixed * 0.8 / radius, rtol=2.0**-18)
     for name in ("bias", "leak", "activation"):
         np.testing.assert_array_equal(
             getattr(blended.layers[0], name), getattr(TARGET.layers[0], name)

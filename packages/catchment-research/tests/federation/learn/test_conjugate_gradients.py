@@ -20,6 +20,8 @@ from catchment.privacy import SecureSum, make_identities
 from catchment.wire import NOTHING, Parts
 from catchment_research.learn import PATH, ConjugateGradients, fold_of
 
+pytestmark = pytest.mark.processor
+
 MAP = EchoState(40, seed=1).build(6, per_step=False, classes=True)
 STEPS = EchoState(30, seed=2, washout=20).build(1, per_step=True)
 Clients = Mapping[str, list[Recording]]

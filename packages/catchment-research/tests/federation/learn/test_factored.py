@@ -34,6 +34,8 @@ from catchment.privacy import Clip, GaussianNoise, SecureSum, make_identities
 from catchment.readout import Model, load_model
 from catchment_research.factors import FactoredRidge, unlearn_factors
 
+pytestmark = pytest.mark.processor
+
 FEATURES = EchoState(12, washout=5, grid=None).build(1, per_step=True)
 RAW = Prepare(scale="none")
 

@@ -36,6 +36,8 @@ from catchment.readout import Model, Readout, RidgeStatistics, train
 from catchment.wire import Parts, join
 from catchment_research.learn import cluster_clients, cluster_sums
 
+pytestmark = pytest.mark.processor
+
 seeds = st.integers(0, 2**32 - 1)
 POOLED = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std")
 PER_STEP = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2)), washout=6)

@@ -31,6 +31,7 @@ from catchment.data.wearables import (
 
 # For the other packages and the tests; may change without notice.
 from catchment.data.cache import Cache as Cache, PROCESS_CACHE as PROCESS_CACHE
+from catchment.data.calendar import calendar_columns as calendar_columns
 from catchment.data.channels import check_channels as check_channels
 from catchment.data.clients import (
     Cohorts as Cohorts,

@@ -147,6 +147,7 @@ from catchment.readout.storage import (
     model_from_bytes as model_from_bytes,
     packed_file as packed_file,
     read_file as read_file,
+    save as save,
     stored_map as stored_map,
     to_bytes as to_bytes,
     typed as typed,

@@ -19,6 +19,8 @@ from catchment.features import EchoStateMap
 from catchment.features.echo_state import ACTIVATIONS, TOPOLOGIES, Mixture, Spread
 from catchment.readout import accumulate
 
+pytestmark = pytest.mark.processor
+
 FILE = Path(__file__).with_name("recorded_bits.json")
 RECORD: dict[str, dict[str, Any]] = json.loads(FILE.read_text("utf-8")) if FILE.exists() else {}
 STEPS, N_STATES, WASHOUT = 120, 8, 20

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence
 
 from catchment import single_blas_thread
-from catchment.features.echo_state import SparseRows, Wiring, raw_matrix, spectral, spectral_radius
+from catchment.errors import FinerRadiusWarning
+from catchment.features import Recipe
+from catchment.features.echo_state import (
+    SparseRows,
+    Wiring,
+    common_radius,
+    raw_matrix,
+    rounded_radius,
+    spectral,
+    spectral_radius,
+)
+from catchment.features.echo_state.build import build
+
+pytestmark = pytest.mark.processor
+
+ON_THE_EDGE = 513  # a seed
 
 
 def dense_radius(W: SparseRows) -> float:
@@ -127,3 +146,97 @@ def test_a_matrix_is_only_read() -> None:
         np.testing.assert_array_equal(array, copy)
         array.setflags(write=False)
     assert spectral_radius(W) == pytest.approx(6**0.5)
+
+
+def decimal_radius(W: SparseRows, digits: int = 60) -> Decimal:
+    """Return the radius of a positive matrix by powers of it, in decimals."""
+    with localcontext(prec=digits):
+        rows = [[Decimal(value) for value in row] for row in W.to_dense().tolist()]
+        x = [Decimal(1)] * len(rows)
+        for _ in range(400):
+            moved = [sum((a * b for a, b in zip(row, x, strict=True)), Decimal(0)) for row in rows]
+            largest = max(moved)
+            x = [value / largest for value in moved]
+        return largest
+
+
+@given(units=st.integers(2, 12), seed=st.integers(0, 2**32))
+@settings(max_examples=20, deadline=None)
+def test_the_common_radius_is_the_true_one_rounded(units: int, seed: int) -> None:
+    drawn = raw_matrix(Wiring(topology="random", units=units, connections=units, seed=seed))
+    W = replace(drawn, values=np.abs(drawn.values) + 0.25)
+    assert common_radius(W) == rounded_radius(Fraction(decimal_radius(W)))
+
+
+@given(
+    wiring=st.builds(
+        Wiring,
+        topology=st.just("random"),
+        units=st.integers(2, 60),
+        density=st.floats(0.1, 1),
+        seed=st.integers(0, 2**32),
+    )
+)
+@settings(max_examples=50, deadline=None)
+def test_the_common_radius_is_near_the_one_of_lapack(wiring: Wiring) -> None:
+    W = raw_matrix(wiring)
+    radius, finer = common_radius(W)
+    mantissa = radius.hex().split("p")[0].removeprefix("0x1").removeprefix(".").rstrip("0")
+    assert len(mantissa.ljust(5, "0")) <= 5 + finer  # 20 bits: one, and 19 after the point
+    assert radius == pytest.approx(spectral_radius(W), rel=2.0**-20)
+
+
+@pytest.mark.parametrize("units", [501, 1200])
+def test_the_common_radius_by_iteration_is_that_of_dense_solvers(
+    units: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    W = raw_matrix(Wiring(topology="random", units=units, connections=10, seed=3))
+    by_iteration = common_radius(W)
+    monkeypatch.setattr(spectral, "DENSE_UP_TO", 5000)
+    assert common_radius(W) == by_iteration
+
+
+def test_an_eigenvalue_that_is_there_twice_is_found_to_all_digits() -> None:
+    # Its eigenvectors are one, and solvers find two values some 1e-8 apart.
+    wiring = Wiring(
+        topology="cycle_jumps", units=8, jump=3, jump_weight=1.0, random_signs=True, seed=390117038
+    )
+    W = raw_matrix(wiring)
+    values = np.linalg.eigvals(W.to_dense())
+    near = np.abs(values - values[np.abs(values).argmax()])
+    assert 1e-12 < np.sort(near)[1] < 1e-5
+    assert common_radius(W) == rounded_radius(Fraction(float(abs(values[near < 1e-5].mean()))))
+
+
+@given(st.integers(2**19, 2**20 - 1), st.integers(-40, 40), st.sampled_from([-1, 1]))
+def test_a_radius_on_the_edge_of_a_rounding_takes_one_bit_more(
+    whole: int, exponent: int, side: int
+) -> None:
+    unit = Fraction(2) ** exponent
+    middle, nearest = (whole + Fraction(1, 2)) * unit, (whole + (side > 0)) * unit
+    within, beyond = (middle * (1 + side * Fraction(k, 10**12)) for k in (999, 1001))
+    assert rounded_radius(within) == (float(middle), True)
+    assert rounded_radius(beyond) == (float(nearest), False)
+
+
+def test_building_says_where_a_radius_lies_on_the_edge() -> None:
+    wiring = Wiring(topology="random", units=6, connections=6, seed=ON_THE_EDGE)
+    radius, finer = common_radius(raw_matrix(wiring))
+    assert finer
+    with pytest.warns(FinerRadiusWarning, match="layer 0 as drawn.*21 are kept, on every machine"):
+        built = Recipe(units=6, connections=6, seed=ON_THE_EDGE, spectral_radius=1.0).prepared()
+    assert built.scale == (1.0 / radius,)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert build(Recipe.from_json(built.to_json()))[0].W.n_nonzero == 36
+
+
+def test_the_radius_of_a_cycle_comes_from_decimals() -> None:
+    weights = np.linspace(0.1, 2.0, 9)
+    uneven = SparseRows.from_dense(np.roll(np.diag(weights), 1, axis=0))
+    with localcontext(prec=60):
+        product = Decimal(1)
+        for weight in weights.tolist():
+            product *= Decimal(weight)
+        expected = Fraction(product ** (Decimal(1) / 9))
+    assert common_radius(uneven) == rounded_radius(expected)

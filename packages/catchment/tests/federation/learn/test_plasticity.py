@@ -26,6 +26,8 @@ from catchment.federation.learn import (
 from catchment.privacy import SecureSum, make_identities
 from catchment.wire import Parts
 
+pytestmark = pytest.mark.processor
+
 RESERVOIR = Reservoir.from_recipe(Recipe(units=25, inputs=2, input_scaling=1.0, seed=3))
 DEEP = Reservoir.from_recipe(Recipe(units=(15, 10), inputs=2, input_scaling=1.0, seed=4))
 RULE = IntrinsicPlasticity(target_std=0.3, learning_rate=2e-3, epochs=2, batch=4)
@@ -60,7 +62,15 @@ def test_one_client_of_many_sequences_updates_once_a_batch(equation: Any) -> Non
 
 
 def test_plans_from_before_there_were_readings_keep_their_fingerprint() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
+    # As it was prepared then, with a scale that is found otherwise today.
+    recipe = Recipe(
+        units=5,
+        inputs=1,
+        seed=1,
+        scale=(float.fromhex("0x1.2942099ba49b9p-1"),),
+        fingerprint="0dd8e6a170100b909ef2126d54ab2e985c42fef66a3add78cba8283087462caf",
+    )
+    reservoir = Reservoir.from_recipe(recipe)
     plain = FederatedPlasticity(reservoir=reservoir)
     found = {
         Plan(algorithm=replace(plain, rule=replace(plain.rule, **given)), rounds=2).fingerprint()  # type: ignore[arg-type]

@@ -24,6 +24,8 @@ from catchment.federation import Plan, Rows
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.readout import choose_by_blocks
 
+pytestmark = pytest.mark.processor
+
 FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=15, inputs=1, seed=1)), washout=10)
 DEEP = EchoStateMap(Reservoir.from_recipe(Recipe(units=(8, 7), inputs=1, seed=1)), washout=10)
 SERIES = narma(600, seed=3)

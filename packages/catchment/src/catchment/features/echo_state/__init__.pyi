@@ -63,7 +63,11 @@ from catchment.features.echo_state.settings import (
     real as real,
     whole as whole,
 )
-from catchment.features.echo_state.spectral import spectral_radius as spectral_radius
+from catchment.features.echo_state.spectral import (
+    common_radius as common_radius,
+    rounded_radius as rounded_radius,
+    spectral_radius as spectral_radius,
+)
 from catchment.features.echo_state.topology import (
     TOPOLOGIES as TOPOLOGIES,
     Wiring as Wiring,

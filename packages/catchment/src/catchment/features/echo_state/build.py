@@ -1,15 +1,18 @@
 """From a recipe to weights, the same bits everywhere.
 
-Only `prepare` solves for an eigenvalue. A prepared recipe is built by multiplication with the scale
-it carries, and the result must have the fingerprint it carries.
+Only `prepare` solves for an eigenvalue, which it rounds to few enough bits that every machine finds
+the same. A prepared recipe is built by multiplication with the scale it carries, and the result
+must have the fingerprint it carries.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
 from threading import Lock
 
@@ -17,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array, frozen
-from catchment.errors import FingerprintError
+from catchment.errors import FinerRadiusWarning, FingerprintError
 from catchment.features.echo_state.advance import programs_on_grid
 from catchment.features.echo_state.random_words import (
     Purpose,
@@ -29,7 +32,7 @@ from catchment.features.echo_state.random_words import (
 )
 from catchment.features.echo_state.recipe import Layer, Mixture, Recipe, Spread
 from catchment.features.echo_state.segments import found_cut
-from catchment.features.echo_state.spectral import spectral_radius
+from catchment.features.echo_state.spectral import RADIUS_BITS, common_radius, rounded_radius
 from catchment.features.echo_state.topology import Wiring, known_radius, raw_matrix
 from catchment.features.echo_state.weights import ACTIVATIONS, LayerWeights, SparseRows
 from catchment.features.echo_state.whole_weights import DEFAULT_RANGE
@@ -106,7 +109,15 @@ def _scale(layer: Layer) -> float:
     """Return the factor that gives the raw recurrent matrix its spectral radius."""
     if layer.wiring.topology == "delay_line":
         return layer.spectral_radius
-    radius = _raw_radius(layer.wiring)
+    radius, finer = _raw_radius(layer.wiring)
+    if finer:
+        warnings.warn(
+            f"the spectral radius of layer {layer.wiring.layer} as drawn, {radius!r}, lies within "
+            f"1e-9 of the middle between two numbers of {RADIUS_BITS} bits; {RADIUS_BITS + 1} are "
+            "kept, on every machine, and nothing is to be done",
+            FinerRadiusWarning,
+            stacklevel=2,
+        )
     if radius > 0.0:
         return layer.spectral_radius / radius
     wiring = layer.wiring
@@ -120,10 +131,15 @@ def _scale(layer: Layer) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _raw_radius(wiring: Wiring) -> float:
-    """Return the radius of the raw matrix, which a search over scales and leaks needs only once."""
+def _raw_radius(wiring: Wiring) -> tuple[float, bool]:
+    """Return the radius of the raw matrix and whether it has one bit more than others.
+
+    A search over scales and leaks needs it only once.
+    """
     known = known_radius(wiring)
-    return spectral_radius(raw_matrix(wiring)) if known is None else known
+    if known is None:
+        return common_radius(raw_matrix(wiring))
+    return rounded_radius(Fraction(known))
 
 
 def _weights(recipe: Recipe) -> tuple[LayerWeights, ...]:

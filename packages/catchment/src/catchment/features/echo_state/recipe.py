@@ -1,9 +1,10 @@
 """Recipes: a reservoir as a few hundred bytes.
 
 A recipe names the random draws by a seed, so every machine that holds the same recipe builds the
-same bits. The one quantity that machines disagree on, the eigenvalue by which the recurrent
-matrix is scaled, is computed once by `Recipe.prepared` and then carried as an exact number,
-together with the SHA-256 fingerprint of the finished weights.
+same bits. The eigenvalue by which the recurrent matrix is scaled is found once, by
+`Recipe.prepared`, with as many bits as all machines agree on; the scale is then carried as an exact
+number, together with the SHA-256 fingerprint of the finished weights, and who receives it solves
+nothing.
 """
 
 from __future__ import annotations
@@ -116,8 +117,9 @@ class Recipe:
     random_signs
         `ring`, `delay_line`, `cycle_jumps`, `permutation`: a random sign for each weight.
     spectral_radius
-        Largest absolute eigenvalue of the scaled matrix. A delay line has none but 0: there it is
-        the weight of the line.
+        Largest absolute eigenvalue of the scaled matrix, to one part in a million: that of the raw
+        matrix is rounded to 20 bits, which every machine finds alike. A delay line has none but 0:
+        there it is the weight of the line.
     input_scaling, bias_scaling
         Input weights and biases are uniform between minus and plus this.
     input_connections

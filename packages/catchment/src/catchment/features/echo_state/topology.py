@@ -9,6 +9,7 @@ a random sign each. `orthogonal` is a product of rotations. Row i holds what uni
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Context, Decimal
 
 import numpy as np
 
@@ -35,6 +36,7 @@ TOPOLOGIES = (
     "permutation",
     "orthogonal",
 )
+DECIMALS, BISECTIONS = Context(prec=40), 80
 SIGNED = ("ring", "delay_line", "cycle_jumps", "permutation")
 
 
@@ -194,14 +196,14 @@ def _cycle_jumps_radius(wiring: Wiring) -> float | None:
     N, jump, weight = wiring.units, wiring.jump, wiring.jump_weight
     if N % jump or weight < 0.0:
         return None
-    loop = weight if 2 * jump == N else 2.0 * weight
+    loop = Decimal(weight if 2 * jump == N else 2.0 * weight)
     # In the form r = loop + r^(1-l) the right side falls with r: bisection between 1 and loop + 1.
-    low, high = max(1.0, loop), loop + 1.0
-    while True:
-        middle = low + (high - low) / 2.0
-        if not low < middle < high:
-            return high
-        if middle - loop > middle ** (1 - jump):
+    # In decimals, because the last bits of a power differ between mathematical libraries.
+    low, high = max(Decimal(1), loop), loop + 1
+    for _ in range(BISECTIONS):
+        middle = DECIMALS.divide(DECIMALS.add(low, high), Decimal(2))
+        if DECIMALS.subtract(middle, loop) > DECIMALS.power(middle, Decimal(1 - jump)):
             high = middle
         else:
             low = middle
+    return float(high)

@@ -1,0 +1,201 @@
+"""Recipes of every shipped map, drawn from a number, and the hashes that no processor may change.
+
+    python -m tests.features.drawn_recipes FIRST LAST
+
+prints a line for each number: the map, its fingerprint, the digest of a sum of three clients, and
+the SHA-256 of a model file. Numbers of the recordings are whole; nothing here needs a mathematical
+library, so that whatever differs between two processors is the library's own doing. The readout in
+the file is given: a solved one is floating point, as docs/concepts/integers.md says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from catchment import Array, Prepare, Recording, Reservoir
+from catchment.data import Scaler, calendar_columns
+from catchment.features import (
+    NVAR,
+    Concat,
+    DefaultMap,
+    DiagonalReservoir,
+    EchoState,
+    FeatureMap,
+    Hydra,
+    IntrinsicPlasticity,
+    MapDescription,
+    MiniRocket,
+    Mixture,
+    Pipeline,
+    Projected,
+    RandomFourier,
+    Spread,
+    Thinned,
+    WindowStatistics,
+    WithNorm,
+)
+from catchment.features.echo_state import aligned_reservoir as aligned
+from catchment.features.echo_state import with_own_seed
+from catchment.readout import Model, Readout, accumulate, save
+
+CLASSES = ("a", "b", "c")
+TOPOLOGIES = ("random", "small_world", "scale_free", "cycle_jumps", "orthogonal", "permutation")
+
+
+def whole(rng: Random, shape: tuple[int, ...], below: int) -> Array:
+    """Return whole numbers from -below to below."""
+    n = int(np.prod(shape))
+    return np.array([rng.randint(-below, below) for _ in range(n)], dtype=np.float64).reshape(shape)
+
+
+def echo_state(rng: Random, topology: str = "random", **more: object) -> EchoState:
+    units = rng.randint(12, 150)
+    settings: dict[str, object] = {
+        "seed": rng.getrandbits(64),
+        "topology": topology,
+        "spectral_radius": rng.choice([0.5, 0.9, 0.95, 1.1, rng.uniform(0.1, 1.4)]),
+        "leak_rate": rng.choice([1.0, 0.3, Spread("log_uniform", 0.05, 1.0)]),
+        "input_scaling": rng.choice([0.2, rng.uniform(0.05, 1.0)]),
+        "washout": 5,
+    }
+    if topology == "random":
+        settings |= rng.choice([{}, {"density": rng.uniform(0.1, 1.0)}, {"connections": 3}])
+    if topology == "cycle_jumps":
+        settings |= {"random_signs": rng.random() < 0.5, "jump_weight": rng.uniform(0.1, 1.0)}
+    return EchoState(units, **settings | more)  # type: ignore[arg-type]  # checked there
+
+
+def deep(rng: Random) -> EchoState:
+    mixed = Mixture(tanh=0.4, sigmoid=0.2, sin=0.2, relu=0.1, identity=0.1)
+    return EchoState(
+        (rng.randint(20, 60), rng.randint(10, 40)),
+        seed=rng.getrandbits(32),
+        spectral_radius=(0.7, rng.uniform(0.3, 1.0)),
+        activation=mixed if rng.random() < 0.5 else "tanh",
+        washout=3,
+    )
+
+
+def without_grid(rng: Random) -> EchoState:
+    return echo_state(rng, grid=None)
+
+
+def diagonal(rng: Random) -> DiagonalReservoir:
+    kind = rng.choice(["both", "products", "mix", "none"])
+    memory = (rng.uniform(1.0, 3.0), rng.uniform(10.0, 60.0))
+    units = 2 * rng.randint(10, 45)
+    return DiagonalReservoir(units, rng.getrandbits(32), kind, memory=memory)  # type: ignore[arg-type]
+
+
+def inner(rng: Random) -> MapDescription:
+    return echo_state(rng, rng.choice(["random", "small_world"]))
+
+
+# By step or by recording, as the maps allow; None where both do.
+Draw = Callable[[Random], MapDescription]
+DRAWS: dict[str, tuple[Draw, bool | None]] = {
+    **{f"echo_state {name}": (lambda r, n=name: echo_state(r, n), None) for name in TOPOLOGIES},  # type: ignore[misc]
+    "echo_state deep": (deep, None),
+    "echo_state without grid": (without_grid, None),
+    "diagonal": (diagonal, None),
+    "nvar": (lambda r: NVAR(delays=r.randint(2, 6), order=r.choice([1, 2, 3])), True),
+    "window_statistics": (lambda r: WindowStatistics(), False),
+    "with_norm": (lambda r: WithNorm(inner(r)), None),
+    "minirocket": (lambda r: MiniRocket(84 * r.randint(1, 3), r.getrandbits(32)), False),
+    "hydra": (lambda r: Hydra(128 * r.randint(1, 2), r.getrandbits(32)), False),
+    "random_fourier": (
+        lambda r: RandomFourier(inner(r), r.randint(20, 90), activation=r.choice(["cos", "relu"])),
+        None,
+    ),
+    "projected": (lambda r: Projected(inner(r), 12, seed=r.getrandbits(32)), None),
+    "thinned": (lambda r: Thinned(inner(r), every=r.randint(2, 5)), True),
+    "concat": (lambda r: Concat(inner(r), diagonal(r)), None),
+    "default": (lambda r: DefaultMap(columns=200, seed=r.getrandbits(32)), None),
+}
+NAMES = (*DRAWS, "adapted", "from_matrices", "aligned")
+
+
+def built(name: str, rng: Random, per_step: bool, us: list[Array]) -> FeatureMap:
+    """Return a map of this kind for the recordings' channels."""
+    I = us[0].shape[1]
+    if name in DRAWS:
+        return DRAWS[name][0](rng).build(I, per_step=per_step, classes=not per_step)
+    described = echo_state(rng)
+    reservoir = described.build(I, per_step=per_step, classes=not per_step).reservoir
+    if name == "adapted":
+        rule = IntrinsicPlasticity(learning_rate=0.002, epochs=2, washout=2)
+        reservoir = rule.adapt(reservoir, us)
+    elif name == "aligned":
+        assert reservoir.recipe is not None
+        own = Reservoir.from_recipe(with_own_seed(reservoir.recipe, "b"))
+        reservoir = aligned(own, reservoir, rng.choice([0.0, 0.25, rng.random()]))
+    else:
+        N = rng.randint(10, 40)
+        W, W_in = whole(rng, (N, N), 40) / 2**9, whole(rng, (N, I), 9) / 2**4
+        reservoir = Reservoir.from_matrices(W, W_in, leak_rate=0.4, grid=20)
+    return described.of(reservoir, per_step=per_step, classes=not per_step)
+
+
+def hashes(number: int) -> dict[str, str | None]:
+    """Return what a drawn recipe is on every processor."""
+    rng = Random(number)
+    name = NAMES[number % len(NAMES)]
+    by_step = DRAWS[name][1] if name in DRAWS else None
+    per_step = rng.random() < 0.5 if by_step is None else by_step
+    I = rng.randint(2, 4)
+    with_clock = rng.random() < 0.25
+    raw = [[_recording(rng, I, per_step, with_clock) for _ in range(2)] for _ in range(3)]
+    prepare = Prepare(scale=Scaler.fit([one for data in raw for one in data]))
+    clients = [prepare.apply(data) for data in raw]
+    features = built(name, rng, per_step, [one.u for data in clients for one in data])
+    exact = features.grid is not None
+    parts = [accumulate(features, data, classes=not per_step) for data in clients]
+    total = parts[2] + parts[0] + parts[1]
+    K = total.n_targets
+    weights = whole(rng, (features.n_features, K), 999) / 2**7
+    model = Model(
+        Pipeline(prepare, features),
+        Readout(weights, np.zeros(K), 0.5),
+        None if per_step else CLASSES,
+        total if exact else None,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        content = save(model, Path(folder) / "model").read_bytes()
+    return {
+        "map": name,
+        "fingerprint": features.fingerprint,
+        "sum": total.digest() if exact else None,
+        "file": hashlib.sha256(content).hexdigest(),
+    }
+
+
+def _recording(rng: Random, I: int, per_step: bool, with_clock: bool) -> Recording:
+    u = whole(rng, (rng.randint(60, 90), I), 3000) / 2**10
+    if with_clock:
+        times: Array = np.arange(len(u), dtype=np.float64) * 977.0
+        timed = Recording(u, times=times, epoch=1.7e9 + rng.randint(0, 10**8))
+        u = np.hstack([u, calendar_columns(timed, ("hour", "weekday", "season"))])
+    if per_step:
+        return Recording(u, u[:, :1] / 4.0)
+    label = np.eye(len(CLASSES))[rng.randrange(len(CLASSES))]
+    return Recording(u, label, per_step=False)
+
+
+def main() -> None:
+    first, last = map(int, sys.argv[1:])
+    warnings.simplefilter("ignore")
+    for number in range(first, last):
+        print(json.dumps(hashes(number)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
