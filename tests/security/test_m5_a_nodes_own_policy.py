@@ -17,7 +17,7 @@ from catchment.plans.flower.node import PlanNode
 from catchment.plans.flower.scaffold import PACKAGE, write_app
 from catchment.plans.flower.signing import sign_plan, signature_path
 from catchment.privacy.in_the_clear import networked
-from catchment.privacy.policy import Policy
+from catchment.privacy.policy import OwnData, Policy
 from catchment.privacy.policy_file import NAME, parse_policy, read_policy, template
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.keys import new_identity
@@ -190,6 +190,13 @@ def test_what_is_wrong_with_a_policy_is_said(tmp_path: Path) -> None:
         ("epsilon = 1.0", "give both or neither"),
         ("[plans]", "give a list of texts"),
         ("clear = ", "is not valid TOML"),
+        ("data = 1", "write a table"),
+        ("[data]\nparts = 'row'", "parts is 'row'; choose from all, file, folder, date"),
+        ("[data]\nparts = 'date'", "a column of dates goes with"),
+        ("[data]\ndate = 'day'", "a column of dates goes with"),
+        ("[data]\ntimes = 't'", "has no setting 'times'"),
+        ("[data]\ntime = 1", "give a text"),
+        ("[data]\ninputs = 'u'", "give a list of texts"),
     ):
         with pytest.raises(ValueError, match=said):
             parse_policy(text)
@@ -204,11 +211,13 @@ def test_what_is_wrong_with_a_policy_is_said(tmp_path: Path) -> None:
 def test_every_setting_is_in_the_file_that_keys_writes(tmp_path: Path) -> None:
     text = template()
     lines = [line.lstrip("# ").split("#")[0] for line in text.splitlines() if " = " in line]
-    settings = "\n".join(line for line in lines if line.split(" = ")[0].isidentifier())
+    lines.insert(lines.index('parts = "all"'), "[data]")
+    settings = "\n".join(line for line in lines if line.split(" = ")[0].strip("[]").isidentifier())
     # With all its # taken away it says what holds with them, but for the budget.
     budget = parse_policy(settings)
     assert (budget.epsilon, budget.delta) == (1.0, 1e-6)
-    assert {f"{f} =" in text for f in Policy.__dataclass_fields__} == {True}
+    assert {f"{f} =" in text or f"[{f}]" in text for f in Policy.__dataclass_fields__} == {True}
+    assert {f"{f} =" in text for f in OwnData.__dataclass_fields__} == {True}
     assert parse_policy(text) == Policy(min_clients=10, rows_per_feature=20.0)
 
 

@@ -26,6 +26,7 @@ from catchment.federation.measure.evaluation import Score
 from catchment.federation.plan import Memory
 from catchment.plans.file import PlanFile
 from catchment.plans.flower.signing import is_signed
+from catchment.plans.own_files import Files
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.policy import Policy
 from catchment.privacy.secure_sum.protection import SecureSum
@@ -55,6 +56,12 @@ def check_plan(policy: Policy, file: PlanFile, plan: Path) -> None:
             f"the plan's algorithm is {file.algorithm[:80]!r}, algorithms in this node's "
             f"policy.toml has {', '.join(policy.algorithms)}",
         )
+    origin = file.origin
+    if isinstance(origin, Files):
+        columns = ("inputs", "label", "target", "time", "recording")
+        differs = policy.data.differs({name: getattr(origin, name) for name in columns})
+        if differs:
+            raise RuleError("policy", f"the plan has {differs}; they are read in no other way")
 
 
 def check_rows(
