@@ -19,19 +19,23 @@ from pathlib import Path
 
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, RuleError
+from catchment.features.echo_state.recipe import Recipe
 from catchment.features.feature_map import FeatureMap
+from catchment.features.kept import building_only
 from catchment.federation.course import EVALUATION, AnyPlan, Course, Known
 from catchment.federation.delivery import DeliveredEvaluation, Place, sha256_of
 from catchment.federation.measure.evaluation import Score
 from catchment.federation.plan import Memory
 from catchment.plans.file import PlanFile
 from catchment.plans.flower.signing import is_signed
+from catchment.plans.names import own_classes
 from catchment.plans.own_files import Files
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.policy import Policy
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.predictor import Predictor
 from catchment.storage import from_bytes
+from catchment.wire import Parts
 
 # Their models have maps that clients made, which a node cannot know before.
 OWN_MAPS = frozenset({"ensemble", "stacking", "aligned", "personal", "partial", "prompt"})
@@ -40,8 +44,21 @@ OWN_MAPS = frozenset({"ensemble", "stacking", "aligned", "personal", "partial", 
 UNCOUNTED = frozenset({"averaging", "gradient", "ensemble", "stacking", "personal", "aligned"})
 
 
-def check_plan(policy: Policy, file: PlanFile, plan: Path) -> None:
-    """Raise RuleError if the owner of a node does not allow a plan file."""
+def check_plan(policy: Policy, file: PlanFile, plan: Path, *, own: bool = False) -> None:
+    """Raise RuleError if the owner of a node does not allow a plan file.
+
+    Parameters
+    ----------
+    own
+        Whether it is a plan of the node's own, whose feature maps the owner has chosen.
+    """
+    for name in () if own else own_classes(file.features):
+        if name not in policy.maps:
+            raise RuleError(
+                "policy",
+                f"the plan names the feature map {name[:80]!r}, which is not in maps of this "
+                "node's policy.toml",
+            )
     known = file.fingerprint in policy.plans
     signed = bool(policy.signer) and is_signed(plan, file.fingerprint, policy.signer)
     if (policy.plans or policy.signer) and not (known or signed):
@@ -101,6 +118,8 @@ class ModelGuard:
         Name of what learns.
     memory
         What the client remembers: which maps and which preparation it trained with.
+    use
+        Feature maps of one's own that a model may have.
     """
 
     place: Place
@@ -108,11 +127,21 @@ class ModelGuard:
     known: Known
     algorithm: str
     memory: Memory
+    use: tuple[type, ...] = ()
 
     def keep(self, content: bytes, about: Mapping[str, str]) -> None:
         if sha256_of(content) == self.known.model:
-            self.check(from_bytes(content))
+            with building_only(self._allows):
+                self.check(from_bytes(content, use=self.use))
         self.place.keep(content, about)
+
+    def _allows(self, parts: Parts) -> bool:
+        """Return whether a map may be built: one of the plan's, or no larger than these."""
+        if self.algorithm not in OWN_MAPS:
+            return self.course.foresees(parts)
+        recipe = parts.facts.get("recipe")
+        largest = max((getattr(one, "units", 0) for one in self.course.maps), key=_sum, default=0)
+        return recipe is None or _sum(Recipe.from_json(str(recipe)).units) <= _sum(largest)
 
     def model(self, sha256: str) -> Predictor:
         found = self.place.model(sha256)
@@ -144,6 +173,10 @@ class ModelGuard:
             raise _foreign("has another feature map")
         if trained and not {one.fingerprint for one in maps} <= set(trained["maps"]):
             raise _foreign("has another feature map than the training")
+
+
+def _sum(units: int | tuple[int, ...]) -> int:
+    return units if isinstance(units, int) else sum(units)
 
 
 def _foreign(what: str) -> IntegrityError:

@@ -156,7 +156,8 @@ class PlanNode:
     def client(self, stage: str, letter: bytes, memory: Memory) -> Node[Any, Any, Any]:
         """Return the client that answers a letter of a stage; RuleError if it must not."""
         name, policy = self.name, self.policy
-        guard.check_plan(policy, self.file, self._path("plan") or self.plan)
+        own = self._path("plan")
+        guard.check_plan(policy, self.file, own or self.plan, own=own is not None)
         agreed = self.agreed
         course = agreed.course
         check_floors(policy, course.protections)
@@ -164,7 +165,7 @@ class PlanNode:
         guard.check_noise(stage, course, trains=trains)
         check_memory(self.config, memory, course.protections)
         known = agreed.known(stage, letter, name)
-        place = guard.ModelGuard(self.place, course, known, self.file.algorithm, memory)
+        place = guard.ModelGuard(self.place, course, known, self.file.algorithm, memory, agreed.use)
         plan = agreed.allowed(stage, course.plan(stage, known, place))
         plan = guard.guarded(plan, policy, course, memory)
         if stage == TRAINING:
