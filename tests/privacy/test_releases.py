@@ -606,3 +606,46 @@ def test_an_epsilon_has_no_slack(memory: Memory, of_the_limit: float, fits: bool
         return
     with pytest.raises(BudgetError):
         summed(memory, "a", TEN, recording(), policy, noise=ONE)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2, 3, 4, 5])
+def test_every_entry_is_tied_to_all_before_it(which: int) -> None:
+    """An entry changed by itself is noticed, however many unchanged ones come after it."""
+    memory = begun({})
+    lines = memory[PAGE_0].splitlines()
+    assert len(lines) == 6
+    lines[which] = lines[which].replace(b'"round": 0', b'"round": 1')
+    memory[PAGE_0] = b"\n".join(lines)
+    with pytest.raises(IntegrityError, match="ledger of releases is damaged"):
+        Releases(memory).entries()
+
+
+def test_two_entries_that_change_places_are_noticed() -> None:
+    memory = begun({})
+    first, second, *rest = memory[PAGE_0].splitlines()
+    memory[PAGE_0] = b"\n".join([second, first, *rest])
+    with pytest.raises(IntegrityError, match="ledger of releases is damaged"):
+        Releases(memory).entries()
+
+
+@pytest.mark.parametrize("delta", [0.5, 0.9, 1e-3])
+def test_a_later_plan_does_not_buy_epsilon_with_its_delta(memory: Memory, delta: float) -> None:
+    """At a delta of 1/2 hardly anything is told; the budget stays at the first plan's."""
+    summed(memory, "a", TEN, recording(), noise=ONE)
+    ledger = Releases(memory)
+    list(ledger.reading(lambda: [recording()])())
+    ledger.charge(ONE, epsilon=1.0, delta=delta)
+    with pytest.raises(BudgetError, match="at delta 1e-05 in all, above this client's 1;"):
+        ledger.upload("another plan", 0, KIND, "b", TEN)
+
+
+@pytest.mark.parametrize("kind", [KIND, "score"])
+@pytest.mark.parametrize("data", [recording(61), recording(59), recording(seed=1)])
+def test_nothing_exact_of_a_unit_follows_noise_about_it(data: Recording, kind: str) -> None:
+    """Grown, cut or other data of the unit do not escape the rule either."""
+    memory: Memory = {}
+    summed(memory, "a", TEN, recording(), noise=ONE)
+    with pytest.raises(RuleError, match="released with noise") as refused:
+        sent(Releases(memory), "b", data, kind=kind)
+    assert refused.value.code == "noise"
+    sent(Releases(memory, None, "another unit"), "c", recording(seed=2), kind=kind)

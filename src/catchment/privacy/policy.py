@@ -104,6 +104,9 @@ class Policy:
         the same model, with the same data, is no new one: the answer is the same.
     score_rows
         Fewest rows behind a score. A score of one row is that row.
+    misfits
+        How many plans the node's data may not fit. Its refusal tells the server that they do not,
+        and nothing else; after so many no other plan is tried.
     code, apps
         What a node runs: "mine", the library that is installed on it, with the plan that is sent;
         or "any" Python that the server sends. If apps are listed, by their SHA-256, these are run
@@ -133,6 +136,7 @@ class Policy:
     clear: bool = False
     evaluations: int = 1
     score_rows: int = 10
+    misfits: int = 5
     code: Literal["mine", "any"] = "mine"
     apps: tuple[str, ...] = ()
     maps: tuple[str, ...] = ()
@@ -163,7 +167,8 @@ class Policy:
         for name in ("corrupt", "min_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; pass a fraction from 0 to 1")
-        least = {"min_clients": 1, "rows_per_feature": 0, "evaluations": 0, "score_rows": 1}
+        least: dict[str, int] = {"min_clients": 1, "rows_per_feature": 0, "evaluations": 0}
+        least |= {"score_rows": 1, "misfits": 0}
         for name, lowest in least.items():
             if not getattr(self, name) >= lowest:
                 raise ValueError(f"{name} is {getattr(self, name)}; pass {lowest} or more")

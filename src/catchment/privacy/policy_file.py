@@ -41,6 +41,9 @@ rows_per_feature = {rows_per_feature}
 #                              # else of all plans together
 # score_rows = 10              # fewest rows behind a score
 
+# Plans that these data may not fit. A refusal says that they do not, which is an answer, too.
+# misfits = 5
+
 # Code that runs here: "mine", the library installed on this node, with the plan that is sent; or
 # "any" Python that the server sends. If apps are listed, these and no others are run, as they are;
 # `catchment flower fingerprint APP` prints the SHA-256 of one.

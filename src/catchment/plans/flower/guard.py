@@ -13,12 +13,13 @@ scores     one model is scored, or one of each plan that the owner listed or had
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 
 from catchment.data.recording import Recording
-from catchment.errors import IntegrityError, RuleError
+from catchment.errors import BudgetError, DeviceError, IntegrityError, RuleError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.feature_map import FeatureMap
 from catchment.features.kept import building_only
@@ -36,6 +37,9 @@ from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.predictor import Predictor
 from catchment.storage import from_bytes
 from catchment.wire import Parts
+
+log = logging.getLogger(__name__)
+MISFITS = "misfits"  # plans that a node's data did not fit
 
 # Their models have maps that clients made, which a node cannot know before.
 OWN_MAPS = frozenset({"ensemble", "stacking", "aligned", "personal", "partial", "prompt"})
@@ -99,7 +103,7 @@ def check_rows(
     if n_rows < least:
         raise RuleError(
             "policy",
-            f"{n_rows} rows for {n_features} features; with rows_per_feature = "
+            f"too few rows for {n_features} features; with rows_per_feature = "
             f"{policy.rows_per_feature:g} in this node's policy.toml it sends {least:.0f} or more",
         )
 
@@ -219,6 +223,50 @@ def _trained(course: Course) -> str:
     return f"trained/{course.fingerprint}"
 
 
+# Errors whose words are about the plan, the letter or the owner's rules, and never about values.
+TOLD = (RuleError, BudgetError, IntegrityError, DeviceError)
+
+
+@dataclass(frozen=True, eq=False)
+class Misfits:
+    """What a node tells a server of a plan that its data do not fit: that they do not.
+
+    Even that is an answer to a question that the server chose (does a value occur twice, is there
+    another label), so there are few of them: plans that did not fit are remembered.
+    """
+
+    policy: Policy
+    memory: Memory
+    plan: str
+
+    def check(self) -> None:
+        """Raise ValueError, before anything is read, if as many plans as allowed did not fit."""
+        known = self._known()
+        if self.plan not in known and len(known) >= self.policy.misfits:
+            log.error(
+                "%d plans did not fit this node's data; if the server may ask more of such "
+                "questions, raise misfits in policy.toml",
+                len(known),
+            )
+            raise _misfit()
+
+    def __call__(self, error: Exception) -> Exception:
+        """Return what the server is told of an error; the node's own log has all of it."""
+        if isinstance(error, TOLD):
+            return error
+        log.error("this node's data do not fit the plan: %s: %s", type(error).__name__, error)
+        self.memory[MISFITS] = json.dumps(sorted({*self._known(), self.plan})).encode()
+        return _misfit()
+
+    def _known(self) -> list[str]:
+        found: list[str] = json.loads(self.memory.get(MISFITS, b"[]"))
+        return found
+
+
+def _misfit() -> ValueError:
+    return ValueError("this node's data do not fit the plan; the log of the node says why")
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreGuard:
     """A client's rules for scores: enough rows, and few models of a plan, which it remembers."""
@@ -233,7 +281,7 @@ class ScoreGuard:
         if n < self.policy.score_rows:
             raise RuleError(
                 "policy",
-                f"a score of {n} rows would tell of these rows; with score_rows = "
+                "a score of so few rows would tell of these rows; with score_rows = "
                 f"{self.policy.score_rows} in this node's policy.toml it sends none",
             )
         # Whoever may send any plan has as many as it likes: with other washouts, or another seed.

@@ -164,6 +164,8 @@ class PlanNode:
         trains = TRAINING in self.stages or bool(guard.trained_with(memory, course))
         guard.check_noise(stage, course, trains=trains)
         check_memory(self.config, memory, course.protections)
+        misfits = guard.Misfits(policy, memory, self.file.fingerprint)
+        misfits.check()
         known = agreed.known(stage, letter, name)
         place = guard.ModelGuard(self.place, course, known, self.file.algorithm, memory, agreed.use)
         plan = agreed.allowed(stage, course.plan(stage, known, place))
@@ -183,8 +185,8 @@ class PlanNode:
         ledger = None if stage == DELIVERY else Releases(memory, policy, units)
         if "device" in self.config:
             device = Device(str(self.config["device"])).within(course)
-            return Node(name, plan, device, memory, ledger)
-        return Node(name, plan, data, memory, ledger)
+            return Node(name, plan, device, memory, ledger, misfits)
+        return Node(name, plan, data, memory, ledger, misfits)
 
     @cached_property
     def _own(self) -> Files | None:
@@ -273,9 +275,9 @@ def said_by_the_log() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        log.error("this node's files do not fit the plan: %s", error)
+        log.error("this node's data do not fit the plan: %s", error)
         raise ValueError(
-            "this node's files do not fit the plan; the log of the node says why"
+            "this node's data do not fit the plan; the log of the node says why"
         ) from None
 
 
