@@ -140,11 +140,14 @@ def test_a_device_with_masks_refuses_what_would_bare_its_sums(one: Path) -> None
         neighbour(link, TOLD, 0)
         with pytest.raises(DeviceError, match="neighbours of this sum were not all told"):
             masked(link, TOLD, 0)
+        with pytest.raises(DeviceError, match="so few clients hides nobody"):
+            masked(link, TOLD, 1)
+        neighbour(link, TOLD, 1)
         with pytest.raises(DeviceError, match="fewer rows than a client sends"):
-            masked(link, TOLD, 1, least=10**6)
-        masked(link, TOLD, 1)
+            masked(link, TOLD, 2, least=10**6)
+        masked(link, TOLD, 2)
         with pytest.raises(DeviceError, match="the sums changed since"):
-            masked(link, TOLD, 1, round_=1)
+            masked(link, TOLD, 2, round_=1)
         with pytest.raises(DeviceError, match="left under other masks"):
             neighbour(link, bytes(32), 0)
 
@@ -193,3 +196,40 @@ def test_too_many_neighbours_are_refused_before_anything_is_written(
     plan_of(tmp_path, SECRET_PLAN)
     with pytest.raises(ValueError, match=f"--masks is {masks}; a device has room for 1 to 255"):
         device_of(tmp_path / "plan.toml", masks=masks)
+
+
+def dealt(link: Link, place: int, threshold: int) -> bytes:
+    """Return what the device deals to a holder of the gateway's choice."""
+    public = keys.public_key(hashlib.sha256(bytes([place % 256])).digest())
+    asked = TOLD + PLACE.pack(place) + threshold.to_bytes(2, "little") + public + b"\x01x"
+    return link.ask("B", asked, "b")
+
+
+def test_a_gateway_cannot_ask_for_shares_that_are_the_secret(one: Path) -> None:
+    """With a threshold of 1 the share is the secret, and to the device itself it is not boxed."""
+    wrong = "would give secrets away"
+    with talking(one) as link:
+        for threshold in (0, 1):
+            with pytest.raises(DeviceError, match=wrong):
+                dealt(link, ME.place, threshold)
+        with pytest.raises(DeviceError, match=wrong):
+            dealt(link, 2**32 - 1, 3)  # the share at zero is the secret, too
+        first = dealt(link, ME.place, 3)
+        assert dealt(link, ME.place, 3) == first
+        for threshold in (2, 4):
+            with pytest.raises(DeviceError, match=wrong):
+                dealt(link, ME.place, threshold)
+        for place in (0, 1):
+            neighbour(link, TOLD, place)
+        masked(link, TOLD, 2)
+
+
+def test_a_sum_of_fewer_than_open_it_does_not_leave_the_device(one: Path) -> None:
+    with talking(one) as link:
+        dealt(link, ME.place, 4)
+        for place in (0, 1):
+            neighbour(link, TOLD, place)
+        with pytest.raises(DeviceError, match="hides nobody"):
+            masked(link, TOLD, 2)
+        neighbour(link, TOLD, 3)
+        masked(link, TOLD, 3)

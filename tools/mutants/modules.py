@@ -22,6 +22,7 @@ SUMS = (
     "tests/security/test_c[34]_*.py",
     "tests/security/test_a0[57]_*.py",
     "tests/security/test_a03_*.py",
+    "tests/security/test_n3_laws_*.py",
 )
 NOISE = (
     "tests/privacy/dp",
@@ -38,6 +39,17 @@ LEDGER = (
     "tests/security/test_m5_*.py",
     "tests/security/test_h[46]_*.py",
     "tests/security/test_a1[89]_*.py",
+    "tests/security/test_n[12347]_*.py",
+)
+LOOP = (
+    "tests/federation/test_loop.py",
+    "tests/federation/test_upload_checks.py",
+    "tests/security/test_h[1235]_*.py",
+)
+SOLVE = (
+    "tests/security/test_n3_laws_*.py",
+    "tests/readout/test_solve.py",
+    "tests/readout/test_ridge_choice*.py",
 )
 PARTIAL = (
     "tests/partial/test_ftrl*.py",
@@ -54,6 +66,9 @@ OF: dict[str, tuple[str, ...]] = {
     "packages/catchment/src/catchment/privacy": LEDGER,
     "packages/catchment-research/src/catchment_research/partial/ftrl.py": PARTIAL,
     "packages/catchment-research/src/catchment_research/partial/training.py": PARTIAL,
+    "packages/catchment/src/catchment/federation/loop.py": LOOP,
+    "packages/catchment/src/catchment/federation/upload_checks.py": LOOP,
+    "packages/catchment/src/catchment/readout/solve.py": SOLVE,
 }
 LEFT_OUT = ("packages/catchment-lab/src/catchment_lab/audit/",)
 

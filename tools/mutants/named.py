@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tools.mutants.modules import LEDGER, NOISE, PARTIAL, PERSONAL, SUMS, found
+from tools.mutants.modules import LEDGER, NOISE, PARTIAL, PERSONAL, SOLVE, SUMS, found
 from tools.mutants.mutant import Edit, Mutant
 
 SUM = "packages/catchment/src/catchment/privacy/secure_sum/"
@@ -226,6 +226,13 @@ _SUMS = {
             "if False:",
         ),
     ),
+    "present not compared with members": (
+        Edit(
+            UPLOAD,
+            'if side.place not in present or not set(present) <= set(side.members("members")):',
+            "if side.place not in present:",
+        ),
+    ),
     "release entered after the shares": (
         _without(
             CLIENT,
@@ -257,7 +264,7 @@ _LEDGER = {
     "changed data released": (
         Edit(
             RELEASES,
-            "if not policy.changed_data and any(one.data != made.data for one in before):",
+            "if not policy.changed_data and not all(self._are(one, made.data) for one in known):",
             "if False:",
         ),
     ),
@@ -282,7 +289,7 @@ _LEDGER = {
     "overlap of data not noticed": (
         Edit(
             RELEASES,
-            "return not self._kept_blocks(one).isdisjoint(self._kept_blocks(other))",
+            "return mine is None or others is None or mine.meets(others)",
             "return False",
         ),
     ),
@@ -295,8 +302,90 @@ _LEDGER = {
     "another set of one session released": (
         Edit(
             RELEASES,
-            "        if self.is_exact and self.clients != before.clients:",
+            "        if self.possible or not before.possible:",
             "        if False:",
+        ),
+    ),
+    "ledger's chain without the link before": (
+        Edit(RELEASES, "hashlib.sha256(link + line).digest()", "hashlib.sha256(line).digest()"),
+    ),
+    "budget at the newest plan's delta": (
+        Edit(RELEASES, "delta = first.delta if", "delta = made.delta if"),
+    ),
+    "exact after noise refused for the same data only": (
+        Edit(
+            RELEASES,
+            "if not all(one.is_exact for one in near):",
+            "if any(not one.is_exact and one.data == made.data for one in near):",
+        ),
+    ),
+    "scores counted for each plan where none is pinned": (
+        Edit(
+            "packages/catchment-fleet/src/catchment_fleet/apps/guard.py",
+            'key = f"scored/{self.course}" if pinned else "scored"',
+            'key = f"scored/{self.course}"',
+        ),
+    ),
+    "an upload counts once it is opened": (
+        Edit(
+            RELEASES,
+            "            if near[one.data] and not (made.session",
+            "            if near[one.data] and not one.possible and not (made.session",
+        ),
+    ),
+    "units by what a plan reads": (
+        Edit(
+            "packages/catchment-fleet/src/catchment_fleet/apps/node.py",
+            "units = ALL if self._own is None else lambda: self._units",
+            'units = f"{self.file.fingerprint}"',
+        ),
+        Edit(
+            RELEASES,
+            "mine.meets(others)",
+            "any(a.digest == b.digest for a in mine.pieces for b in others.pieces)",
+        ),
+    ),
+    "an upload entered after it has left": (
+        Edit(
+            UPLOAD,
+            '        side.book["update"] = told\n        side.book.note("update", ready.content)\n',
+            '        side.book["update"] = told\n',
+        ),
+        Edit(
+            UPLOAD,
+            "        ready = _mask(side, made, present, told, given)\n",
+            "        ready = _mask(side, made, present, told, given)\n"
+            '        side.book.note("update", ready.content)\n',
+        ),
+    ),
+    "a server asks any number of misfitting plans": (
+        Edit(
+            "packages/catchment-fleet/src/catchment_fleet/apps/guard.py",
+            "if self.plan not in known and len(known) >= self.policy.misfits:",
+            "if False:",
+        ),
+    ),
+    "letters built before they are compared": (
+        Edit(
+            "packages/catchment/src/catchment/federation/course.py",
+            "            sent = of.foreseen(course, stage, sent)\n",
+            "            pass\n",
+        ),
+    ),
+}
+_SOLVE = {
+    "errors of weighted rows by their number": (
+        Edit(
+            "packages/catchment/src/catchment/readout/solve.py",
+            "mean = mean / statistics.weight - ",
+            "mean = mean / statistics.n_rows - ",
+        ),
+    ),
+    "mean error of weighted rows counted by their number": (
+        Edit(
+            "packages/catchment/src/catchment/readout/solve.py",
+            "+ statistics.weight * mean**2)",
+            "+ statistics.n_rows * mean**2)",
         ),
     ),
 }
@@ -455,4 +544,5 @@ NAMED: tuple[Mutant, ...] = (
     *_all(_NOISE, NOISE),
     *_all(_PARTIAL, PARTIAL),
     *_all(_PERSONAL, PERSONAL),
+    *_all(_SOLVE, SOLVE),
 )

@@ -197,6 +197,10 @@ def test_csv_parquet_and_npz_hold_the_same(tmp_path: Path) -> None:
     np.savez(tmp_path / "logs" / "c.npz", **columns)  # type: ignore[arg-type]
     configs["b"]["data"] = str(tmp_path / "logs" / "b.parquet")
     configs["c"]["data"] = str(tmp_path / "logs" / "c*.npz")
+    # Other files are other data to a node's ledger; their owners know better.
+    (tmp_path / "policy.toml").write_text("changed_data = true\n")
+    for name in "bc":
+        configs[name]["policy"] = str(tmp_path / "policy.toml")
     assert nodes.serve("mixed") == first
 
 

@@ -187,7 +187,7 @@ def test_a_score_of_few_rows_is_not_told(tmp_path: Path) -> None:
     client = victim(tmp_path, n=15)
     answer = client.scored(client.own_model())
     assert answer.facts["code"] == "policy"
-    assert "a score of 9 rows would tell of these rows" in str(answer.facts["reason"])
+    assert "a score of so few rows would tell of these rows" in str(answer.facts["reason"])
 
 
 def test_a_client_that_trained_knows_its_map_to_the_last_bit(tmp_path: Path) -> None:

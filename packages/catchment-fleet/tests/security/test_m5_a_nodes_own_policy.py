@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment.federation import REFUSED, TRAINING, Known, Memory, Request, Turn, refusal
+from catchment.federation import REFUSED, TRAINING, Known, Memory, Request, refusal
+from catchment.federation.plan import Turn
 from catchment.plans import read_plan
 from catchment.privacy import (
     NAME,
     FileMemory,
+    OwnData,
     Policy,
     networked,
     new_identity,
@@ -191,6 +193,13 @@ def test_what_is_wrong_with_a_policy_is_said(tmp_path: Path) -> None:
         ("epsilon = 1.0", "give both or neither"),
         ("[plans]", "give a list of texts"),
         ("clear = ", "is not valid TOML"),
+        ("data = 1", "write a table"),
+        ("[data]\nparts = 'row'", "parts is 'row'; choose from all, file, folder, date"),
+        ("[data]\nparts = 'date'", "a column of dates goes with"),
+        ("[data]\ndate = 'day'", "a column of dates goes with"),
+        ("[data]\ntimes = 't'", "has no setting 'times'"),
+        ("[data]\ntime = 1", "give a text"),
+        ("[data]\ninputs = 'u'", "give a list of texts"),
     ):
         with pytest.raises(ValueError, match=said):
             parse_policy(text)
@@ -205,11 +214,13 @@ def test_what_is_wrong_with_a_policy_is_said(tmp_path: Path) -> None:
 def test_every_setting_is_in_the_file_that_keys_writes(tmp_path: Path) -> None:
     text = template()
     lines = [line.lstrip("# ").split("#")[0] for line in text.splitlines() if " = " in line]
-    settings = "\n".join(line for line in lines if line.split(" = ")[0].isidentifier())
+    lines.insert(lines.index('parts = "all"'), "[data]")
+    settings = "\n".join(line for line in lines if line.split(" = ")[0].strip("[]").isidentifier())
     # With all its # taken away it says what holds with them, but for the budget.
     budget = parse_policy(settings)
     assert (budget.epsilon, budget.delta) == (1.0, 1e-6)
-    assert {f"{f} =" in text for f in Policy.__dataclass_fields__} == {True}
+    assert {f"{f} =" in text or f"[{f}]" in text for f in Policy.__dataclass_fields__} == {True}
+    assert {f"{f} =" in text for f in OwnData.__dataclass_fields__} == {True}
     assert parse_policy(text) == Policy(min_clients=10, rows_per_feature=20.0)
 
 

@@ -28,12 +28,10 @@ def test_nothing_exact_follows_noise(kind: str) -> None:
     ledger = Releases({}, Policy())
     read(ledger)
     ledger.charge(Cost(concentrated=0.01), epsilon=1.0, delta=1e-5)
-    ledger.upload("with noise", 0, "clipped", session="1")
-    ledger.release("1", NAMES)
+    ledger.upload("with noise", 0, "clipped", "1", NAMES)
     read(ledger)
-    ledger.upload("without", 0, kind, session="2")
     with pytest.raises(RuleError, match="released with noise"):
-        ledger.check("2", NAMES)
+        ledger.upload("without", 0, kind, "2", NAMES)
 
 
 def test_a_plan_for_each_washout_reads_no_values(tmp_path: Path) -> None:

@@ -182,8 +182,7 @@ def test_what_the_audit_calls_refused_is_refused() -> None:
         ledger = Releases(memory)
         data = [np.arange(8.0).reshape(8, 1) + 10 * k for k in range(rows)]
         list(ledger.reading(lambda: iter(data))())
-        ledger.upload("plan", 0, "ridge-statistics", session=session)
-        ledger.release(session, names)
+        ledger.upload("plan", 0, "ridge-statistics", session, names)
 
     release("1", 3, ["ann", "ben", "cat"])
     release("2", 3, ["ann", "ben", "cat"])

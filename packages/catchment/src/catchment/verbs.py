@@ -20,6 +20,7 @@ from catchment.data.clients import Clients
 from catchment.data.lazy_clients import LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
+from catchment.data.units import ALL
 from catchment.engine.local import AnySource, Source, Workers, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
@@ -113,6 +114,7 @@ def federate(
     threads: int | None = None,
     workers: int | Workers | None = None,
     memories: dict[str, Memory] | None = None,
+    units: Mapping[str, str] | str = ALL,
     watch: Watch | None = None,
 ) -> Result[S, R]: ...
 
@@ -132,6 +134,7 @@ def federate(
     threads: int | None = None,
     workers: int | Workers | None = None,
     memories: dict[str, Memory] | None = None,
+    units: Mapping[str, str] | str = ALL,
     watch: Watch | None = None,
     out: str | Path | None = None,
     head: Head | None = None,
@@ -153,6 +156,7 @@ def federate(
     threads: int | None = None,
     workers: int | Workers | None = None,
     memories: dict[str, Memory] | None = None,
+    units: Mapping[str, str] | str = ALL,
     watch: Watch | None = None,
     out: str | Path | None = None,
     head: Head | None = None,
@@ -205,6 +209,10 @@ def federate(
     memories
         What each client remembers between messages, its private key for secure sums included; if
         not given, what the keys of a secure sum hold.
+    units
+        What clients' data are called in the ledgers that they keep of secure sums, one name for all
+        or by client. Data of one name are one unit: without noise they go into sums with one set of
+        clients and must not change. What is new since then has a name of its own, "week 2".
     watch
         Called with (round, clients done, clients asked) as replies come in.
     out
@@ -240,8 +248,9 @@ def federate(
                 "or the plan alone"
             )
         done = run_locally(
-            what, clients, threads=threads, workers=workers, memories=memories, watch=watch
-        )
+            what, clients, threads=threads, workers=workers, memories=memories, watch=watch,
+            units=units,
+        )  # fmt: skip
         warn_of({TRAINING: done.records})
         return done
     pipeline = as_pipeline(what, Prepare())
@@ -316,7 +325,7 @@ def federate(
                 keeper = Beginning(keeper, earlier)
             result = run_locally(
                 plan, clients, threads=threads, workers=workers, memories=held, watch=watch,
-                keeper=keeper,
+                keeper=keeper, units=units,
             )  # fmt: skip
             stages[stage] = result.records
             return result

@@ -31,7 +31,7 @@ from catchment.federation import (
     run,
 )
 from catchment.federation.learn import FederatedRidge
-from catchment.privacy import FileMemory, SecureSum, make_identities
+from catchment.privacy import FileMemory, Releases, SecureSum, make_identities
 from catchment.readout import RidgeStatistics, accumulate
 
 rng = np.random.default_rng(5)
@@ -330,6 +330,41 @@ def test_a_secure_sum_of_increments_is_the_digest_of_the_whole() -> None:
     }
     plan = Plan(algorithm=hidden, rounds=3, protections=(secure,))
     assert digest_of(plan, growing) == DIGEST
+
+
+def test_what_has_left_for_a_secure_sum_is_not_sent_again_with_what_is_new() -> None:
+    """It may be in that sum, and the next one would differ by one client's steps."""
+    (one,) = WHOLE["ann"]
+    source = ByRound([one.part(0, 200)], [one.part(200, 400)])
+    makes, ledger = Increments(FEATURES, PLAN.prepare), Releases({})
+
+    def answered(asked: Asked, round_: int, session: str, memory: Memory) -> RidgeStatistics:
+        turn = Turn(round_, ("ann",), client="ann", ledger=ledger, session=session)
+        return makes.answer(asked, source, turn, memory)
+
+    memory: dict[str, bytes] = {}
+    first = answered(Asked("p"), 0, "s", memory)
+    noted = ledger.about
+    assert answered(Asked("p"), 0, "t", dict(memory)) == first
+    assert ledger.about == noted != ""  # the same data once more, though they are not read
+    late = Asked("p", "sum", missed=("ann",))
+    hidden, clear = answered(late, 1, "s", dict(memory)), answered(late, 1, "", dict(memory))
+    assert clear.n_rows == first.n_rows + hidden.n_rows
+    assert hidden.n_rows > 0
+
+
+def test_a_round_of_increments_may_be_asked_for_again_and_its_steps_for_no_other_set() -> None:
+    keys = make_identities(NAMES)
+    algorithm = replace(NEW, keep_clients=False)
+    secure = SecureSum(keys, min_clients=3, rows_per_feature=2.0)
+    plan = Plan(algorithm=algorithm, protections=(secure,))
+    first = {name: [one.part(0, 200)] for name, (one,) in WHOLE.items()}
+    fewer = {name: first[name] for name in NAMES[:3]}
+    run_locally(plan, first)
+    with pytest.raises(TooFewClientsError, match="over another set of 4 clients"):
+        run_locally(replace(plan, seed=1), fewer)
+    with pytest.raises(TooFewClientsError, match="have changed since"):
+        run_locally(replace(plan, seed=2), WHOLE)  # with the steps that were told, and more
 
 
 def test_recordings_without_a_name_are_whole_and_new() -> None:

@@ -54,7 +54,7 @@ def test_it_is_the_same_hidden_in_a_secure_sum() -> None:
 
 
 def test_the_rule_on_rows_holds_for_it_too_because_its_fields_say_what_they_count() -> None:
-    with pytest.raises(RuleError, match="2 rows for 5 features"):
+    with pytest.raises(RuleError, match="too few rows for 5 features"):
         check_rows(Products(2, np.zeros(5), np.zeros((5, 5))), rows_per_feature=20, min_clients=3)
     identities = make_identities(people())
     memories = identities.memories

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections.abc import Callable, MutableMapping
 from fractions import Fraction
@@ -24,6 +26,7 @@ from catchment.privacy.dp import concentrated_multiplier
 PAGE_0 = "releases/page/000000"
 KIND = "ridge-statistics"
 TEN = [f"c{k}" for k in range(10)]
+MANY = Policy(exact_sums=20_000)
 ONE = Cost.of_discrete(concentrated_multiplier(1.0, 1e-5))
 MEMORIES: dict[str, Callable[[Path], Memory]] = {
     "dict": lambda place: {},
@@ -48,6 +51,8 @@ def sent(
     session: str,
     data: Recording | None = None,
     *,
+    clients: list[str] = TEN,
+    lost: int = 0,
     kind: str = KIND,
     plan: str = "plan",
     noise: Cost | None = None,
@@ -57,7 +62,7 @@ def sent(
         list(ledger.reading(lambda: [data])())
     if noise is not None:
         ledger.charge(noise, epsilon=1.0, delta=1e-5)
-    ledger.upload(plan, 0, kind, session)
+    ledger.upload(plan, 0, kind, session, clients, lost=lost)
 
 
 def summed(
@@ -66,10 +71,11 @@ def summed(
     clients: list[str] = TEN,
     data: Recording | None = None,
     policy: Policy | None = None,
+    unit: str = "data",
     **about: Any,
 ) -> None:
     """Go through a whole round, each letter with a ledger of its own."""
-    sent(Releases(memory, policy), session, data, **about)
+    sent(Releases(memory, policy, unit), session, data, clients=clients, **about)
     Releases(memory, policy).check(session, clients)
     Releases(memory, policy).release(session, clients)
 
@@ -86,11 +92,16 @@ def test_the_same_clients_may_sum_again_and_no_others(memory: Memory) -> None:
     assert all(one.is_exact and one.at for one in kept)
 
 
-def test_other_data_have_their_own_account(memory: Memory) -> None:
+def test_a_unit_of_another_name_has_its_own_account(memory: Memory) -> None:
     summed(memory, "a", TEN, recording(seed=0))
-    summed(memory, "b", TEN[:5], recording(seed=1))
+    with pytest.raises(RuleError, match="have changed since"):
+        summed(memory, "b", TEN[:5], recording(seed=1))
+    summed(memory, "b", TEN[:5], recording(seed=1), unit="tuesday")
     with pytest.raises(RuleError, match="another set of"):
         summed(memory, "c", TEN[:5], recording(seed=0))
+    # Nor does another name make other data of the same ones.
+    with pytest.raises(RuleError, match="another set of"):
+        summed(memory, "d", TEN[:5], recording(seed=0), unit="wednesday")
 
 
 CHANGED: dict[str, Callable[[Recording], Recording]] = {
@@ -119,10 +130,11 @@ def test_one_recording_more_is_a_change() -> None:
     for session, n in (("a", 3), ("b", 4)):
         ledger = Releases(memory)
         list(ledger.reading(lambda n=n: [recording(seed=k) for k in range(n)])())  # type: ignore[misc]
-        ledger.upload("plan", 0, KIND, session)
-    Releases(memory).release("a", TEN)
-    with pytest.raises(RuleError, match="have changed"):
-        Releases(memory).release("b", TEN)
+        if session == "b":
+            with pytest.raises(RuleError, match="have changed"):
+                ledger.upload("plan", 0, KIND, session, TEN)
+        else:
+            ledger.upload("plan", 0, KIND, session, TEN)
 
 
 def test_unknown_data_overlap_with_everything() -> None:
@@ -190,7 +202,7 @@ def test_noise_adds_up_to_what_the_first_plan_said(memory: Memory) -> None:
         summed(memory, "c", TEN, recording(), noise=half)
     assert refused.value.code == "budget"
     summed(memory, "d", TEN, recording(), Policy(epsilon=2.0, delta=1e-5), noise=half)
-    summed(memory, "e", TEN, recording(seed=5), noise=ONE)
+    summed(memory, "e", TEN, recording(seed=5), unit="another", noise=ONE)
 
 
 def test_data_that_grew_have_spent_what_they_spent() -> None:
@@ -250,14 +262,90 @@ def test_an_upload_that_was_sent_does_not_change() -> None:
         ledger.release("z", TEN)
 
 
-def test_sessions_that_died_are_forgotten() -> None:
+def test_what_has_left_counts_whatever_became_of_it(memory: Memory) -> None:
+    """Lost after its upload, a client is asked again for the same set and for no other."""
+    sent(Releases(memory), "a", recording())
+    (entry,) = Releases(memory).entries()
+    assert (entry.possible, entry.n_clients) == (True, 10)
+    with pytest.raises(RuleError, match="over another set of 10 clients"):
+        sent(Releases(memory), "b", recording(), clients=TEN[:9])
+    with pytest.raises(RuleError, match="over another set of 10 clients"):
+        sent(Releases(memory), "b", recording(), clients=[*TEN, "one more"], lost=5)
+    with pytest.raises(RuleError, match="have changed since"):
+        sent(Releases(memory), "b", recording(61))
+    sent(Releases(memory), "b", recording())
+    with pytest.raises(RuleError, match="over another set of 10 clients"):
+        Releases(memory).release("b", TEN[:9])  # "a" may have been opened with all ten
+    Releases(memory).release("b", TEN)
+    assert [one.possible for one in Releases(memory).entries()] == [True, False]
+
+
+def test_the_set_that_is_opened_takes_the_place_of_the_one_that_was_there(memory: Memory) -> None:
+    sent(Releases(memory), "a", recording())
+    Releases(memory).check("a", TEN[:9])
+    Releases(memory).release("a", TEN[:9])
+    with pytest.raises(RuleError, match="gives them once"):
+        Releases(memory).release("a", TEN)
+    summed(memory, "b", TEN[:9], recording())
+    with pytest.raises(RuleError, match="over another set of 9 clients"):
+        summed(memory, "c", TEN, recording())
+
+
+def test_noise_that_has_left_is_spent_and_nothing_exact_follows() -> None:
     memory: Memory = {}
-    for k in range(100):
-        sent(Releases(memory), str(k))
-    assert len(memory[PENDING]) < 10_000
+    sent(Releases(memory), "a", recording(), noise=ONE)
+    with pytest.raises(BudgetError):
+        sent(Releases(memory), "b", recording(), noise=ONE)
+    with pytest.raises(RuleError, match="released with noise"):
+        sent(Releases(memory), "c", recording())
+
+
+def old_ledger(memory: Memory, *, exact: bool = True) -> Memory:
+    """Return a memory as an earlier version left it: stretches of data, and uploads that wait."""
+    blocks = b"12345678" * 3
+    name = hashlib.sha256(b"12345678").hexdigest()
+    cost = {} if exact else {"concentrated": ONE.concentrated, "epsilon": 1.0, "delta": 1e-5}
+    names = json.dumps(TEN).encode()
+    clients = hashlib.sha256(names).hexdigest()
+    entry = {"plan": "p", "round": 0, "kind": KIND, "session": "old", "data": name, "at": "2026"}
+    line = json.dumps({**entry, **cost, "n_clients": 10, "clients": clients}).encode()
+    memory[f"releases/data/{name}"] = blocks
+    memory[f"releases/set/{clients}"] = names
+    memory["releases/secret"] = b"0" * 32
+    memory[PAGE_0] = line
+    memory[HEAD] = releases._head([line])
+    return memory
+
+
+def test_entries_of_an_earlier_form_count_for_all_data(memory: Memory) -> None:
+    """They knew data by how a plan read them, which can be compared with nothing."""
+    old_ledger(memory)
+    assert [one.n_clients for one in Releases(memory).entries()] == [10]
+    with pytest.raises(RuleError, match="have changed since"):
+        summed(memory, "a", TEN, recording())
+    with pytest.raises(RuleError, match="over another set of 10 clients"):
+        summed(memory, "a", TEN[:9], recording(), Policy(changed_data=True))
+    summed(memory, "a", TEN, recording(), Policy(changed_data=True))
+
+
+def test_noise_of_an_earlier_form_adds_up() -> None:
+    memory = old_ledger({}, exact=False)
+    with pytest.raises(BudgetError):
+        summed(memory, "a", TEN, recording(), noise=ONE)
+    with pytest.raises(RuleError, match="released with noise"):
+        summed(memory, "a", TEN, recording())
+
+
+def test_uploads_that_an_earlier_form_let_leave_count() -> None:
+    memory = old_ledger({})
+    del memory[PAGE_0]
+    memory[HEAD] = releases._head([])
+    entry = {"plan": "p", "round": 0, "kind": KIND, "session": "left", "data": ""}
+    memory[PENDING] = json.dumps({"left": entry}).encode()
+    with pytest.raises(RuleError, match="have changed since"):
+        summed(memory, "a", TEN, recording())
     with pytest.raises(RuleError, match="no upload"):
-        Releases(memory).release("3", TEN)
-    Releases(memory).release("99", TEN)
+        Releases(memory).release("left", TEN)
 
 
 def test_secrets_are_the_clients_own_and_last(memory: Memory) -> None:
@@ -302,7 +390,9 @@ DAMAGE: dict[str, Callable[[Memory], object]] = {
     "changed": lambda memory: memory.update(
         {PAGE_0: memory[PAGE_0].replace(b'"round": 0', b'"round": 1')}
     ),
-    "blocks": lambda memory: [memory.pop(k) for k in list(memory) if k.startswith("releases/data")],
+    "blocks": lambda memory: [
+        memory.pop(k) for k in list(memory) if k.startswith("releases/units")
+    ],
 }
 
 
@@ -317,8 +407,6 @@ def test_a_file_cut_short_is_noticed(tmp_path: Path) -> None:
     for path in sorted(p.name for p in _folder(tmp_path / "a").glob("*.entry")):
         memory = FileMemory(_folder(tmp_path / path))
         name, whole = next((k, v) for k, v in memory.items() if memory._path(k).name == path)
-        if name == PENDING:
-            continue  # of rounds that are over
         memory._path(name).write_bytes(memory._path(name).read_bytes()[: -len(whole) // 2])
         with pytest.raises(IntegrityError, match="ledger of releases is damaged"):
             _used(memory)
@@ -352,7 +440,7 @@ class Dying(dict[str, bytes]):
 
 def long(memory: Memory, n: int) -> Memory:
     """Return a memory with a ledger of so many entries about `recording()`."""
-    line = begun({}, 1)[PAGE_0]
+    line = begun({}, 1)[PAGE_0].splitlines()[-1]
     lines = [line.replace(b'"s0"', b'"s%d"' % k) for k in range(n)]
     memory.update(begun({}, 1))
     for k in range(0, max(n, 1), PAGE):
@@ -364,19 +452,20 @@ def long(memory: Memory, n: int) -> Memory:
 @pytest.mark.parametrize("before", [0, 1, PAGE - 1, PAGE])
 def test_a_process_that_dies_at_any_write_leaves_a_ledger(before: int) -> None:
     """What was released is known afterwards, the rest can be asked for again."""
-    for n_writes in range(12):
+    data = recording(seed=0 if before else 9)
+    for n_writes in range(16):
         memory = Dying(long({}, before) if before else {})
         memory.left, finished = n_writes, False
         try:
-            summed(memory, "a", TEN, recording(seed=9))
+            summed(memory, "a", TEN, data, MANY)
             finished = True
         except DyingError:
             pass
         memory.left = sys.maxsize
         known = [one.session for one in Releases(memory).entries()]
         assert not finished or "a" in known
-        summed(memory, "a", TEN, recording(seed=9))  # the server asks again
-        summed(memory, "b", TEN, recording(seed=9))
+        summed(memory, "a", TEN, data, MANY)  # the server asks again
+        summed(memory, "b", TEN, data, MANY)
         assert [one.session for one in Releases(memory).entries()][before:] == ["a", "b"]
         if finished:
             return
@@ -387,13 +476,11 @@ def test_letters_at_the_same_time_get_one_answer() -> None:
     """Eight sums over eight different sets at once: one is released."""
     memory: Memory = {}
     sets = [[*TEN[:k], *TEN[k + 1 :]] for k in range(8)]
-    for k in range(8):
-        sent(Releases(memory), str(k), recording())
     refused: list[CatchmentError] = []
 
     def ask(k: int) -> None:
         try:
-            Releases(memory).release(str(k), sets[k])
+            sent(Releases(memory), str(k), recording(), clients=sets[k])
         except CatchmentError as error:
             refused.append(error)
 
@@ -418,7 +505,7 @@ class Counting(dict[str, bytes]):
 
 def test_a_release_reads_few_entries_of_many() -> None:
     memory = Counting(long({}, 10_000))
-    summed(memory, "next", TEN, recording(), Policy(exact_sums=20_000))
+    summed(memory, "next", TEN, recording(), MANY)
     assert len(Releases(memory).entries()) == 10_001
     assert memory.n_reads < 300
 
@@ -451,19 +538,29 @@ def test_the_span_of_three_sums_gives_one_client() -> None:
 
 
 @settings(max_examples=60)
-@given(st.lists(st.sets(st.integers(0, 7), min_size=1), max_size=12))
-def test_no_sums_that_are_released_add_up_to_one_client(asked: list[set[int]]) -> None:
-    """Whatever sets a server asks for: a sum is released if every client in it agrees."""
+@given(
+    st.lists(
+        st.tuples(st.sets(st.integers(0, 7), min_size=1), st.sets(st.integers(0, 7), max_size=2)),
+        max_size=12,
+    )
+)
+def test_no_sums_that_are_released_add_up_to_one_client(
+    asked: list[tuple[set[int], set[int]]],
+) -> None:
+    """Whatever sets a server asks for, and whoever it loses after the upload.
+
+    A sum is released if every client in it let its upload leave and all but the lost ones agree.
+    """
     memories: list[Memory] = [{} for _ in range(8)]
     out: list[list[int]] = []
-    for number, members in enumerate(asked):
+    for number, (members, lost) in enumerate(asked):
         names = [f"c{k}" for k in members]
-        for k in members:
-            sent(Releases(memories[k]), str(number))
         try:
             for k in members:
+                sent(Releases(memories[k]), str(number), clients=names)
+            for k in members - lost:
                 Releases(memories[k]).check(str(number), names)
-            for k in members:
+            for k in members - lost:
                 Releases(memories[k]).release(str(number), names)
         except RuleError:
             continue
@@ -475,15 +572,16 @@ def test_no_sums_that_are_released_add_up_to_one_client(asked: list[set[int]]) -
 def test_before_the_upload_leaves_the_set_of_before_may_still_come_out(memory: Memory) -> None:
     """Eleven are there, one of whom was in no sum and is lost again before the sum is sealed."""
     summed(memory, "a", TEN, recording())
-    sent(Releases(memory), "b", recording())
     more = [*TEN, "one more"]
-    Releases(memory).check("b", more, lost=1)
+    with pytest.raises(RuleError, match="over another set of 10 clients"):
+        sent(Releases(memory), "b", recording(), clients=more)
+    with pytest.raises(RuleError, match="over another set of 10 clients"):
+        sent(Releases(memory), "b", recording(), clients=TEN[:9], lost=5)
+    sent(Releases(memory), "b", recording(), clients=more, lost=1)
     with pytest.raises(RuleError, match="over another set of 10 clients"):
         Releases(memory).check("b", more)
     with pytest.raises(RuleError, match="over another set of 10 clients"):
         Releases(memory).release("b", more)
-    with pytest.raises(RuleError, match="over another set of 10 clients"):
-        Releases(memory).check("b", TEN[:9], lost=5)
     Releases(memory).release("b", TEN)
 
 
@@ -492,9 +590,8 @@ def test_a_later_plan_does_not_raise_what_the_first_one_said(memory: Memory) -> 
     ledger = Releases(memory)
     list(ledger.reading(lambda: [recording()])())
     ledger.charge(ONE, epsilon=100.0, delta=1e-5)
-    ledger.upload("another plan", 0, KIND, "b")
     with pytest.raises(BudgetError, match="above this client's 1;"):
-        ledger.check("b", TEN)
+        ledger.upload("another plan", 0, KIND, "b", TEN)
 
 
 @pytest.mark.parametrize(("of_the_limit", "fits"), [(0.999, True), (1.01, False)])
@@ -505,3 +602,46 @@ def test_an_epsilon_has_no_slack(memory: Memory, of_the_limit: float, fits: bool
         return
     with pytest.raises(BudgetError):
         summed(memory, "a", TEN, recording(), policy, noise=ONE)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2, 3, 4, 5])
+def test_every_entry_is_tied_to_all_before_it(which: int) -> None:
+    """An entry changed by itself is noticed, however many unchanged ones come after it."""
+    memory = begun({})
+    lines = memory[PAGE_0].splitlines()
+    assert len(lines) == 6
+    lines[which] = lines[which].replace(b'"round": 0', b'"round": 1')
+    memory[PAGE_0] = b"\n".join(lines)
+    with pytest.raises(IntegrityError, match="ledger of releases is damaged"):
+        Releases(memory).entries()
+
+
+def test_two_entries_that_change_places_are_noticed() -> None:
+    memory = begun({})
+    first, second, *rest = memory[PAGE_0].splitlines()
+    memory[PAGE_0] = b"\n".join([second, first, *rest])
+    with pytest.raises(IntegrityError, match="ledger of releases is damaged"):
+        Releases(memory).entries()
+
+
+@pytest.mark.parametrize("delta", [0.5, 0.9, 1e-3])
+def test_a_later_plan_does_not_buy_epsilon_with_its_delta(memory: Memory, delta: float) -> None:
+    """At a delta of 1/2 hardly anything is told; the budget stays at the first plan's."""
+    summed(memory, "a", TEN, recording(), noise=ONE)
+    ledger = Releases(memory)
+    list(ledger.reading(lambda: [recording()])())
+    ledger.charge(ONE, epsilon=1.0, delta=delta)
+    with pytest.raises(BudgetError, match="at delta 1e-05 in all, above this client's 1;"):
+        ledger.upload("another plan", 0, KIND, "b", TEN)
+
+
+@pytest.mark.parametrize("kind", [KIND, "score"])
+@pytest.mark.parametrize("data", [recording(61), recording(59), recording(seed=1)])
+def test_nothing_exact_of_a_unit_follows_noise_about_it(data: Recording, kind: str) -> None:
+    """Grown, cut or other data of the unit do not escape the rule either."""
+    memory: Memory = {}
+    summed(memory, "a", TEN, recording(), noise=ONE)
+    with pytest.raises(RuleError, match="released with noise") as refused:
+        sent(Releases(memory), "b", data, kind=kind)
+    assert refused.value.code == "noise"
+    sent(Releases(memory, None, "another unit"), "c", recording(seed=2), kind=kind)

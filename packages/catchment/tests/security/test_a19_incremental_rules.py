@@ -128,11 +128,20 @@ def test_a_client_lost_after_the_first_round_stops_the_second() -> None:
         fleet.run(Lossy(engine, lost))
 
 
-def test_a_round_that_ended_before_shares_were_given_does_not_count() -> None:
+def test_a_round_that_ended_after_uploads_had_left_counts() -> None:
+    """None of them knows whether the others opened the sum: the same set again, or nothing."""
     fleet = Fleet.drawn(6)
     with pytest.raises(TooFewClientsError):
         fleet.run(Lossy(fleet.engine(), losing(dict.fromkeys(ALL[:5], "unmask"))))
-    # c005 alone gave its shares, so it alone knows of a sum that might exist.
+    with pytest.raises(TooFewClientsError, match="over another set of 6 clients"):
+        summed(fleet, *ALL[:5])
+    np.testing.assert_array_equal(released(fleet.run()), fleet.expected(ALL[:6]))
+
+
+def test_a_round_that_ended_before_any_upload_does_not_count() -> None:
+    fleet = Fleet.drawn(6)
+    with pytest.raises(TooFewClientsError):
+        fleet.run(Lossy(fleet.engine(), losing(dict.fromkeys(ALL[:5], "update"))))
     result = summed(fleet, *ALL[:5])
     np.testing.assert_array_equal(released(result), fleet.expected(ALL[:5]))
 

@@ -14,7 +14,7 @@ import pytest
 from catchment import Array
 from catchment.data import Recording
 from catchment.errors import BudgetError, RuleError
-from catchment.federation import Cost
+from catchment.federation import Cost, Memory
 from catchment.privacy import Policy, Releases
 from catchment.privacy.dp import concentrated_multiplier
 
@@ -27,16 +27,18 @@ LEVELS = {
 COST = Cost.of_discrete(concentrated_multiplier(1.0, 1e-6))
 
 
-def accepted(parts: list[Array], *, noisy: bool) -> int:
+def accepted(parts: list[Array], *, noisy: bool, units: list[str] | None = None) -> int:
     """Return how many of these were released, each by a plan of its own."""
-    ledger, count = Releases({}, Policy(epsilon=1.0, delta=1e-6)), 0
+    memory: Memory = {}
+    count = 0
     for k, part in enumerate(parts):
+        unit = "data" if units is None else units[k]
+        ledger = Releases(memory, Policy(epsilon=1.0, delta=1e-6), unit)
         list(ledger.reading(partial(list, [Recording(part)]))())
         if noisy:
             ledger.charge(COST, epsilon=1.0, delta=1e-6)
-        ledger.upload(f"plan {k}", 0, "sums", session=str(k))
         try:
-            ledger.release(str(k), ["ann", "ben", "cat"])
+            ledger.upload(f"plan {k}", 0, "sums", str(k), ["ann", "ben", "cat"])
         except (BudgetError, RuleError):
             continue
         count += 1
@@ -53,6 +55,8 @@ def test_a_step_less_is_no_new_data(name: str, noisy: bool) -> None:
 
 
 @pytest.mark.parametrize("name", LEVELS)
-def test_other_data_of_the_same_levels_are_other_data(name: str) -> None:
+def test_other_data_are_other_data_if_their_owner_says_so(name: str) -> None:
     u = LEVELS[name]
-    assert accepted([u[:200], u[200:]], noisy=True) == 2
+    assert accepted([u[:200], u[200:]], noisy=True) == 1
+    assert accepted([u[:200], u[200:]], noisy=True, units=["monday", "tuesday"]) == 2
+    assert accepted([u, u], noisy=True, units=["monday", "tuesday"]) == 1

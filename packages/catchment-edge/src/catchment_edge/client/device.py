@@ -326,7 +326,7 @@ def _note(turn: Turn, items: Sequence[object]) -> None:
     What was released before and shares an item without being the same has changed.
     """
     if turn.ledger is not None:
-        for _ in turn.ledger.reading(lambda: items)():
+        for _ in turn.ledger.reading(lambda: items, apart=True)():
             pass
 
 

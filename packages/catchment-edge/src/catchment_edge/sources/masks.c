@@ -19,7 +19,7 @@ struct pair {
 };
 
 static struct {
-    uint32_t start_length, place, n_pairs, round;
+    uint32_t start_length, place, n_pairs, round, threshold;
     uint8_t start[MASKS_START];
     struct named name;
     uint8_t box_secret[32], mask_secret[32], own[32], dealt[32], told[32];
@@ -197,6 +197,7 @@ static void open_session(uint32_t length)
     vault.start_length = length;
     vault.place = (uint32_t)bytes_value(link.payload + 2 + length, 4);
     vault.n_pairs = 0;
+    vault.threshold = 0;
     vault.sent = 0;
     vault.open = 1;
     sha256_begin(&hash);
@@ -247,10 +248,17 @@ static void masks_deal(void)
     uint8_t answer[BOX_BYTES + 64], shared[32], key[32];
     struct named name;
     struct label label;
-    if (!threshold || !read_name(70, &name)) {
-        link_refuse("a holder lacks its name or its threshold");
+    if (!read_name(70, &name)) {
+        link_refuse("a holder lacks its name");
         return;
     }
+    /* One share of one is the secret itself, and so is the share at zero; two thresholds of one
+     * secret would be two polynomials with coefficients in common. */
+    if (threshold < 2 || them == 0xffffffffu || (vault.threshold && vault.threshold != threshold)) {
+        link_refuse("a threshold below 2, or another one than before, would give secrets away");
+        return;
+    }
+    vault.threshold = threshold;
     share_of(vault.own, 0, threshold, them + 1, answer);
     share_of(vault.mask_secret, 1, threshold, them + 1, answer + SHARE_BYTES);
     share_mark(them, 0, answer, answer + length);
@@ -408,6 +416,10 @@ static void masks_upload(void)
     if (!same_bytes(vault.told, link.payload + 5, 32) ||
         vault.n_pairs != bytes_value(link.payload + 50, 2) || (bytes != 4 && bytes != 8)) {
         link_refuse("the neighbours of this sum were not all told");
+        return;
+    }
+    if (vault.n_pairs < 2 || vault.n_pairs + 1 < vault.threshold) {
+        link_refuse("a sum of so few clients hides nobody");
         return;
     }
     if (vault.sent && !(link.trained.asked && link.trained.number == round &&

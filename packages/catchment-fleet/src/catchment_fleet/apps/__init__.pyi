@@ -7,6 +7,7 @@ from catchment_fleet.apps.agreement import (
     Agreement as Agreement,
     read_identities as read_identities,
 )
+from catchment_fleet.apps.guard import ScoreGuard as ScoreGuard
 from catchment_fleet.apps.launch import (
     LARGEST as LARGEST,
     own_app as own_app,

@@ -13,7 +13,9 @@ from functools import cached_property
 from pathlib import Path
 
 from catchment.federation import DELIVERY, AnyPlan, Course, Known, Place, Request
-from catchment.plans import About, PlanFile, refuse_weeks
+from catchment.plans import own_kinds, refuse_weeks
+from catchment.plans.file import PlanFile
+from catchment.plans.sources import About
 from catchment.privacy import SecureSum, networked
 
 
@@ -29,6 +31,8 @@ class Agreement:
         Whether all clients are in one place, so that nothing leaves anyone.
     n_clients
         How many train, where that is known.
+    use
+        Feature maps of one's own that letters may name.
     """
 
     file: PlanFile
@@ -37,6 +41,7 @@ class Agreement:
     allow_plain_statistics: bool = False
     simulated: bool = False
     n_clients: int | None = None
+    use: tuple[type, ...] = ()
 
     def __post_init__(self) -> None:
         if self.file.run.intervals:
@@ -65,7 +70,8 @@ class Agreement:
 
     def known(self, stage: str, letter: bytes, name: str) -> Known:
         """Return what a letter says is known; IntegrityError if it is of another plan."""
-        known = Known.from_parts(Request.from_bytes(letter, name).context)
+        context = Request.from_bytes(letter, name).context
+        known = Known.from_parts(context, self.use, of=self.course, stage=stage)
         return self.course.checked(stage, known)
 
     def plan(self, stage: str, letter: bytes, name: str, place: Place) -> AnyPlan:
@@ -104,7 +110,8 @@ def agreement(
         known = read_identities(identities)
     refuse_folds(file)
     refuse_weeks(file)
-    return Agreement(file, file.about(), known, allow_plain_statistics)
+    use = tuple(own_kinds(file))
+    return Agreement(file, file.about(), known, allow_plain_statistics, use=use)
 
 
 def refuse_folds(file: PlanFile) -> None:

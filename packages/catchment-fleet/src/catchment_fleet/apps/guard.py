@@ -13,14 +13,15 @@ scores     one model is scored, or one of each plan that the owner listed or had
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 
 from catchment import from_bytes
 from catchment.data import Recording
-from catchment.errors import IntegrityError, RuleError
-from catchment.features import FeatureMap
+from catchment.errors import BudgetError, DeviceError, IntegrityError, RuleError
+from catchment.features import FeatureMap, Recipe, building_only
 from catchment.federation import (
     EVALUATION,
     AnyPlan,
@@ -32,10 +33,15 @@ from catchment.federation import (
     sha256_of,
 )
 from catchment.federation.measure import Score
-from catchment.plans import PlanFile
+from catchment.plans import Files, own_classes
+from catchment.plans.file import PlanFile
 from catchment.privacy import GaussianNoise, Policy, SecureSum
 from catchment.readout import Predictor
+from catchment.wire import Parts
 from catchment_fleet.apps.signing import is_signed
+
+log = logging.getLogger(__name__)
+MISFITS = "misfits"  # plans that a node's data did not fit
 
 # Their models have maps that clients made, which a node cannot know before.
 OWN_MAPS = frozenset({"ensemble", "stacking", "aligned", "personal", "partial", "prompt"})
@@ -44,8 +50,21 @@ OWN_MAPS = frozenset({"ensemble", "stacking", "aligned", "personal", "partial", 
 UNCOUNTED = frozenset({"averaging", "gradient", "ensemble", "stacking", "personal", "aligned"})
 
 
-def check_plan(policy: Policy, file: PlanFile, plan: Path) -> None:
-    """Raise RuleError if the owner of a node does not allow a plan file."""
+def check_plan(policy: Policy, file: PlanFile, plan: Path, *, own: bool = False) -> None:
+    """Raise RuleError if the owner of a node does not allow a plan file.
+
+    Parameters
+    ----------
+    own
+        Whether it is a plan of the node's own, whose feature maps the owner has chosen.
+    """
+    for name in () if own else own_classes(file.features):
+        if name not in policy.maps:
+            raise RuleError(
+                "policy",
+                f"the plan names the feature map {name[:80]!r}, which is not in maps of this "
+                "node's policy.toml",
+            )
     known = file.fingerprint in policy.plans
     signed = bool(policy.signer) and is_signed(plan, file.fingerprint, policy.signer)
     if (policy.plans or policy.signer) and not (known or signed):
@@ -60,6 +79,12 @@ def check_plan(policy: Policy, file: PlanFile, plan: Path) -> None:
             f"the plan's algorithm is {file.algorithm[:80]!r}, algorithms in this node's "
             f"policy.toml has {', '.join(policy.algorithms)}",
         )
+    origin = file.origin
+    if isinstance(origin, Files):
+        columns = ("inputs", "label", "target", "time", "recording")
+        differs = policy.data.differs({name: getattr(origin, name) for name in columns})
+        if differs:
+            raise RuleError("policy", f"the plan has {differs}; they are read in no other way")
 
 
 def check_rows(
@@ -80,7 +105,7 @@ def check_rows(
     if n_rows < least:
         raise RuleError(
             "policy",
-            f"{n_rows} rows for {n_features} features; with rows_per_feature = "
+            f"too few rows for {n_features} features; with rows_per_feature = "
             f"{policy.rows_per_feature:g} in this node's policy.toml it sends {least:.0f} or more",
         )
 
@@ -99,6 +124,8 @@ class ModelGuard:
         Name of what learns.
     memory
         What the client remembers: which maps and which preparation it trained with.
+    use
+        Feature maps of one's own that a model may have.
     """
 
     place: Place
@@ -106,11 +133,21 @@ class ModelGuard:
     known: Known
     algorithm: str
     memory: Memory
+    use: tuple[type, ...] = ()
 
     def keep(self, content: bytes, about: Mapping[str, str]) -> None:
         if sha256_of(content) == self.known.model:
-            self.check(from_bytes(content))
+            with building_only(self._allows):
+                self.check(from_bytes(content, use=self.use))
         self.place.keep(content, about)
+
+    def _allows(self, parts: Parts) -> bool:
+        """Return whether a map may be built: one of the plan's, or no larger than these."""
+        if self.algorithm not in OWN_MAPS:
+            return self.course.foresees(parts)
+        recipe = parts.facts.get("recipe")
+        largest = max((getattr(one, "units", 0) for one in self.course.maps), key=_sum, default=0)
+        return recipe is None or _sum(Recipe.from_json(str(recipe)).units) <= _sum(largest)
 
     def model(self, sha256: str) -> Predictor:
         found = self.place.model(sha256)
@@ -142,6 +179,10 @@ class ModelGuard:
             raise _foreign("has another feature map")
         if trained and not {one.fingerprint for one in maps} <= set(trained["maps"]):
             raise _foreign("has another feature map than the training")
+
+
+def _sum(units: int | tuple[int, ...]) -> int:
+    return units if isinstance(units, int) else sum(units)
 
 
 def _foreign(what: str) -> IntegrityError:
@@ -184,6 +225,50 @@ def _trained(course: Course) -> str:
     return f"trained/{course.fingerprint}"
 
 
+# Errors whose words are about the plan, the letter or the owner's rules, and never about values.
+TOLD = (RuleError, BudgetError, IntegrityError, DeviceError)
+
+
+@dataclass(frozen=True, eq=False)
+class Misfits:
+    """What a node tells a server of a plan that its data do not fit: that they do not.
+
+    Even that is an answer to a question that the server chose (does a value occur twice, is there
+    another label), so there are few of them: plans that did not fit are remembered.
+    """
+
+    policy: Policy
+    memory: Memory
+    plan: str
+
+    def check(self) -> None:
+        """Raise ValueError, before anything is read, if as many plans as allowed did not fit."""
+        known = self._known()
+        if self.plan not in known and len(known) >= self.policy.misfits:
+            log.error(
+                "%d plans did not fit this node's data; if the server may ask more of such "
+                "questions, raise misfits in policy.toml",
+                len(known),
+            )
+            raise _misfit()
+
+    def __call__(self, error: Exception) -> Exception:
+        """Return what the server is told of an error; the node's own log has all of it."""
+        if isinstance(error, TOLD):
+            return error
+        log.error("this node's data do not fit the plan: %s: %s", type(error).__name__, error)
+        self.memory[MISFITS] = json.dumps(sorted({*self._known(), self.plan})).encode()
+        return _misfit()
+
+    def _known(self) -> list[str]:
+        found: list[str] = json.loads(self.memory.get(MISFITS, b"[]"))
+        return found
+
+
+def _misfit() -> ValueError:
+    return ValueError("this node's data do not fit the plan; the log of the node says why")
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreGuard:
     """A client's rules for scores: enough rows, and few models of a plan, which it remembers."""
@@ -198,7 +283,7 @@ class ScoreGuard:
         if n < self.policy.score_rows:
             raise RuleError(
                 "policy",
-                f"a score of {n} rows would tell of these rows; with score_rows = "
+                "a score of so few rows would tell of these rows; with score_rows = "
                 f"{self.policy.score_rows} in this node's policy.toml it sends none",
             )
         # Whoever may send any plan has as many as it likes: with other washouts, or another seed.

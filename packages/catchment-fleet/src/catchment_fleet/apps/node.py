@@ -27,13 +27,14 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from catchment.data import Cached, Recording
+from catchment.data import ALL, Cached, Recording, Units, units_of_files
 from catchment.engine import Source, data_of
 from catchment.errors import RuleError
 from catchment.federation import DELIVERY, EVALUATION, LEARNING, TRAINING, Memory, Node
@@ -147,15 +148,18 @@ class PlanNode:
     def client(self, stage: str, letter: bytes, memory: Memory) -> Node[Any, Any, Any]:
         """Return the client that answers a letter of a stage; RuleError if it must not."""
         name, policy = self.name, self.policy
-        guard.check_plan(policy, self.file, self._path("plan") or self.plan)
+        own = self._path("plan")
+        guard.check_plan(policy, self.file, own or self.plan, own=own is not None)
         agreed = self.agreed
         course = agreed.course
         check_floors(policy, course.protections)
         trains = TRAINING in self.stages or bool(guard.trained_with(memory, course))
         guard.check_noise(stage, course, trains=trains)
         check_memory(self.config, memory, course.protections)
+        misfits = guard.Misfits(policy, memory, self.file.fingerprint)
+        misfits.check()
         known = agreed.known(stage, letter, name)
-        place = guard.ModelGuard(self.place, course, known, self.file.algorithm, memory)
+        place = guard.ModelGuard(self.place, course, known, self.file.algorithm, memory, agreed.use)
         plan = agreed.allowed(stage, course.plan(stage, known, place))
         plan = guard.guarded(plan, policy, course, memory)
         if stage == TRAINING:
@@ -169,12 +173,13 @@ class PlanNode:
             return data_at(stage, name, self._held)
 
         # The answer to a delivery tells nothing of the data.
-        ledger = None if stage == DELIVERY else Releases(memory, policy)
+        units = ALL if self._own is None else lambda: self._units
+        ledger = None if stage == DELIVERY else Releases(memory, policy, units)
         if "device" in self.config:
             device_of = plugin("engines", "device", needed_for="devices")
             device = device_of(str(self.config["device"])).within(course)
-            return Node(name, plan, device, memory, ledger)
-        return Node(name, plan, data, memory, ledger)
+            return Node(name, plan, device, memory, ledger, misfits)
+        return Node(name, plan, data, memory, ledger, misfits)
 
     @cached_property
     def _own(self) -> Files | None:
@@ -194,6 +199,14 @@ class PlanNode:
             )
         per_step = self.file.about().per_step or self.file.prepare.window is not None
         return replace(origin, files=str(self.config["data"]), per_step=per_step)
+
+    @cached_property
+    def _units(self) -> Units:
+        """The units of the node's own files, before a plan has chosen anything of them."""
+        assert self._own is not None
+        paths, own = replace(self._own, leave_out=()).paths(Path()), self.policy.data
+        with said_by_the_log():
+            return units_of_files(paths, own.parts, own.date)
 
     @property
     def _by_clients(self) -> bool:
@@ -219,7 +232,9 @@ class PlanNode:
             return self._shared
         file, about = self.file, self.file.about()
         washout = file.washout if file.prepare.window is None else 0
-        mine: dict[str, Source] = {self.name: Cached(OwnFiles(self._own))}
+        # Read after their digests are taken, and again once these are others.
+        own = OwnFiles(self._own, self._units)
+        mine: dict[str, Source] = {self.name: Cached(own)}
         if not self._by_clients:
             sharing = replace(file.sharing, split="natural")
             return arrange(Recordings(mine, about), sharing, washout=washout)
@@ -236,17 +251,27 @@ class OwnFiles:
     """The recordings of all of a node's files, in the order of their names."""
 
     how: Files
+    units: Units
 
     def __call__(self) -> list[Recording]:
-        try:
+        with said_by_the_log():
             found = self.how.read(self.how.paths(Path()))
-        except ValueError as error:
-            # Its words may quote a cell, and the refusal goes to a server that chose the column.
-            log.error("this node's files do not fit the plan: %s", error)
-            raise ValueError(
-                "this node's files do not fit the plan; the log of the node says why"
-            ) from None
         return [one for name in sorted(found) for one in found[name]]
+
+
+@contextmanager
+def said_by_the_log() -> Iterator[None]:
+    """Tell the node's log what is wrong with its files, and the server only that something is.
+
+    The words may quote a cell, and the refusal goes to a server that chose the column.
+    """
+    try:
+        yield
+    except ValueError as error:
+        log.error("this node's data do not fit the plan: %s", error)
+        raise ValueError(
+            "this node's data do not fit the plan; the log of the node says why"
+        ) from None
 
 
 def stages_of(name: str, held: PlanData) -> tuple[str, ...]:

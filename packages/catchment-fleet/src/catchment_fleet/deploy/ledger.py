@@ -47,7 +47,9 @@ def ledger_lines(releases: list[Release]) -> list[str]:
 
 
 def _where(one: Release) -> str:
-    return f"sum of {one.n_clients} clients" if one.session else "in the clear"
+    if not one.session:
+        return "in the clear"
+    return f"{'perhaps in a ' if one.possible else ''}sum of {one.n_clients} clients"
 
 
 def _cost(one: Release) -> str:

@@ -22,6 +22,7 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
+from catchment.data import ALL
 from catchment.federation import REFUSED, Memory, Node, Plan, Result, Store, model_of, refusal, run
 from catchment.federation.runs import JOURNAL, Logged
 from catchment.privacy import (
@@ -208,6 +209,7 @@ def client_app(
     allow_plain_statistics: bool = False,
     name: Callable[[Config], str] | None = None,
     policy: Policy | None = None,
+    unit: Callable[[Config], str] | None = None,
 ) -> ClientApp:
     """Return the Flower app of a plan's nodes.
 
@@ -224,6 +226,9 @@ def client_app(
     policy
         What this node allows, and counts in its ledger of releases, where its owner has no policy
         file: one that the node config names goes before what an app says.
+    unit
+        Says what the data are called in the node's ledger, from its node config. Data of one name
+        are one unit: without noise they go into sums with one set of clients and must not change.
 
     >>> from catchment.data import Recording
     >>> from catchment.federation.learn import FederatedScaling
@@ -243,7 +248,7 @@ def client_app(
         check_floors(own, plan.protections)
         check_memory(config, memory, plan.protections)
         agreed = networked(plan, allow_plain_statistics=own.clear)
-        ledger = Releases(memory, own)
+        ledger = Releases(memory, own, ALL if unit is None else unit(config))
         return Node(named(config), agreed, lambda: load_data(config), memory, ledger)
 
     return answering(hello, node)

@@ -86,6 +86,7 @@ from catchment.data.stretches import check_continuable as check_continuable
 from catchment.data.tables import read_columns as read_columns, read_table as read_table
 from catchment.data.texts import MISSING as MISSING
 from catchment.data.times import epoch_of as epoch_of, times_of as times_of
+from catchment.data.units import ALL as ALL, Units as Units, units_of_files as units_of_files
 from catchment.data.uris import is_uri as is_uri
 from catchment.data.wearables import CHANNELS as CHANNELS, wearable_user as wearable_user
 from catchment.data.windows import count_steps as count_steps

@@ -1,4 +1,4 @@
-"""Which data a release was about: digests of stretches, so that overlaps are found.
+"""Which data a server's budget was spent on: digests of stretches, so that overlaps are found.
 
 A recording gives one digest for all that it is, with its targets and its weight, and one for every
 stretch of it, so that one that has grown, or has other targets, shares most of its digests with
@@ -43,10 +43,9 @@ def block_digests(item: object) -> Iterator[bytes]:
     >>> [len(known & set(block_digests(other))) > 5 for other in (grown, moved)]
     [True, True]
     """
+    yield digest_of(item)
     if not isinstance(item, Recording):
-        yield _digest(_pieces(item))
         return
-    yield _digest(_pieces((item.u, item.y, item.weight, item.per_step)))
     for start, end in _stretches(len(item.u)):
         if _tells(item.u[start:end]):
             yield _digest([b"all", item.u[start:end].tobytes()])
@@ -57,13 +56,15 @@ def block_digests(item: object) -> Iterator[bytes]:
                 yield _digest([b"one", channel[start:end].tobytes()])
 
 
-def digest_of_blocks(blocks: Iterable[bytes]) -> str:
-    """Return the SHA-256 of a set of digests, in hexadecimal, whatever their order.
+def digest_of(item: object) -> bytes:
+    """Return the digest (8,) of a recording with its targets and weight, or of anything else.
 
-    >>> digest_of_blocks([b"a", b"b"]) == digest_of_blocks([b"b", b"a", b"a"])
+    >>> digest_of(Recording([1.0], name="a")) == digest_of(Recording([1.0], name="b"))
     True
     """
-    return hashlib.sha256(b"".join(sorted(set(blocks)))).hexdigest()
+    if isinstance(item, Recording):
+        item = (item.u, item.y, item.weight, item.per_step)
+    return _digest(_pieces(item))
 
 
 def _stretches(n_steps: int) -> Iterator[tuple[int, int]]:

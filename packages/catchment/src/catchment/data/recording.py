@@ -219,6 +219,11 @@ def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
         y = y[None]
     elif y.ndim == 1 and len(y) == n_steps and per_step is not False:
         y = y[:, None]
+    if y.ndim == 1 and per_step is None and _nearly(len(y), n_steps):
+        raise ValueError(
+            f"targets have {len(y)} values for {n_steps} steps; pass one for each step, or "
+            f"per_step=False if they are {len(y)} targets of the whole recording"
+        )
     wrong_rank = per_step is not None and y.ndim != 1 + per_step
     if wrong_rank or y.ndim > 2 or (y.ndim == 2 and len(y) != n_steps):
         raise ValueError(
@@ -227,6 +232,16 @@ def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
         )
     refuse_infinite(y, "targets")
     return y
+
+
+def _nearly(n_values: int, n_steps: int) -> bool:
+    """Return whether so many values are probably one per step, some of which are missing.
+
+    >>> [_nearly(n, 50) for n in (3, 44, 47, 50, 53, 60)]
+    [False, False, True, False, True, False]
+    """
+    off = abs(n_values - n_steps)
+    return off > 0 and n_steps >= 16 and off <= max(3, n_steps // 10)
 
 
 def _weight(value: Any) -> float:

@@ -9,6 +9,7 @@ from itertools import groupby, islice
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from catchment.data.lazy_clients import Chosen, LazyClients
+from catchment.data.units import ALL
 from catchment.errors import CatchmentError
 from catchment.federation.client import Elsewhere, Node, written_together
 from catchment.federation.client_names import check_client_names
@@ -47,6 +48,8 @@ class LocalEngine(Generic[S, U, R]):
         What each client remembers between messages, secrets included.
     policy
         What the clients' owners allow.
+    units
+        What clients' data are called in their ledgers, one name for all or by client.
     """
 
     plan: Plan[S, U, R]
@@ -54,6 +57,7 @@ class LocalEngine(Generic[S, U, R]):
     threads: int | None = None
     memories: dict[str, Memory] = field(default_factory=dict)
     policy: Policy = field(default_factory=Policy)
+    units: Mapping[str, str] | str = ALL
 
     def clients(self) -> Sequence[str]:
         return sorted(self.sources)
@@ -98,7 +102,8 @@ class LocalEngine(Generic[S, U, R]):
         memory = self.memories.setdefault(client, {})
         if self.plan.masking is None:
             return Node(client, self.plan, data, memory)
-        return Node(client, self.plan, data, memory, Releases(memory, self.policy))
+        unit = self.units if isinstance(self.units, str) else self.units.get(client, ALL)
+        return Node(client, self.plan, data, memory, Releases(memory, self.policy, unit))
 
 
 @runtime_checkable
@@ -143,6 +148,7 @@ def run_locally(
     journal: Journal | None = None,
     onto: S | None = None,
     workers: int | Workers | None = None,
+    units: Mapping[str, str] | str = ALL,
 ) -> Result[S, R]:
     """Return the result of a plan on clients of this process.
 
@@ -167,6 +173,9 @@ def run_locally(
     workers
         Processes that serve many clients, in blocks of 256; this process alone if None or 1.
         Results do not depend on it. `RayWorkers` are on Ray.
+    units
+        What clients' data are called in their ledgers of releases, one name for all or by client;
+        data of one name are one unit, which must not change once it went into an exact sum.
     """
     if not clients:
         raise ValueError("there are no clients; pass at least one")
@@ -175,6 +184,6 @@ def run_locally(
     # It imports this module: its workers have such an engine each.
     from catchment.engine.processes import with_workers
 
-    here = LocalEngine(plan, clients, threads, known, policy or Policy())
+    here = LocalEngine(plan, clients, threads, known, policy or Policy(), units)
     engine = with_workers(here, workers)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal, onto=onto)

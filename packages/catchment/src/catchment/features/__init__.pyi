@@ -30,12 +30,13 @@ from catchment.features.with_norm import WithNorm as WithNorm
 # For the other packages and the tests; may change without notice.
 from catchment.features.clipping import warn_of_clipping as warn_of_clipping
 from catchment.features.grid import digits_after_point as digits_after_point, on_grid as on_grid
-from catchment.features.kept import restored as restored
+from catchment.features.kept import building_only as building_only, restored as restored
 from catchment.features.library import (
     LEARNED as LEARNED,
     LIBRARY as LIBRARY,
     library_class as library_class,
 )
+from catchment.features.nested import foreseen as foreseen
 from catchment.features.nvar import LIMIT as LIMIT
 from catchment.features.onnx_session import locate as locate, runs_on_gpus as runs_on_gpus
 from catchment.features.own import Adapted as Adapted, imported as imported, name_of as name_of

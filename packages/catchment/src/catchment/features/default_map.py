@@ -17,11 +17,12 @@ from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.settings import whole
 from catchment.features.feature_map import FeatureMap, MapDescription
-from catchment.features.nested import recognised
+from catchment.features.nested import foreseen, recognised
 from catchment.features.nvar import NVAR
 from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.window_statistics import WindowStatistics
 from catchment.features.with_norm import WithNorm
+from catchment.wire import Parts
 
 UNITS = 200  # of the reservoir
 FEWEST = 84  # kernels of MiniRocket: with less room than that it had better have all columns
@@ -100,6 +101,19 @@ class DefaultMap:
             meant, built, n_inputs, per_step=per_step, classes=classes, adapted=adapted
         )
 
+    def foresees(
+        self,
+        parts: Parts,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
+    ) -> bool:
+        """Return whether parts may be those of the map described; nothing is built from them."""
+        meant = self.meant(n_inputs, per_step=per_step)
+        return foreseen(meant, parts, n_inputs, per_step=per_step, classes=classes, adapted=adapted)
+
 
 @dataclass(frozen=True)
 class AutoMap:
@@ -160,6 +174,20 @@ class AutoMap:
         """Return whether a map is the default one; see `DefaultMap`."""
         return self.fallback.describes(
             built, n_inputs, per_step=per_step, classes=classes, adapted=adapted
+        )
+
+    def foresees(
+        self,
+        parts: Parts,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
+    ) -> bool:
+        """Return whether parts may be those of the fallback; nothing is built from them."""
+        return self.fallback.foresees(
+            parts, n_inputs, per_step=per_step, classes=classes, adapted=adapted
         )
 
 

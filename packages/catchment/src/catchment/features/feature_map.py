@@ -91,6 +91,22 @@ class MapDescription(Protocol):
 
 
 @runtime_checkable
+class Foreseeing(Protocol):
+    """A description that knows the parts of its map before it is built."""
+
+    def foresees(
+        self,
+        parts: Parts,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
+    ) -> bool:
+        """Return whether parts may be those of the map described; nothing is built from them."""
+
+
+@runtime_checkable
 class Recognising(Protocol):
     """A description that knows its map without building it, where building is not exact."""
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.features.feature_map import FeatureMap, MapDescription, Recognising
+from catchment.features.feature_map import FeatureMap, Foreseeing, MapDescription, Recognising
 from catchment.features.grid import digits_after_point
-from catchment.features.own import ArrayMap, OwnMap, as_map, name_of
+from catchment.features.library import library_name
+from catchment.features.own import KIND, ArrayMap, OwnMap, as_map, name_of
+from catchment.wire import Parts
 
+LARGEST_OPEN = 4096  # of a number that a description leaves to whoever builds its map
 Nested = FeatureMap | MapDescription | OwnMap | ArrayMap
 
 
@@ -51,6 +55,67 @@ def recognised(
         return one.describes(built, n_inputs, per_step=per_step, classes=classes, adapted=adapted)
     own = built_map(one, n_inputs, per_step=per_step, classes=classes)
     return own.fingerprint == built.fingerprint
+
+
+def foreseen(
+    one: Nested,
+    parts: Parts,
+    n_inputs: int,
+    *,
+    per_step: bool,
+    classes: bool = False,
+    adapted: bool = False,
+) -> bool:
+    """Return whether parts may be those of a map, before anything is built from them.
+
+    What passes costs no more to build than the map itself; whether it is the map is for
+    `recognised` to say.
+
+    >>> from catchment import EchoState
+    >>> built = EchoState(5).build(2, per_step=True).parts()
+    >>> [foreseen(EchoState(n), built, 2, per_step=True) for n in (5, 6)]
+    [True, False]
+    """
+    kinds = {"per_step": per_step, "classes": classes, "adapted": adapted}
+    if isinstance(one, Foreseeing):
+        return one.foresees(parts, n_inputs, **kinds)
+    settings = parts.facts.get("settings")
+    if not (isinstance(one, Recognising) and is_dataclass(one)):
+        own = built_map(one, n_inputs, per_step=per_step, classes=classes).parts()
+        same = own.kind == parts.kind and own.facts.get("recipe") == parts.facts.get("recipe")
+        return same if adapted else own.to_bytes() == parts.to_bytes()
+    same = (parts.kind, parts.facts.get("class")) == (KIND, library_name(type(one)))
+    if not same or not isinstance(settings, dict):
+        return False
+    n_within = n_inputs + getattr(one, "n_more_inputs", 0)
+    return all(
+        _fits(getattr(one, name), settings[name], parts, n_within, kinds)
+        for name in (field.name for field in fields(one))
+        if name in settings
+    )
+
+
+def _fits(own: object, told: object, parts: Parts, n_inputs: int, kinds: dict[str, bool]) -> bool:
+    """Return whether a setting that was told may be one's own."""
+    if isinstance(own, tuple):
+        return (
+            isinstance(told, list)
+            and len(told) == len(own)
+            and all(_fits(a, b, parts, n_inputs, kinds) for a, b in zip(own, told, strict=True))
+        )
+    match told:
+        case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
+            if not isinstance(own, Nested) or not all(type(k) is int for k in places):
+                return False
+            arrays = tuple(parts.arrays[k] for k in places if 0 <= k < len(parts.arrays))
+            return foreseen(own, Parts(kind, facts, arrays), n_inputs, **kinds)
+        case {"array": _}:
+            return True  # it came with the letter, as large as it is
+        case bool() | int() | float() | str() | None:
+            if own in (None, "auto"):
+                return not isinstance(told, int) or told <= LARGEST_OPEN
+            return own == told
+    return False
 
 
 def all_built(maps: Sequence[Nested], where: str) -> tuple[FeatureMap, ...]:

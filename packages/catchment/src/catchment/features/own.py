@@ -277,7 +277,11 @@ def name_of(features: FeatureMap) -> str:
 
 
 def own_from_parts(
-    parts: Parts, classes: Iterable[type], restored: Callable[[Parts], FeatureMap]
+    parts: Parts,
+    classes: Iterable[type],
+    restored: Callable[[Parts], FeatureMap],
+    *,
+    only_named: bool = False,
 ) -> Adapted:
     """Return a map that was kept; `classes` are those of users that may be meant.
 
@@ -288,11 +292,14 @@ def own_from_parts(
     ----------
     restored
         Rebuilds maps that are settings of this one.
+    only_named
+        Whether modules that were imported do not count: what comes from somebody else is of the
+        library or of `classes`.
     """
     name, settings = str(parts.facts.get("class")), parts.facts.get("settings")
     if not isinstance(settings, dict):
         raise IntegrityError(f"the map {name!r} lacks its settings")
-    kind = library_class(name) or _found(name, classes)
+    kind = library_class(name) or _found(name, classes, only_named=only_named)
     try:
         values = {key: _value(value, parts.arrays, restored) for key, value in settings.items()}
         made = Adapted(kind(**values))
@@ -333,12 +340,12 @@ def _name_of_class(kind: type) -> str:
     return library_name(kind) or f"{kind.__module__}:{kind.__qualname__}"
 
 
-def _found(name: str, classes: Iterable[type]) -> Any:
+def _found(name: str, classes: Iterable[type], *, only_named: bool = False) -> Any:
     for kind in classes:
         if f"{kind.__module__}:{kind.__qualname__}" == name:
             return kind
     module, _, inside = name.partition(":")
-    value: Any = sys.modules.get(module)
+    value: Any = None if only_named else sys.modules.get(module)
     for part in inside.split("."):
         value = getattr(value, part, None)
     if not isinstance(value, type) or not is_dataclass(value):

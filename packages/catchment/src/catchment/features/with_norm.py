@@ -47,6 +47,8 @@ class WithNorm:
     map: Nested
     n_inputs: int | None = None
 
+    n_more_inputs = 1  # of the map within
+
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
         """Return the map for inputs of this many channels; see `MapDescription`."""
         inner = built_map(self.map, n_inputs + 1, per_step=per_step, classes=classes)

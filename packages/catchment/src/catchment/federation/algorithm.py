@@ -73,8 +73,15 @@ V = TypeVar("V")
 class Ledger(Protocol):
     """A client's own record of what was released of its data, which refuses what is too much."""
 
-    def reading(self, data: Data) -> Data:
-        """Return the data, noted as they are read."""
+    def reading(self, data: Data, *, apart: bool = False) -> Data:
+        """Return the data, noted as they are read; each as a part of its own if they are apart."""
+
+    @property
+    def about(self) -> str:
+        """The data that were read for the upload being made, to be said again with its copy."""
+
+    @about.setter
+    def about(self, noted: str, /) -> None: ...
 
     def charge(self, cost: Cost, *, epsilon: float, delta: float) -> None:
         """Note that the upload being made has noise, what its release costs and what was agreed."""
@@ -82,17 +89,27 @@ class Ledger(Protocol):
     def secret(self, purpose: bytes) -> bytes:
         """Return a key (32,) that nobody else knows, the same whenever the purpose is."""
 
-    def upload(self, plan: str, round_: int, kind: str, session: str = "") -> None:
-        """Note an upload before it leaves; without a session it is seen by itself, a release."""
+    def upload(
+        self,
+        plan: str,
+        round_: int,
+        kind: str,
+        session: str = "",
+        clients: Iterable[str] = (),
+        *,
+        lost: int = 0,
+    ) -> None:
+        """Note an upload, where it lasts, in the act that lets it leave; raise if it must not.
 
-    def check(self, session: str, clients: Iterable[str], *, lost: int = 0) -> None:
-        """Raise RuleError or BudgetError if a sum over these clients must not be released.
-
-        Nor over those left when up to `lost` of them are lost.
+        Without a session it is seen by itself; else it is in a sum over these clients, or over an
+        earlier set of this client's that is left when up to `lost` of them are lost.
         """
 
+    def check(self, session: str, clients: Iterable[str]) -> None:
+        """Raise RuleError or BudgetError if a sum over these clients must not be released."""
+
     def release(self, session: str, clients: Iterable[str]) -> None:
-        """Note, where it lasts, that a sum over these clients is released, or raise as `check`."""
+        """Note, where it lasts, that a sum over these clients is opened, or raise as `check`."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
@@ -142,7 +142,8 @@ class Node(Generic[S, U, R]):
 
     `ledger` is its own record of what was released of its data; without one, which is for clients
     that only simulate, nothing is noted but what a secure sum notes by itself. Of data that are
-    elsewhere whoever makes the upload notes what stands for them.
+    elsewhere whoever makes the upload notes what stands for them. `telling` says what of an error
+    the server is told; all of it if not given.
     """
 
     name: str
@@ -150,6 +151,7 @@ class Node(Generic[S, U, R]):
     data: Data | Elsewhere
     memory: Memory = field(default_factory=dict)
     ledger: Ledger | None = None
+    telling: Callable[[Exception], Exception] | None = None
 
     def prepared(self, ledger: Ledger | None) -> Data:
         """Return the client's data as the algorithm sees them, noted in a ledger as it reads."""
@@ -165,7 +167,7 @@ class Node(Generic[S, U, R]):
         try:
             return self._reply(Request.from_bytes(message, self.name)).to_bytes()
         except REFUSED as error:
-            return refusal(error)
+            return refusal(error if self.telling is None else self.telling(error))
 
     def _reply(self, request: Request) -> Parts:
         _check_agreed(self.plan, request)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -23,8 +24,8 @@ from catchment.errors import IntegrityError
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap, MapDescription
-from catchment.features.kept import restored
-from catchment.features.nested import recognised
+from catchment.features.kept import building_only, restored
+from catchment.features.nested import foreseen, recognised
 from catchment.features.pipeline import suited
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
 from catchment.federation.learn.input_scaling import FederatedScaling
@@ -69,13 +70,26 @@ class Known:
         return join("known", named)
 
     @classmethod
-    def from_parts(cls, parts: Parts, use: Iterable[type] = ()) -> Known:
-        """Return what travelled; IntegrityError if it is malformed."""
+    def from_parts(
+        cls, parts: Parts, use: Iterable[type] = (), *, of: Course | None = None, stage: str = ""
+    ) -> Known:
+        """Return what travelled; IntegrityError if it is malformed.
+
+        Parameters
+        ----------
+        of, stage
+            Course of whoever receives it, and the stage: what is not of that course is refused
+            before anything is built of it, and after the training no map is built at all.
+        """
         named = split(parts, "known")
         if "about" not in named:
             raise IntegrityError("the server does not say which plan it runs")
         course, model = (str(named["about"].facts.get(name)) for name in ("course", "model"))
-        maps = tuple(restored(part, use) for name, part in named.items() if name[:4] == "map/")
+        sent = [part for name, part in named.items() if name[:4] == "map/"]
+        if of is not None:
+            sent = of.foreseen(course, stage, sent)
+        with nullcontext() if of is None else building_only(lambda _: True):
+            maps = tuple(restored(part, use) for part in sent)
         if "prepare" not in named:
             return cls(maps, None, course, model)
         settings = named["prepare"].facts.get("settings")
@@ -211,6 +225,32 @@ class Course:
         text = json.dumps(describe(described), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
+    def foreseen(self, course: str, stage: str, maps: Sequence[Parts]) -> list[Parts]:
+        """Return what of a letter's maps is to be built; IntegrityError if it is not of this."""
+        if course != self.fingerprint:
+            raise _another()
+        if stage not in LEARNING:
+            return []  # a model brings its own
+        if len(maps) != len(self.maps) or not all(
+            self._foresees(one, parts) for one, parts in zip(self.maps, maps, strict=True)
+        ):
+            raise _another()
+        return list(maps)
+
+    def foresees(self, parts: Parts) -> bool:
+        """Return whether parts may be those of one of the maps, before anything is built."""
+        return any(self._foresees(one, parts) for one in self.maps)
+
+    def _foresees(self, one: FeatureMap | MapDescription, parts: Parts) -> bool:
+        return foreseen(
+            one,
+            parts,
+            self.n_inputs,
+            per_step=self.per_step,
+            classes=self.classes is not None,
+            adapted=self.adapt is not None,
+        )
+
     def checked(self, stage: str, known: Known) -> Known:
         """Return what came with a request; IntegrityError if it is not of this course.
 
@@ -218,7 +258,7 @@ class Course:
         weights, and the preparation in everything but the numbers that were to be fitted.
         """
         if known.course != self.fingerprint or not self.agrees(stage, known):
-            raise IntegrityError("the server runs another plan than this client agreed to")
+            raise _another()
         return known
 
     def agrees(self, stage: str, known: Known) -> bool:
@@ -355,6 +395,10 @@ def conduct(course: Course, run: RunStage) -> tuple[Known, Result[Any, Any]]:
             return known, result
         known = course.after(stage, known, result.result)
     raise AssertionError("a course has a training")
+
+
+def _another() -> IntegrityError:
+    return IntegrityError("the server runs another plan than this client agreed to")
 
 
 def _line(units: int) -> Reservoir:

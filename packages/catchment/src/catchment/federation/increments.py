@@ -34,7 +34,7 @@ from catchment.protocols import conforms
 from catchment.readout.accumulation import accumulate
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Parts, join, split
+from catchment.wire import Fact, Parts, join, split
 
 KIND, LETTER = "increments", "increment-asked"
 STEPS = 4096  # of a recording that are turned into rows together
@@ -142,9 +142,13 @@ class Progress:
     answer: RidgeStatistics | None = None
     recordings: Mapping[str, OpenRecording] = field(default_factory=dict)
     ended: Mapping[str, int] = field(default_factory=dict)
+    noted: str = ""  # of which data the answer was made, for the client's ledger
 
     def to_bytes(self) -> bytes:
-        named = {"about": Parts("about", {"after": self.after, "ended": dict(self.ended)})}
+        facts: dict[str, Fact] = {"after": self.after, "ended": dict(self.ended)}
+        if self.noted:
+            facts["noted"] = self.noted
+        named = {"about": Parts("about", facts)}
         if self.answer is not None:
             named["answer"] = self.answer.parts()
         named |= {f"recording {name}": one.parts() for name, one in self.recordings.items()}
@@ -166,6 +170,7 @@ class Progress:
                 for name, one in named.items()
             },
             ended,
+            str(facts.get("noted", "")),
         )
 
 
@@ -182,6 +187,9 @@ class Increments:
 
         The memory is written before the answer leaves, all of it at once: killed before that, the
         client reads its new data again; killed after it, it gives the same answer again.
+
+        Into a secure sum what was missed is not sent again with what is new: it may be in the sum
+        that it had left for, and two sums would differ by it.
         """
         check_continuable(self.prepare)
         place = asked.place
@@ -191,11 +199,14 @@ class Increments:
         before = known.answer
         counted = before is None or before.n_rows == 0
         if before is not None and not counted and known.after == asked.after:
+            if turn.ledger is not None:
+                turn.ledger.about = known.noted
             return before
-        owed = None if counted or turn.client not in asked.missed else before
+        missed = turn.client in asked.missed and not turn.session
+        owed = before if missed and not counted else None
         found = data.at(turn.round) if isinstance(data, ByRound) else data()
         new = list(_unread(found, known))
-        noted = new if turn.ledger is None else list(turn.ledger.reading(lambda: new)())
+        noted = new if turn.ledger is None else list(turn.ledger.reading(lambda: new, apart=True)())
         made, after = self._read(noted, known)
         if owed is not None:
             made = [owed, *made]
@@ -206,7 +217,9 @@ class Increments:
         if not made:
             raise ValueError("this client has nothing new, and never had; ask it later")
         answer = reduce(add, made)
-        memory[place] = replace(after, after=asked.after, answer=answer).to_bytes()
+        about = "" if turn.ledger is None else turn.ledger.about
+        kept = replace(after, after=asked.after, answer=answer, noted=about)
+        memory[place] = kept.to_bytes()
         return answer
 
     def _zero(self, n_targets: int) -> RidgeStatistics:

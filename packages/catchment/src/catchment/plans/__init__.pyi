@@ -49,7 +49,11 @@ from catchment.plans.names import (
 from catchment.plans.own_files import Files as Files, client_of as client_of
 from catchment.plans.results import best_and_worst as best_and_worst
 from catchment.plans.verify import plan_of as plan_of
-from catchment.plans.weeks import NOTHING_NEW as NOTHING_NEW, refuse_weeks as refuse_weeks
+from catchment.plans.weeks import (
+    NOTHING_NEW as NOTHING_NEW,
+    own_kinds as own_kinds,
+    refuse_weeks as refuse_weeks,
+)
 
 __all__ = [
     "Check",

@@ -27,6 +27,7 @@ from catchment.privacy.floors import (
     policy_of as policy_of,
 )
 from catchment.privacy.in_the_clear import PlainRules as PlainRules
+from catchment.privacy.policy import OwnData as OwnData
 from catchment.privacy.policy_file import (
     NAME as NAME,
     parse_policy as parse_policy,

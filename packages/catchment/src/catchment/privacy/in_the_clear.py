@@ -61,7 +61,7 @@ class PlainRules:
             if n_rows < self.rows_per_feature * n_features:
                 raise RuleError(
                     "rows",
-                    f"{n_rows:.0f} rows for {n_features} features would show what they were made "
+                    f"so few rows for {n_features} features would show what they were made "
                     f"from; in the clear this client sends {self.rows_per_feature:g} per feature "
                     "or more: use a secure sum",
                 )

@@ -3,11 +3,65 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
+
+from catchment.data.units import PARTS, PartsBy
 
 EXACT = ("same clients", "any clients", "never")
 CODE = ("mine", "any")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnData:
+    """What the owner of a node says about its files.
+
+    Parameters
+    ----------
+    parts
+        What has an account of its own in the ledger: "all" the node's files together, each "file",
+        each "folder", or each day of a column of dates ("date"). All exact releases of a part go
+        with one set of clients and with the same other parts, all noise about it adds up, and once
+        released it must not change. Files that come later are parts of their own with "file".
+    date
+        That column, as text that begins with 2026-01-31 or as dates.
+    inputs, label, target, time, recording
+        The columns that a plan must name as these; any if not given. An empty text is for none.
+
+    >>> OwnData(time="t").differs({"time": "y"})
+    "time = 'y', and [data] in this node's policy.toml has 't'"
+    """
+
+    parts: PartsBy = "all"
+    date: str = ""
+    inputs: tuple[str, ...] | None = None
+    label: str | None = None
+    target: tuple[str, ...] | None = None
+    time: str | None = None
+    recording: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.parts not in PARTS:
+            raise ValueError(f"parts is {self.parts!r}; choose from {', '.join(PARTS)}")
+        if (self.parts == "date") != bool(self.date):
+            raise ValueError(
+                f"parts is {self.parts!r} and date is {self.date!r}; a column of dates goes with "
+                'parts = "date"'
+            )
+
+    def differs(self, plan: Mapping[str, tuple[str, ...] | str | None]) -> str:
+        """Return in which column a plan reads the data otherwise, and how; nothing if in none."""
+        for name, asked in plan.items():
+            wanted = getattr(self, name)
+            if wanted is not None and _names(wanted) != _names(asked):
+                return f"{name} = {asked!r}, and [data] in this node's policy.toml has {wanted!r}"
+        return ""
+
+
+def _names(columns: tuple[str, ...] | str | None) -> tuple[str, ...]:
+    found = (columns,) if isinstance(columns, str) else columns or ()
+    return tuple(one for one in found if one)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +104,18 @@ class Policy:
         the same model, with the same data, is no new one: the answer is the same.
     score_rows
         Fewest rows behind a score. A score of one row is that row.
+    misfits
+        How many plans the node's data may not fit. Its refusal tells the server that they do not,
+        and nothing else; after so many no other plan is tried.
     code, apps
         What a node runs: "mine", the library that is installed on it, with the plan that is sent;
         or "any" Python that the server sends. If apps are listed, by their SHA-256, these are run
         and no others.
+    maps
+        Feature maps of one's own, as `module:Class`, that a plan may have built here; those of the
+        library always.
+    data
+        How the node's files are read, and what of them has an account of its own.
 
     >>> Policy(exact="never").exact
     'never'
@@ -74,8 +136,11 @@ class Policy:
     clear: bool = False
     evaluations: int = 1
     score_rows: int = 10
+    misfits: int = 5
     code: Literal["mine", "any"] = "mine"
     apps: tuple[str, ...] = ()
+    maps: tuple[str, ...] = ()
+    data: OwnData = field(default_factory=OwnData)
 
     def __post_init__(self) -> None:
         if self.exact not in EXACT:
@@ -102,7 +167,8 @@ class Policy:
         for name in ("corrupt", "min_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; pass a fraction from 0 to 1")
-        least = {"min_clients": 1, "rows_per_feature": 0, "evaluations": 0, "score_rows": 1}
+        least: dict[str, int] = {"min_clients": 1, "rows_per_feature": 0, "evaluations": 0}
+        least |= {"score_rows": 1, "misfits": 0}
         for name, lowest in least.items():
             if not getattr(self, name) >= lowest:
                 raise ValueError(f"{name} is {getattr(self, name)}; pass {lowest} or more")

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from catchment.privacy.policy import Policy
+from catchment.privacy.policy import OwnData, Policy
 
 NAME = "policy.toml"
 
@@ -41,11 +41,23 @@ rows_per_feature = {rows_per_feature}
 #                              # else of all plans together
 # score_rows = 10              # fewest rows behind a score
 
+# Plans that these data may not fit. A refusal says that they do not, which is an answer, too.
+# misfits = 5
+
 # Code that runs here: "mine", the library installed on this node, with the plan that is sent; or
 # "any" Python that the server sends. If apps are listed, these and no others are run, as they are;
 # `catchment flower fingerprint APP` prints the SHA-256 of one.
 # code = "mine"
 # apps = []
+# maps = []                    # feature maps of one's own that are built here, as "module:Class"
+
+# This node's files. Each part has an account of its own in the ledger: "all" files are one, or each
+# "file", each "folder", or each day of a column of dates (parts = "date"). What was released must
+# not change: declare what comes later as parts. Columns that are named here are read in no other
+# way: inputs = ["x"], label = "y", target = ["z"], time = "t", recording = "" (for none).
+# [data]
+# parts = "all"
+# date = ""
 """
 
 
@@ -79,23 +91,34 @@ def parse_policy(text: str, name: str = NAME) -> Policy:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{name} is not valid TOML: {error}") from error
-    known = [field.name for field in fields(Policy)]
+    own = table.pop("data", {})
+    try:
+        if not isinstance(own, dict):
+            raise ValueError(f"data is {own!r}; write a table, [data]")
+        data = OwnData(**_settings(OwnData, own, f"[data] in {name}"))
+        return Policy(**_settings(Policy, table, name), data=data)
+    except ValueError as error:
+        text = str(error)
+        raise ValueError(text if name in text else f"{name}: {text}") from error
+
+
+def _settings(kind: type[Policy | OwnData], table: dict[str, Any], name: str) -> dict[str, Any]:
+    known = [field.name for field in fields(kind)]
     for key in table:
         if key not in known:
             raise ValueError(f"{name} has no setting {key!r}; choose from {', '.join(known)}")
-    try:
-        return Policy(**{key: _typed(key, value) for key, value in table.items()})
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+    return {key: _typed(kind, key, value) for key, value in table.items()}
 
 
-def _typed(key: str, value: object) -> Any:
+def _typed(kind: type[Policy | OwnData], key: str, value: object) -> Any:
     """Return a setting as the policy has it; ValueError if it is of another type."""
-    default = getattr(Policy, key)
-    if isinstance(default, tuple):
+    default = getattr(kind, key)
+    if isinstance(default, tuple) or (kind is OwnData and key in ("inputs", "target")):
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise ValueError(f'{key} is {value!r}; give a list of texts, such as ["..."]')
         return tuple(value)
+    if kind is OwnData:
+        default = ""
     if default is None or isinstance(default, float):
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"{key} is {value!r}; give a number")

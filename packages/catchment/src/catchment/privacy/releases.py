@@ -12,9 +12,19 @@ help. So the same data go into exact sums with one set of clients only, the one 
 or into sums with noise, whose cost adds up. The sets of exact sums then have nobody in common or
 are the same, and no sums of such sets add up to one client.
 
-Data are the same if their blocks are (`catchment.data.block_digests`). Data that share a block with
-released data and are not the same have changed: two sums of one set then differ by the new rows.
+What the same data are is the owner's to say and nobody else's (`catchment.data.units`): a unit is
+known by its name and by its raw files, before a plan has chosen anything of it. A unit that was
+released and is not the same has changed: two sums of one set would differ by the new rows.
+Increments are parts of their own, by the steps of their recordings.
+
+What has left counts. An upload into a sum can be opened by others without this client, so it is
+entered as possibly released, with the clients that were there, before a byte of it goes out, and
+what comes later must agree with it as if it had been opened. A client that is lost afterwards may
+be asked again for the same set and for no other. Once enough clients have signed the set that is
+opened, that one takes its place: no other can be opened in that round.
+
 Scores of models are compared with scores only: they are sums of errors, not of statistics.
+Entries of an earlier form, which knew data by how a plan read them, are taken to be of all data.
 """
 
 from __future__ import annotations
@@ -24,12 +34,12 @@ import hmac
 import json
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, final
 
-from catchment.data.block_digests import DIGEST_BYTES, block_digests, digest_of_blocks
+from catchment.data.units import ALL, Piece, Units, piece_of
 from catchment.errors import BudgetError, IntegrityError, RuleError
 from catchment.federation.cost import Cost
 from catchment.federation.plan import Data, Memory
@@ -39,13 +49,12 @@ from catchment.privacy.policy import Policy
 ROOT = "releases"
 HEAD = f"{ROOT}/head"
 SECRET = f"{ROOT}/secret"
-PENDING = f"{ROOT}/pending"
+PENDING = f"{ROOT}/pending"  # where an earlier form kept uploads that had left
 SCORES = ("score", "comparison")  # the kinds of messages that say how well a model does
 NO_DATA = "none"  # what is told was made without reading any
 FEWEST_CLIENTS = 3  # in a sum that hides anyone
 TOLERANCE = 1e-4  # what the accountants may be off by
 PAGE = 256  # entries of the ledger that are kept, read and written together
-MOST_PENDING = 16  # sessions whose upload was sent and whose sum was not
 
 # Held while the ledger is read and written, never while an upload is made. Threads of one process
 # only: a memory belongs to one process.
@@ -62,7 +71,7 @@ class Release:
         What asked for it: fingerprint of the plan, round, kind of message, and the secure sum's
         own name; no session if the message was sent in the clear.
     data
-        Digest of the data it was made from; empty where that is not known, "none" if none were
+        Digest of the units it was made from; empty where they are not known, "none" if nothing was
         read.
     gaussian, concentrated
         Cost of the noise; both 0 if whoever receives the release gets exact numbers.
@@ -73,6 +82,9 @@ class Release:
         How many clients are in the sum, and the SHA-256 of their names.
     at
         When it was written down.
+    possible
+        Whether it is an upload that has left for a sum of which this client does not know what
+        became.
     """
 
     plan: str
@@ -87,6 +99,7 @@ class Release:
     n_clients: int = 1
     clients: str = ""
     at: str = ""
+    possible: bool = False
 
     @property
     def cost(self) -> Cost:
@@ -118,44 +131,86 @@ class Release:
         if not self.session:
             same = (self.plan, self.round, self.kind, self.data)
             return same == (before.plan, before.round, before.kind, before.data)
-        if self.is_exact and self.clients != before.clients:
+        if (self.data, self.cost) != (before.data, before.cost):
+            raise RuleError(
+                "changed",
+                "the data of this client changed since it sent its upload in this round; start "
+                "the round anew",
+            )
+        if not self.is_exact or self.clients == before.clients:
+            return self.possible or not before.possible or not self.is_exact
+        if self.possible or not before.possible:
             raise RuleError(
                 "replay",
                 "this client gave its shares for another set of clients in this round, and gives "
                 "them once; start the round anew",
             )
-        return True
+        return False  # what was possible is settled
 
 
 @final
 class Releases:
     """A client's ledger in its memory; what it refuses is never sent.
 
+    Parameters
+    ----------
+    memory
+        Where it is kept.
+    policy
+        What the owner allows.
+    units
+        Says which units the data are, from the raw files, just before they are read; or the name of
+        the one unit that they are, which is known by the recordings.
+
     >>> ledger = Releases({})
-    >>> ledger.upload("plan", 0, "ridge-statistics", session="7")
-    >>> ledger.release("7", ["ann", "ben", "cat"])
-    >>> ledger.upload("plan", 0, "ridge-statistics", session="8")
-    >>> ledger.release("8", ["ann", "ben", "dan"])
+    >>> ledger.upload("plan", 0, "ridge-statistics", "7", ["ann", "ben", "cat"])
+    >>> ledger.upload("plan", 0, "ridge-statistics", "8", ["ann", "ben", "dan"])
     Traceback (most recent call last):
     catchment.errors.RuleError: these data went into a sum without noise over another set of 3 ...
     """
 
-    def __init__(self, memory: Memory, policy: Policy | None = None) -> None:
-        self._memory, self._policy = memory, policy or Policy()
-        self._blocks: set[bytes] | None = None  # of the upload being made; None: not known
+    def __init__(
+        self, memory: Memory, policy: Policy | None = None, units: Callable[[], Units] | str = ALL
+    ) -> None:
+        self._memory, self._policy, self._units = memory, policy or Policy(), units
+        self._about: Units | None = None  # of the upload being made; None: not known
         self._noise: dict[str, Any] = {}
 
-    def reading(self, data: Data) -> Data:
-        """Return the data, noted as they are read; an upload begins with this."""
-        blocks: set[bytes] = set()
-        self._blocks, self._noise = blocks, {}
+    def reading(self, data: Data, *, apart: bool = False) -> Data:
+        """Return the data, noted as they are read; an upload begins with this.
+
+        Parameters
+        ----------
+        apart
+            Whether each is a part of its own, as increments are.
+        """
+        self._about, self._noise = Units("recordings", ()), {}
 
         def read() -> Iterator[Any]:
+            pieces: list[Piece] = []
+            if callable(self._units):
+                self._about = self._units()
             for item in data():
-                blocks.update(block_digests(item))
+                if isinstance(self._units, str):
+                    pieces.append(piece_of(item, self._units, apart=apart))
+                    self._see(pieces)
                 yield item
 
         return read
+
+    def _see(self, pieces: list[Piece]) -> None:
+        # Data may be read several times; the longest time is all of them.
+        if self._about is None or len(pieces) > len(self._about.pieces):
+            self._about = Units("recordings", tuple(pieces))
+
+    @property
+    def about(self) -> str:
+        """The data that were read for the upload being made, to be said again with its copy."""
+        return "" if self._about is None else self._about.to_bytes().decode()
+
+    @about.setter
+    def about(self, noted: str) -> None:
+        self._about, self._noise = Units.from_bytes(noted.encode()) if noted else None, {}
 
     def charge(self, cost: Cost, *, epsilon: float, delta: float) -> None:
         """Note what noise the upload being made has: its cost, and what the plan promises.
@@ -175,51 +230,88 @@ class Releases:
             raise _damaged()
         return hmac.digest(key, purpose, "sha256")
 
-    def upload(self, plan: str, round_: int, kind: str, session: str = "") -> None:
-        """Note an upload before it leaves; without a session it is seen by itself, a release."""
-        with _DOOR:
-            self._begin()
-            made = Release(plan, round_, kind, session, self._noted(), **self._noise)
-            self._blocks, self._noise = None, {}
-            if session:
-                self._wait(made)
-            else:
-                self._enter(made)
+    def upload(
+        self,
+        plan: str,
+        round_: int,
+        kind: str,
+        session: str = "",
+        clients: Iterable[str] = (),
+        *,
+        lost: int = 0,
+    ) -> None:
+        """Enter an upload, on the disk before this returns, or raise RuleError or BudgetError.
 
-    def check(self, session: str, clients: Iterable[str], *, lost: int = 0) -> None:
-        """Raise RuleError or BudgetError if a sum over these clients must not be released.
+        Without a session it is seen by itself, a release. Into the sum of a session it is possibly
+        released from now on, with these clients: others can open the sum without this one.
 
-        Nor over those left when up to `lost` of them are lost. An upload with noise is entered
-        here, before it leaves: others can open the sum without this client, and an epsilon is
-        spent whoever opens it.
+        Parameters
+        ----------
+        clients
+            Who is in the sum unless it is lost.
+        lost
+            How many of them may be lost so that an earlier set of this client's still comes out,
+            because they are too few to open anything by themselves.
         """
         with _DOOR:
-            names = set(clients)
-            made, known = self._made(session).among(names), self.entries()
-            if not made.is_exact:
-                self._enter(made)
-                return
-            for text in {one.clients for one in known if one.session and one.is_exact}:
-                before = self._names(text)
-                if before <= names and len(names) - len(before) <= lost:
-                    made = made.among(before)
+            lines = self._begin()
+            made = Release(plan, round_, kind, session, self._noted(), **self._noise)
+            if session:
+                found = self._set_of(made, set(clients), self._counted(lines), lost)
+                made = replace(made, possible=True).among(found)
+            self._enter(made, lines)
+            self._about, self._noise = None, {}
+
+    def _set_of(
+        self, made: Release, names: set[str], known: Sequence[Release], lost: int
+    ) -> set[str]:
+        """Return the clients of whom a sum can come out: all, or those of an earlier one."""
+        before = {
+            one.clients
+            for one in self._alike(made, known)
+            if made.is_exact and one.is_exact and one.clients and not one.possible
+        }
+        for earlier in map(self._names, sorted(before)):
+            if earlier <= names and len(names) - len(earlier) <= lost:
+                return earlier
+        return names
+
+    def check(self, session: str, clients: Iterable[str]) -> None:
+        """Raise RuleError or BudgetError if a sum over these clients must not be released."""
+        with _DOOR:
+            known = self._counted(self._lines())
+            made = _settled(session, clients, known)
             if not any(made.is_again(one) for one in known):
                 self._refuse(made, known)
 
     def release(self, session: str, clients: Iterable[str]) -> None:
-        """Note, where it lasts, that a sum over these clients is released, or raise as `check`."""
+        """Note, where it lasts, that a sum over these clients is opened, or raise as `check`."""
         with _DOOR:
-            names = sorted(set(clients))
-            made = self._made(session).among(names)
+            lines, names = self._lines(), sorted(set(clients))
+            made = _settled(session, names, self._counted(lines))
             kept = self._memory.setdefault(_set(made.clients), json.dumps(names).encode())
             if hashlib.sha256(kept).hexdigest() != made.clients:
                 raise _damaged()
-            self._enter(made)
+            self._enter(made, lines)
+
+    def _counted(self, lines: Sequence[bytes]) -> list[Release]:
+        """Return what counts: of a session the last entry, and what an earlier form let leave."""
+        found = {one.session or f" {k}": one for k, one in enumerate(_read(lines))}
+        try:
+            left = json.loads(self._memory.get(PENDING, b"{}"))
+            earlier = {session: Release(**one) for session, one in left.items()}
+        except (ValueError, TypeError, AttributeError) as error:
+            raise _damaged() from error
+        return [*{**earlier, **found}.values()]
 
     def entries(self) -> list[Release]:
-        """Return every release, the oldest first; IntegrityError if one is not as written."""
+        """Return every release, the oldest first; IntegrityError if one is not as written.
+
+        Of a sum that was opened the set that was; of others those who were there when this
+        client's upload left.
+        """
         with _DOOR:
-            return _read(self._lines())
+            return self._counted(self._lines())
 
     def _lines(self) -> list[bytes]:
         """Return the entries as they are written, checked against the head."""
@@ -237,43 +329,52 @@ class Releases:
             raise _damaged()
         return lines
 
-    def _enter(self, made: Release) -> None:
+    def _enter(self, made: Release, lines: list[bytes]) -> None:
         """Write a release down, on the disk before this returns; the same again is none."""
-        lines = self._lines()
-        known = _read(lines)
+        known = self._counted(lines)
         if any(made.is_again(one) for one in known):
             return
         self._refuse(made, known)
         self._memory[HEAD] = _head(lines)  # in case it was one entry behind
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        lines.append(json.dumps(asdict(replace(made, at=at)), sort_keys=True).encode())
+        lines = [*lines, json.dumps(asdict(replace(made, at=at)), sort_keys=True).encode()]
         start = (len(lines) - 1) // PAGE * PAGE
         self._memory[_page(start // PAGE)] = b"\n".join(lines[start:])
         self._memory[HEAD] = _head(lines)
 
-    def _begin(self) -> None:
+    def _begin(self) -> list[bytes]:
         """Check the ledger, or write an empty one, whose absence is noticed from then on."""
-        self._lines()
+        lines = self._lines()
         if HEAD not in self._memory:
             self._memory[HEAD] = _head([])
             self._memory[SECRET] = secrets.token_bytes(32)
+        return lines
+
+    def _alike(self, made: Release, known: Sequence[Release]) -> list[Release]:
+        """Return what was released of the same data before, in other sessions."""
+        near = {data: self._meets(data, made.data) for data in {one.data for one in known}}
+        return [
+            one
+            for one in known
+            if near[one.data] and not (made.session and one.session == made.session)
+        ]
 
     def _refuse(self, made: Release, known: Sequence[Release]) -> None:
         if made.data == NO_DATA:
             return
-        alike = [one for one in known if one.is_score == made.is_score and one.data != NO_DATA]
-        near = {data for data in {one.data for one in alike} if self._overlap(data, made.data)}
-        before = [one for one in alike if one.data in near and one.is_exact == made.is_exact]
+        near = self._alike(made, known)
+        before = [
+            one for one in near if one.is_score == made.is_score and one.is_exact == made.is_exact
+        ]
         if made.is_exact:
-            noisy = [one for one in known if not one.is_exact and one.data != NO_DATA]
-            if any(self._overlap(one.data, made.data) for one in noisy):
+            # Scores too: nothing exact is covered by what an earlier epsilon promised.
+            if not all(one.is_exact for one in near):
                 self._refuse_after_noise()
             self._refuse_exact(made, before)
         else:
             self._refuse_noisy(made, before)
 
     def _refuse_after_noise(self) -> None:
-        # Scores too: nothing exact is covered by what an earlier epsilon promised.
         if self._policy.exact != "any clients":
             raise RuleError(
                 "noise",
@@ -295,12 +396,14 @@ class Releases:
                 f"these data went into {len(before)} releases without noise, and this client's "
                 f"policy allows {policy.exact_sums}; use noise, or raise exact_sums in the policy",
             )
-        if not policy.changed_data and any(one.data != made.data for one in before):
+        known = {one.data for one in before}
+        if not policy.changed_data and not all(self._are(one, made.data) for one in known):
             raise RuleError(
                 "data",
                 "these data were released before and have changed since: the difference of the "
-                "two releases would tell of the changed rows alone; use noise, or set "
-                "changed_data = true in this client's policy",
+                "two releases would tell of the changed rows alone; declare the new rows as a part "
+                "of their own and ask for these (parts in [data] of the client's policy.toml, "
+                "units in Python), use noise, or set changed_data = true in the policy",
             )
         # The plan of an evaluation has the model in its fingerprint.
         models = {one.plan for one in (*before, made) if one.kind == SCORES[0]}
@@ -333,39 +436,34 @@ class Releases:
                 "be told, the client's owner raises epsilon in its policy"
             )
 
-    def _overlap(self, one: str, other: str) -> bool:
-        if one == other or not one or not other:
-            return True
-        return not self._kept_blocks(one).isdisjoint(self._kept_blocks(other))
+    def _meets(self, one: str, other: str) -> bool:
+        if NO_DATA in (one, other):
+            return False
+        mine, others = self._kept(one), self._kept(other)
+        return mine is None or others is None or mine.meets(others)
 
-    def _kept_blocks(self, data: str) -> set[bytes]:
+    def _are(self, one: str, other: str) -> bool:
+        mine, others = self._kept(one), self._kept(other)
+        return one == other or (mine is not None and others is not None and mine.are(others))
+
+    def _kept(self, data: str) -> Units | None:
+        """Return the units by their digest; None for data of which nothing is known."""
+        if not data or f"{ROOT}/data/{data}" in self._memory:  # as an earlier form kept them
+            return None
         kept = self._memory.get(_data(data), b"")
-        blocks = {kept[at : at + DIGEST_BYTES] for at in range(0, len(kept), DIGEST_BYTES)}
-        if digest_of_blocks(blocks) != data:
+        if hashlib.sha256(kept).hexdigest() != data:
             raise _damaged()
-        return blocks
+        return Units.from_bytes(kept)
 
     def _noted(self) -> str:
-        """Return the digest of the data that were read, and keep their blocks."""
-        if not self._blocks:
-            return "" if self._blocks is None else NO_DATA
-        name = digest_of_blocks(self._blocks)
+        """Return the digest of the units that were read, and keep what they are."""
+        if self._about is None or not self._about.pieces:
+            return "" if self._about is None else NO_DATA
+        kept = self._about.to_bytes()
+        name = hashlib.sha256(kept).hexdigest()
         if _data(name) not in self._memory:
-            self._memory[_data(name)] = b"".join(sorted(self._blocks))
+            self._memory[_data(name)] = kept
         return name
-
-    def _wait(self, made: Release) -> None:
-        """Keep an upload until its sum is released; the oldest of many sessions are given up."""
-        waiting = self._waiting()
-        before = waiting.pop(made.session, None)
-        if before is not None and before != asdict(made):
-            raise RuleError(
-                "changed",
-                "the data of this client changed since it sent its upload in this round; start "
-                "the round anew",
-            )
-        latest = [*waiting.items(), (made.session, asdict(made))][-MOST_PENDING:]
-        self._memory[PENDING] = json.dumps(dict(latest)).encode()
 
     def _names(self, text: str) -> set[str]:
         """Return the clients of a sum by the SHA-256 of their names."""
@@ -374,22 +472,16 @@ class Releases:
             raise _damaged()
         return set(json.loads(kept))
 
-    def _waiting(self) -> dict[str, dict[str, Any]]:
-        try:
-            waiting: dict[str, dict[str, Any]] = json.loads(self._memory.get(PENDING, b"{}"))
-        except ValueError as error:
-            raise _damaged() from error
-        return waiting
 
-    def _made(self, session: str) -> Release:
-        try:
-            return Release(**self._waiting()[session])
-        except KeyError as error:
-            raise RuleError(
-                "order",
-                "this client is asked to open a sum into which it sent no upload; start the round "
-                "anew",
-            ) from error
+def _settled(session: str, clients: Iterable[str], known: Iterable[Release]) -> Release:
+    """Return the release of a session in which an upload has left, over these clients."""
+    for one in known:
+        if one.session == session and one.clients:
+            return replace(one, possible=False, at="").among(clients)
+    raise RuleError(
+        "order",
+        "this client is asked to open a sum into which it sent no upload; start the round anew",
+    )
 
 
 def _set(text: str) -> str:
@@ -416,7 +508,7 @@ def _page(number: int) -> str:
 
 
 def _data(name: str) -> str:
-    return f"{ROOT}/data/{name}"
+    return f"{ROOT}/units/{name}"
 
 
 def _damaged() -> IntegrityError:

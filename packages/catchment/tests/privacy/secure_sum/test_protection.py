@@ -205,7 +205,7 @@ def test_rows_are_counted_inside_whatever_holds_them() -> None:
     (found,) = measured(rounded)
     assert (found.rows, found.sizes) == (0, {"features": 6, "targets": 2})
     for upload in (thin, StatisticsSet({0: thin}), Tally(thin, {}), rounded, Sent(thin)):
-        with pytest.raises(RuleError, match="0 rows for 6 features"):
+        with pytest.raises(RuleError, match="too few rows for 6 features"):
             check_rows(upload, rows_per_feature=2, min_clients=3)
     check_rows(WeightedSum((np.ones(3),), 1.0), rows_per_feature=2, min_clients=3)
 

@@ -13,9 +13,10 @@ from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Mixture, Recipe, Spread
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import grid_digits, power_of_two
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.state_map import KIND, EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import checked_bits
+from catchment.wire import Parts
 
 MOST_UNITS = 10_000_000  # refused before anything is built, whatever is summed of them
 
@@ -153,6 +154,28 @@ class EchoState:
             return self.feature_grid
         _, bits, _ = AUTO_GRID["classes" if classes else "numbers"]
         return None if reservoir.grid is None else min(bits, reservoir.grid)
+
+    def foresees(
+        self,
+        parts: Parts,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
+    ) -> bool:
+        """Return whether parts have this recipe, but for the scale; nothing is built.
+
+        >>> parts = EchoState(20).build(1, per_step=True).parts()
+        >>> EchoState(20).foresees(parts, 1, per_step=True)
+        True
+        """
+        try:
+            recipe = Recipe.from_json(str(parts.facts.get("recipe")))
+        except (TypeError, ValueError):
+            return False
+        mine = self.recipe(n_inputs, per_step=per_step, classes=classes)
+        return parts.kind == KIND and recipe.unprepared() == mine
 
     def describes(
         self,

@@ -103,7 +103,7 @@ def check_rows(upload: object, *, rows_per_feature: float, min_clients: int) -> 
     >>> from catchment.readout.statistics import RidgeStatistics
     >>> check_rows(RidgeStatistics.zero(6, 1), rows_per_feature=20, min_clients=10)
     Traceback (most recent call last):
-    catchment.errors.RuleError: 0 rows for 6 features, this client sends 12 or more; collect ...
+    catchment.errors.RuleError: too few rows for 6 features, this client sends 12 or more; ...
     """
     for found in measured(upload):
         n_features = found.sizes.get("features", 0)
@@ -111,6 +111,6 @@ def check_rows(upload: object, *, rows_per_feature: float, min_clients: int) -> 
         if not found.rows >= least:
             raise RuleError(
                 "rows",
-                f"{found.rows} rows for {n_features} features, this client sends {least:.0f} or "
-                "more; collect more data before taking part, or use fewer features",
+                f"too few rows for {n_features} features, this client sends {least:.0f} or more; "
+                "collect more data before taking part, or use fewer features",
             )

@@ -27,9 +27,10 @@ from catchment.wire import Parts, split
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """An upload under its masks."""
+    """An upload under its masks, and the digest of what it holds."""
 
     message: Parts
+    content: bytes
 
     def parts(self) -> Parts:
         return self.message
@@ -56,13 +57,22 @@ def masked(
         before, bits = side.book["transcript"], side.book["present"]
         told = transcript.of_update(side.session, before, bits, named["payload"])
         made = upload(named["payload"], replace(turn, ledger=side.ledger, session=told.hex()))
-        side.ledger.upload(turn.plan, turn.round, made.parts().kind, session=told.hex())
-        # Asked now, not only about the sealed set: what has left can be summed without this
-        # client's consent, by the shares of others. A set of before may still come out of it, if
-        # those who were not in that one are too few to open anything by themselves.
+        ready = _mask(side, made, present, told, given)
+        # What leaves can be summed without this client's consent, by the shares of others: it is
+        # entered now, not when they ask about the sealed set. A set of before may still come out
+        # of it, if those who were not in that one are too few to open anything by themselves.
         bad = agreed.corrupt_holders(len(side.members("members")))
-        side.ledger.check(told.hex(), side.named(present), lost=side.threshold - 1 - bad)
-        return _mask(side, made, present, told, given)
+        side.ledger.upload(
+            turn.plan,
+            turn.round,
+            made.parts().kind,
+            told.hex(),
+            side.named(present),
+            lost=side.threshold - 1 - bad,
+        )
+        side.book["update"] = told
+        side.book.note("update", ready.content)
+        return ready
 
 
 def _checked_present(side: Side, letter: Parts) -> tuple[int, ...]:
@@ -96,10 +106,8 @@ def _mask(
     content = content_digest(outline, numbers)
     if given is not None and given != content:
         raise RuleError("changed", "the data of this client changed since it sent its upload")
-    side.book["update"] = told
-    side.book.note("update", content)
     signature = rows([side.sign("upload", told + content)], keys.SIGNATURE_BYTES)
-    return Masked(Parts("secure-upload", facts, (numbers, signature)))
+    return Masked(Parts("secure-upload", facts, (numbers, signature)), content)
 
 
 def _check_rounding(side: Side, upload: Upload, n_clients: int) -> None:
