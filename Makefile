@@ -116,10 +116,10 @@ kernels: $(VENV)/.dev
 security: $(VENV)/.dev nginx spin
 	@$(BIN)/python -m tools.spin
 	@$(PYTEST_ALL) \
-		-m "long or not long" $(wildcard packages/*/tests/security) \
+		-m "long or not long" $(wildcard packages/*/tests/security) tests/security \
 		--ignore packages/catchment/tests/security/test_model_of_the_secure_sum.py \
 		packages/catchment-fleet/tests/fleet/test_fleet_faults.py \
-		packages/catchment-fleet/tests/engine/test_flower_simulation.py
+		tests/engine/test_flower_simulation.py
 
 # Faults put in on purpose; kept in benchmarks/results/mutants.json, to which each run adds.
 # MUTANTS="--sample 200 --jobs 2", or --only 'noise *'.

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from hypothesis import settings
+
+# Processes that tests start find the packages and the tests as pytest does.
+ROOT = Path(__file__).parent
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    map(str, [ROOT, *sorted(ROOT.glob("packages/*/src")), *sorted(ROOT.glob("packages/*"))])
+)
 
 # An example that takes long on a busy machine is no failure. A build machine draws the same
 # examples every time, and fewer where a test does not say how many; everybody else new ones.

@@ -15,7 +15,7 @@ from typing import Literal
 
 from tools.mutants.mutant import Mutant
 
-COPIED = ("src", "tests", "tools")
+COPIED = ("packages", "tests", "tools", "conftest.py")
 Verdict = Literal["killed", "alive", "timeout"]
 
 
@@ -44,10 +44,19 @@ class Copy:
         for entry in sorted(root.iterdir()):
             if entry.name in COPIED:
                 skipped = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(entry, folder / entry.name, ignore=skipped)
+                if entry.is_dir():
+                    shutil.copytree(entry, folder / entry.name, ignore=skipped)
+                else:
+                    shutil.copy(entry, folder)
             elif not entry.name.startswith("."):
                 (folder / entry.name).symlink_to(entry)
         return cls(root, folder)
+
+    @property
+    def paths(self) -> list[Path]:
+        """Where Python finds the packages and the tests of the copy."""
+        packages = sorted((self.folder / "packages").iterdir())
+        return [*(one / "src" for one in packages), *packages, self.folder]
 
     def tried(self, mutant: Mutant, *, timeout: float) -> Outcome:
         """Return what becomes of a fault; the copy is as it was afterwards.
@@ -95,7 +104,7 @@ class Copy:
         command = [sys.executable, "-m", "pytest", "-p", "tools.mutants.quiet", *options, *words]
         environment = {
             **os.environ,
-            "PYTHONPATH": f"{self.folder / 'src'}{os.pathsep}{self.folder}",
+            "PYTHONPATH": os.pathsep.join(map(str, self.paths)),
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }

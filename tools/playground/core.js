@@ -284,7 +284,7 @@ function pythonOf(settings, series, own) {
   const names = settings.out.map((client) => `"client-${client}"`).join(", ");
   const lines = [
     "import numpy as np", "", "import catchment as ct", known && known.from,
-    "from catchment.features import memory_capacity", "",
+    "from catchment_lab import memory_capacity", "",
     known ? known.python(series.length) : listed(Array.from(series)),
     `past, truth = series[:${past}], series[${past}:${past + horizon}]`,
     'clients = {f"client-{k + 1}": [ct.Recording(part)] for k, part in enumerate(np.split(past, 4))}',

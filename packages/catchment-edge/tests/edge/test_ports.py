@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -86,11 +85,7 @@ with host(Path(sys.argv[1]), Path(sys.argv[2])) as device:
 def test_a_device_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     program = build_host(written(tmp_path, "host"), model="probe")
     words = [sys.executable, "-c", STARTS_ONE, str(program), str(sensor_file(tmp_path, b""))]
-    root = str(HERE.parents[1])
-    paths = os.pathsep.join([f"{root}/src", root])
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}
-    ) as owner:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, cwd=tmp_path) as owner:
         assert owner.stdout is not None
         pid = int(owner.stdout.readline())
         assert alive(pid)

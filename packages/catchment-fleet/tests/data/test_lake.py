@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib
 import pickle
-import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +16,6 @@ from hypothesis import strategies as st
 
 import catchment as ct
 from catchment.data import Changed, Chosen, Recording, part_of
-from catchment.errors import MissingExtraError
 from catchment_fleet import read_lake
 from catchment_fleet.parquet import HELD, Held
 
@@ -304,15 +301,6 @@ def test_only_the_client_at_fault_cannot_be_read(tmp_path: Path) -> None:
         lake["b"]()
     with pytest.raises(ValueError, match=r"a.parquet: client 'c': there is no class 'jump'"):
         lake["c"]()
-
-
-def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(sys.modules):
-        if name.startswith("catchment_fleet.parquet") or name == "catchment.data.csv_arrow":
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"catchment\[frames\]"):
-        importlib.import_module("catchment_fleet.parquet.clients")
 
 
 def test_a_lake_is_a_federation(tmp_path: Path) -> None:

@@ -216,16 +216,6 @@ def test_bytes_under_another_name_are_missed() -> None:
         unpacked(packed("letter", b"x"), "reply")
 
 
-def test_without_flower_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "flwr" else find(name)
-    )
-    monkeypatch.delitem(sys.modules, "catchment_fleet.flower")
-    with pytest.raises(MissingExtraError, match=r"catchment\[flower\]"):
-        importlib.import_module("catchment_fleet.flower")
-
-
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"catchment\[flower-sim\]"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,7 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 
 from catchment.data import Recording
-from catchment.errors import FingerprintError, MissingExtraError
+from catchment.errors import FingerprintError
 from catchment.features import EchoStateMap, Recipe, Reservoir
 from catchment.readout import SUMS, VARIABLE, RidgeStatistics, accumulate
 from catchment_gpu.readout import Products, block_length, padded
@@ -184,14 +182,3 @@ def test_the_environment_counts_without_a_grid_where_any_device_may_be_used(
     with pytest.raises(ValueError, match="use 'cpu' or 'cuda'"):
         accumulate(features, data, devices="any")
     accumulate(features, data)
-
-
-def test_torch_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    features, data = (
-        EchoStateMap(reservoir(20), feature_grid=8),
-        recordings(classes=True, per_step=True),
-    )
-    monkeypatch.delitem(sys.modules, "catchment_gpu.readout.statistics")
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtraError, match=r"catchment\[torch\]"):
-        accumulate(features, data, device="cuda")

@@ -141,8 +141,7 @@ def test_a_command_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_as_a_process(tmp_path: Path) -> None:
-    source = Path(catchment.__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": str(source), "CATCHMENT_DATA": str(tmp_path)}
+    environment = {**os.environ, "CATCHMENT_DATA": str(tmp_path)}
     command = [sys.executable, "-W", "error", "-m", "catchment.cli", "data"]
     run = subprocess.run(
         [*command, "path"], env=environment, capture_output=True, text=True, check=True
@@ -157,14 +156,12 @@ def test_as_a_process(tmp_path: Path) -> None:
 
 
 def test_help_needs_nothing_heavy() -> None:
-    source = Path(catchment.__file__).parents[1]
     code = (
         "import sys, catchment.cli; heavy = ('numpy', 'numba', 'sklearn', 'matplotlib'); "
         "print([name for name in heavy if name in sys.modules])"
     )
     run = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(source)},
         capture_output=True,
         text=True,
         check=True,

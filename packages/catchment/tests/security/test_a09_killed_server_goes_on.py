@@ -35,7 +35,7 @@ def report_of(place: Path, stride: int, n_random: int) -> dict[str, Any]:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1"},
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -272,7 +272,7 @@ def test_the_library_reads_what_is_packed_from_the_compact_form(tmp_path: Path) 
     samples = rng.integers(-9, 9, size=500).astype(np.int16)
     speech.write_wav(tmp_path, "7_jackson_32.wav", samples)
     make_compact("fsdd", tmp_path, tmp_path / "compact")
-    assert loaders.load.__module__.startswith("catchment.")
+    assert loaders.load.__module__.startswith("catchment_lab.")
     with pytest.raises(MissingDataError):
         loaders.load("fsdd", directory=tmp_path / "compact")
     out = packed_directory("fsdd", "hhar", directory=tmp_path / "compact", out=tmp_path / "packed")
