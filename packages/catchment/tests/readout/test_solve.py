@@ -184,7 +184,7 @@ def test_a_constant_feature_gets_no_weight_beside_an_intercept(value: float) -> 
     constant = np.hstack([z, np.full((len(z), 1), value)])
     readout = solve_readout(RidgeStatistics.from_states(constant, y), 1e-12)
     np.testing.assert_array_equal(readout.weights[7], 0.0)
-    np.testing.assert_allclose(readout(constant), reference(z, y, 1e-12), rtol=1e-9)
+    np.testing.assert_allclose(readout(constant), reference(z, y, 1e-12), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("ridge", [-1.0, np.nan, np.inf, np.ones(2), np.ones((3, 1))])
