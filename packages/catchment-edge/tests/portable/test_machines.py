@@ -97,8 +97,8 @@ def test_contraction_was_tried(tmp_path: Path) -> None:
     fused = []
     for contraction in CONTRACTIONS:
         listing = tmp_path / "doubles.s"
-        command = [*EMULATED[0].compiler, *STRICT, contraction, "-S", str(SOURCES / "doubles.c")]
-        subprocess.run([*command, "-o", str(listing)], check=True)
+        command = [*EMULATED[0].compiler, *STRICT, contraction, f"-I{LIBRARY}", "-S"]
+        subprocess.run([*command, str(SOURCES / "doubles.c"), "-o", str(listing)], check=True)
         fused.append(sum(word in listing.read_text() for word in ("fmadd", "fmsub", "fnmsub")))
     assert fused[0] == 0 < fused[1]
 
