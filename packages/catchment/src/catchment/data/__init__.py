@@ -2,7 +2,7 @@
 
 `read` turns a folder of files into clients, `split` keeps whole clients for the test, `Prepare`
 says what happens to a raw recording before a feature map sees it. Generators make series to try
-things on; `catchment.data.loaders` reads public sets from their publishers' files.
+things on; `catchment_lab.datasets` reads public sets from their publishers' files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Protections of what leaves a client: secure sums, clipping and noise, and a budget that refuses.
 
-`catchment.privacy.audit` attacks a configuration on generated data and says what is recovered.
+`catchment_lab.audit` attacks a configuration on generated data and says what is recovered.
 """
 
 from __future__ import annotations
