@@ -17,7 +17,7 @@ import argparse
 import numpy as np
 
 import catchment as ct
-from catchment import Array
+from catchment.arrays import Array
 from catchment.data import mackey_glass
 from catchment.readout import conformal_quantile
 from catchment_lab import plots

@@ -195,7 +195,9 @@ def test_every_claim_about_privacy_names_a_test_that_is_there() -> None:
     for row in rows:
         named = re.findall(r"`(test_[\w*]+(?:\.py)?)`", row)
         assert named, f"no test is named for: {row}"
-        assert not [name for name in named if not any(ROOT.glob(f"packages/*/tests/security/{name}"))]
+        assert not [
+            name for name in named if not any(ROOT.glob(f"packages/*/tests/security/{name}"))
+        ]
 
 
 INTEGERS = (ROOT / "docs" / "concepts" / "integers.md").read_text(encoding="utf-8")
@@ -430,6 +432,6 @@ def test_a_package_of_ones_own_brings_a_map_an_algorithm_and_a_command(
     (told / "entry_points.txt").write_text("\n".join(groups))
     monkeypatch.chdir(tmp_path)  # where a process of its own finds modules
     text = (ROOT / "docs" / "api" / "plugins.md").read_text("utf-8")
-    pieces = {language: piece for language, piece in PIECE.findall(text)}
+    pieces = dict(PIECE.findall(text))
     Path("plan.toml").write_text(pieces["toml"], "utf-8")
     run_commands(pieces["console"], typed_apart)

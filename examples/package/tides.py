@@ -8,7 +8,8 @@ from typing import Annotated
 
 import numpy as np
 
-from catchment import Array, Model, Readout, Recording
+from catchment import Model, Readout, Recording
+from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.features import FeatureMap
 from catchment.federation import Data, Rows, Turn
