@@ -18,8 +18,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-SMALL = ("frames", "plot", "secure", "dp", "search", "onnx", "reservoirpy", "watch", "track")
-EXTRAS = (*SMALL, "flower", "flower-sim", "ray", "torch", "llm")
+SMALL = ("frames", "secure", "dp", "onnx", "reservoirpy")
+EXTRAS = (*SMALL, "lab", "edge", "fleet", "gpu", "research")
 
 
 def needed(name: str, extras: frozenset[str] = frozenset()) -> set[str]:
@@ -44,10 +44,11 @@ def needed(name: str, extras: frozenset[str] = frozenset()) -> set[str]:
 
 def required(package: str) -> list[str]:
     """Return what a package asks for; ours as pyproject.toml says, not as it was installed."""
-    if package != "catchment":
+    ours = ROOT / "packages" / package / "pyproject.toml"
+    if not ours.is_file():
         return metadata.requires(package) or []
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"].items()
+    project = tomllib.loads(ours.read_text(encoding="utf-8"))["project"]
+    extras = project.get("optional-dependencies", {}).items()
     return [
         *project["dependencies"],
         *(f"{text}; extra == '{extra}'" for extra, texts in extras for text in texts),
@@ -69,8 +70,9 @@ def main() -> None:
     """Print the sizes as JSON."""
     core = needed("catchment")
     rows = {"": {"packages": len(core), "megabytes": round(sum(map(size, core)))}}
-    for extra in EXTRAS:
-        more = needed("catchment", frozenset({extra})) - core
+    for extra in (*EXTRAS, "track"):
+        of = "catchment-lab" if extra == "track" else "catchment"
+        more = needed(of, frozenset({extra})) - core
         rows[extra] = {"packages": len(more), "megabytes": round(sum(map(size, more)))}
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     print(json.dumps({"machine": machine, "extras": rows}, indent=1))

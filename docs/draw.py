@@ -24,7 +24,7 @@ from catchment.readout import (
     horizon_targets,
     train,
 )
-from catchment_lab.plots import plots
+from catchment_lab import plots
 
 IMAGES = Path(__file__).parent / "images"
 PLAYGROUND = Path(__file__).parent / "_extra" / "playground" / "index.html"

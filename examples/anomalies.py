@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 import catchment as ct
-from catchment import Array
+from catchment.arrays import Array
 from catchment.federation.learn import FederatedNormal
 
 

@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 
 import catchment as ct
-from catchment import Array, single_blas_thread
+from catchment.arrays import Array
 from catchment.engine import run_locally
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge, PersonalIncrements
+from catchment.parallel import single_blas_thread
 from catchment.readout import PersonalModels
 
 PUMPS, WEEKS, STEPS, FORGETTING = 12, 20, 250, 0.7

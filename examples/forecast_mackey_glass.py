@@ -17,10 +17,10 @@ import argparse
 import numpy as np
 
 import catchment as ct
-from catchment import Array
+from catchment.arrays import Array
 from catchment.data import mackey_glass
 from catchment.readout import conformal_quantile
-from catchment_lab.plots import plots
+from catchment_lab import plots
 
 TRAIN, WASHOUT, HORIZON, EVERY, LAGS = 3000, 100, 300, 37, 30
 

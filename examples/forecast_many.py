@@ -15,7 +15,7 @@ import argparse
 import numpy as np
 
 import catchment as ct
-from catchment import Array
+from catchment.arrays import Array
 from catchment.federation.learn import PersonalReadouts
 from catchment.readout import PersonalModels, forecasts
 

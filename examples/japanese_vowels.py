@@ -18,7 +18,7 @@ from sklearn.linear_model import RidgeClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from catchment import Array, Integers
+from catchment.arrays import Array, Integers
 from catchment.data import Recording
 from catchment.errors import MissingDataError
 from catchment.sklearn import EchoStateClassifier

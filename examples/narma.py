@@ -14,7 +14,7 @@ import argparse
 import numpy as np
 
 import catchment as ct
-from catchment import Array
+from catchment.arrays import Array
 from catchment.data import RAW, narma
 from catchment.readout import nrmse
 

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import catchment as ct
-from catchment import Array
+from catchment.arrays import Array
 from catchment.readout import Predictor
 
 PACES = {"slow": 0.2, "fast": 0.6, "hop": 1.5}

@@ -12,7 +12,9 @@ import argparse
 
 import numpy as np
 
-from catchment import Array, EchoState, single_blas_thread
+from catchment import EchoState
+from catchment.arrays import Array
+from catchment.parallel import single_blas_thread
 from catchment.readout import OnlineRidge, SlidingWindow, nrmse
 
 STEPS, BLOCK, WASHOUT, RIDGE = 4000, 25, 100, 1e-3

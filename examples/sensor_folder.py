@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import catchment as ct
-from catchment import Array
+from catchment.arrays import Array
 from catchment.data import Clients
 from catchment.readout import nrmse
 

@@ -19,7 +19,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import RidgeClassifierCV
 
 import catchment as ct
-from catchment import Array, Integers
+from catchment.arrays import Array, Integers
 from catchment.errors import MissingDataError
 from catchment_lab.datasets import load
 

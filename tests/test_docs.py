@@ -25,6 +25,7 @@ from tests.commands import Done, typed, typed_apart
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README.md")])
+READMES = sorted(ROOT.glob("packages/*/README.md"))
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -72,7 +73,11 @@ def test_the_first_lines_print_what_is_shown(
     assert found[1] == found[0], "the README and the first page have the same lines"
     assert len([line for line in code.splitlines() if line]) <= 10
     exec(code, {"__name__": "page"})
-    printed = capsys.readouterr().out
+    assert_printed(capsys.readouterr().out, shown)
+
+
+def assert_printed(printed: str, shown: str) -> None:
+    """Words must be equal, and numbers near."""
     assert DIGITS.sub("#", printed) == DIGITS.sub("#", shown)
     ours, theirs = (np.array(DIGITS.findall(text), float) for text in (printed, shown))
     np.testing.assert_allclose(ours, theirs, atol=0.02)
@@ -82,12 +87,36 @@ def test_pages_have_blocks() -> None:
     assert len(WITH_BLOCKS) >= 4
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/index.md"])
-def test_links_to_files_lead_somewhere(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    links = [link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in link]
-    missing = [link for link in links if not ((ROOT / page).parent / link).exists()]
+def test_links_to_files_lead_somewhere() -> None:
+    missing = []
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs/index.md", *READMES]:
+        text = page.read_text(encoding="utf-8")
+        links = [link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in link]
+        missing += [(page, link) for link in links if not (page.parent / link).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", READMES, ids=lambda page: page.parent.name)
+def test_the_readme_of_a_package_prints_what_it_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ((code, shown),) = PRINTED.findall(page.read_text(encoding="utf-8"))
+    exec(code, {"__name__": "page"})
+    assert_printed(capsys.readouterr().out, shown)
+
+
+def test_the_readme_of_a_package_walks_through_all_its_files() -> None:
+    for page in READMES:
+        text = page.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 100, page
+        assert f"# {page.parent.name}\n" in text
+        (source,) = (page.parent / "src").glob("catchment*")
+        (walk,) = re.findall(r"^## The walk\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+        named = re.findall(r"`(\w+(?:/|\.py))`", walk)
+        there = {path.name for path in source.glob("*.py")} - {"__init__.py", "__main__.py"}
+        there |= {f"{path.name}/" for path in source.iterdir() if path.is_dir()} - {"__pycache__/"}
+        assert sorted(named) == sorted(there), page  # each of them once
 
 
 def test_no_two_pages_have_one_title() -> None:
@@ -125,8 +154,9 @@ def test_the_citation_names_this_version() -> None:
 def test_the_table_of_extras_is_the_one_that_was_counted() -> None:
     text = (ROOT / "docs" / "guides" / "install.md").read_text(encoding="utf-8")
     counted = json.loads((ROOT / "benchmarks" / "results" / "install.json").read_text())["extras"]
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert set(counted) == {"", *project["optional-dependencies"]} - {"all", "aeon", "sktime"}
+    project = tomllib.loads((ROOT / "packages/catchment/pyproject.toml").read_text())["project"]
+    extras = {*project["optional-dependencies"], "track"}  # which is one of catchment-lab
+    assert set(counted) == {"", *extras} - {"all", "aeon", "sktime"}
     for extra, row in counted.items():
         name = f"`{extra}`" if extra else r"\(none\)"
         figures = rf"\| {row['packages']} \| {row['megabytes']} \|"
@@ -166,7 +196,9 @@ def test_every_claim_about_privacy_names_a_test_that_is_there() -> None:
     for row in rows:
         named = re.findall(r"`(test_[\w*]+(?:\.py)?)`", row)
         assert named, f"no test is named for: {row}"
-        assert not [name for name in named if not any((ROOT / "tests" / "security").glob(name))]
+        assert not [
+            name for name in named if not any(ROOT.glob(f"packages/*/tests/security/{name}"))
+        ]
 
 
 INTEGERS = (ROOT / "docs" / "concepts" / "integers.md").read_text(encoding="utf-8")
@@ -259,7 +291,8 @@ def test_the_default_grids_are_those_of_the_library(page: str) -> None:
 def test_tests_that_a_page_names_are_there(page: str) -> None:
     text = (ROOT / "docs" / "concepts" / f"{page}.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(test_\w+)`", text))
-    code = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    files = [*ROOT.glob("tests/**/test_*.py"), *ROOT.glob("packages/*/tests/**/test_*.py")]
+    code = "".join(path.read_text("utf-8") for path in files)
     assert len(named) > 7
     assert {name for name in named if f"def {name}(" not in code} == set()
 
@@ -379,3 +412,27 @@ def test_a_plan_names_a_map_of_ones_own_and_hides_it_in_a_secure_sum(
     use = "--use window_statistics:WindowStatistics"
     predicted = f"$ catchment predict runs/plan new.csv {use}\nfile,recording,start,...\n"
     run_commands(predicted, typed_apart)
+
+
+def test_a_package_of_ones_own_brings_a_map_an_algorithm_and_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = ROOT / "examples" / "package"
+    project = tomllib.loads((package / "pyproject.toml").read_text("utf-8"))["project"]
+    # What pip would have installed: the module, and beside it what the project brings.
+    (tmp_path / "tides.py").write_text((package / "tides.py").read_text("utf-8"), "utf-8")
+    told = tmp_path / f"{project['name']}-{project['version']}.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    groups = [
+        "\n".join([f"[{group}]", *(f"{name} = {place}" for name, place in brought.items())])
+        for group, brought in project["entry-points"].items()
+    ]
+    (told / "entry_points.txt").write_text("\n".join(groups))
+    monkeypatch.chdir(tmp_path)  # where a process of its own finds modules
+    text = (ROOT / "docs" / "api" / "plugins.md").read_text("utf-8")
+    pieces = dict(PIECE.findall(text))
+    Path("plan.toml").write_text(pieces["toml"], "utf-8")
+    run_commands(pieces["console"], typed_apart)

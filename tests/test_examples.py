@@ -16,7 +16,7 @@ from reproductions.places import find, packed_directory
 ROOT = Path(__file__).parents[1]
 EXAMPLES = {path.stem for path in (ROOT / "examples").glob("*.py")}
 ENVIRONMENT = {
-    "PYTHONPATH": str(ROOT / "src"),
+    "PYTHONPATH": os.pathsep.join(map(str, ROOT.glob("packages/*/src"))),
     "PYTHONIOENCODING": "utf-8",
     # Other tests run at the same time; threads of small products would wait for their cores.
     "OPENBLAS_NUM_THREADS": "1",

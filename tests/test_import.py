@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 import catchment
 
@@ -65,20 +62,3 @@ def test_the_command_line_needs_nothing_but_the_library() -> None:
     assert "catchment_lab.commands.search" in loaded
     outside = {"reproductions", "tools", "benchmarks", "tests"}
     assert not {name.partition(".")[0] for name in loaded} & outside
-
-
-def test_every_public_name_loads() -> None:
-    for name in catchment.__all__:
-        assert getattr(catchment, name) is not None
-    assert set(catchment.__all__) <= set(dir(catchment))
-
-
-def test_type_checkers_see_every_public_name() -> None:
-    text = Path(catchment.__file__).read_text(encoding="utf-8")
-    seen = set(re.findall(r"import (\w+) as \1$", text, re.MULTILINE))
-    assert seen == set(catchment.__all__) - {"__version__"}
-
-
-def test_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        catchment.Nothing  # type: ignore[attr-defined]  # noqa: B018

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from catchment import Array
+from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.federation import Data, Turn
 from catchment.structure import ROWS, Shape

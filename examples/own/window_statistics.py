@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from catchment import Array, Recording
+from catchment import Recording
+from catchment.arrays import Array
 
 
 @dataclass(frozen=True)

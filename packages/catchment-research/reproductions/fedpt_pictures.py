@@ -19,7 +19,7 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 except ImportError as error:
-    raise MissingExtraError("plot", needed_for="pictures of results") from error
+    raise MissingExtraError("lab", needed_for="pictures of results") from error
 
 
 def draw(result: FedptResult, *, dark: bool = False) -> Figure:

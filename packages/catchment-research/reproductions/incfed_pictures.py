@@ -16,7 +16,7 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 except ImportError as error:
-    raise MissingExtraError("plot", needed_for="pictures of results") from error
+    raise MissingExtraError("lab", needed_for="pictures of results") from error
 
 
 def draw_incfed(study: StudyResult, *, dark: bool = False) -> Figure:

@@ -29,7 +29,7 @@ try:
     import torch
     from peft import LoraConfig, inject_adapter_in_model
 except ImportError as error:
-    raise MissingExtraError("llm", needed_for="adapters of language models") from error
+    raise MissingExtraError("research", needed_for="adapters of language models") from error
 
 Floats = tuple[NDArray[np.float32], ...]
 STEPS = LocalSteps(optimiser="adam", learning_rate=1e-3, batch_size=32)

@@ -12,13 +12,20 @@ class CatchmentError(Exception):
 class MissingExtraError(CatchmentError, ImportError):
     """An optional package is not installed.
 
-    >>> raise MissingExtraError("plot", needed_for="plots")
+    Parameters
+    ----------
+    extra
+        Of `pip install "catchment[extra]"`; a test compares it with those that there are.
+    of
+        The package that has the extra.
+
+    >>> raise MissingExtraError("lab", needed_for="plots")
     Traceback (most recent call last):
-    catchment.errors.MissingExtraError: plots need an extra; pip install "catchment[plot]"
+    catchment.errors.MissingExtraError: plots need an extra; pip install "catchment[lab]"
     """
 
-    def __init__(self, extra: str, *, needed_for: str) -> None:
-        super().__init__(f'{needed_for} need an extra; pip install "catchment[{extra}]"')
+    def __init__(self, extra: str, *, needed_for: str, of: str = "catchment") -> None:
+        super().__init__(f'{needed_for} need an extra; pip install "{of}[{extra}]"')
 
 
 class SettingError(CatchmentError, ValueError):

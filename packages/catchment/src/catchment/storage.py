@@ -1,7 +1,7 @@
 """Files of whatever predicts: the header says which kind it is, and its kind loads it.
 
 A model and models by client need nothing else. A network needs the function that makes its module,
-and the extra "torch"; a prompt needs the folder of its language model, and the extra "llm".
+a prompt the folder of its language model, and both the extra "research".
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from catchment.errors import MissingExtraError
 try:
     import onnx as _  # noqa: F401  # the modules below have it at their tops
 except ImportError as error:
-    raise MissingExtraError("onnx", needed_for="files in ONNX") from error
+    raise MissingExtraError("edge", needed_for="files in ONNX") from error
 
 from catchment_edge.onnx.export import OnnxFile, to_onnx
 

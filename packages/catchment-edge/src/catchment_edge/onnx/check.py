@@ -83,7 +83,7 @@ def compared(content: bytes, source: Source, *, streaming: bool) -> Difference:
     try:
         import onnxruntime
     except ImportError as error:
-        raise MissingExtraError("onnx", needed_for="files in ONNX") from error
+        raise MissingExtraError("edge", needed_for="files in ONNX") from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what is wrong is raised, and said once
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

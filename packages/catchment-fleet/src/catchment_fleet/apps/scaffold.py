@@ -15,7 +15,7 @@ name = "{name}"
 version = "1.0.0"
 description = "A catchment plan as a Flower app"
 license = "Apache-2.0"
-dependencies = ["catchment[flower,frames]"]
+dependencies = ["catchment[fleet]"]
 
 [tool.flwr.app]
 publisher = "catchment"

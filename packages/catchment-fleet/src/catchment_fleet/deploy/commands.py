@@ -193,7 +193,7 @@ def tool(name: str) -> str:
     """Return the path of one of Flower's programs."""
     found = shutil.which(name, path=search_path())
     if found is None:
-        raise MissingExtraError("flower", needed_for="deployments")
+        raise MissingExtraError("fleet", needed_for="deployments")
     return found
 
 

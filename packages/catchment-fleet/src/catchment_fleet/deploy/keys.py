@@ -45,7 +45,7 @@ try:
     )
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError as error:
-    raise MissingExtraError("flower", needed_for="deployments") from error
+    raise MissingExtraError("fleet", needed_for="deployments") from error
 
 AUTHORITY_DAYS = 3650
 SERVER_DAYS = 397  # what TLS clients accept of a server at most

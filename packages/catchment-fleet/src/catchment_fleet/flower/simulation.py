@@ -183,4 +183,4 @@ def grid_of(app: ClientApp, n_nodes: int, *, cpus_per_client: float = 1.0) -> It
 
 
 def _simulating_ray() -> Any:
-    return ready_ray(extra="flower-sim", needed_for="simulations")
+    return ready_ray(needed_for="simulations")

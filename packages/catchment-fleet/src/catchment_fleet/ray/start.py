@@ -22,7 +22,6 @@ def ready_ray(
     address: str | None = None,
     cpus: int | None = None,
     env: dict[str, str] | None = None,
-    extra: str = "ray",
     needed_for: str = "runs on Ray",
 ) -> Any:
     """Return Ray, started if it was not; one that runs in this process already is taken as it is.
@@ -35,11 +34,11 @@ def ready_ray(
         Tasks at a time of a Ray that is started here; as many as there are cores if not given.
     env
         What the environment of worker processes says besides.
-    extra, needed_for
+    needed_for
         For the error where Ray is not installed.
     """
     if importlib.util.find_spec("ray") is None:
-        raise MissingExtraError(extra, needed_for=needed_for)
+        raise MissingExtraError("fleet", needed_for=needed_for)
     import ray
 
     if ray.is_initialized():

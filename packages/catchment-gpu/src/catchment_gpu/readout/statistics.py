@@ -32,7 +32,7 @@ try:
     import torch
     from torch import Tensor
 except ImportError as error:
-    raise MissingExtraError("torch", needed_for="statistics on a device") from error
+    raise MissingExtraError("gpu", needed_for="statistics on a device") from error
 
 from catchment_gpu.readout.columns import columns_of
 from catchment_gpu.readout.gram import LARGEST_HALF, Products, padded, takes_short

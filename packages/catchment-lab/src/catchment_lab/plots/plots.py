@@ -27,7 +27,7 @@ try:
     from matplotlib.legend import Legend
     from matplotlib.ticker import MaxNLocator
 except ImportError as error:
-    raise MissingExtraError("plot", needed_for="plots") from error
+    raise MissingExtraError("lab", needed_for="plots") from error
 
 
 def reservoir_graph(

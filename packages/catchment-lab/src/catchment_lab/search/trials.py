@@ -33,7 +33,7 @@ from catchment_lab.search.space import Adaptation, Space
 try:
     import optuna
 except ImportError as error:
-    raise MissingExtraError("search", needed_for="searches") from error
+    raise MissingExtraError("lab", needed_for="searches") from error
 
 Clients = Mapping[str, list[Recording]]
 Map = Callable[[Reservoir], FeatureMap]

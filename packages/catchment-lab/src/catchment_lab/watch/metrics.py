@@ -19,7 +19,7 @@ try:
     from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
     from prometheus_client.registry import Collector
 except ImportError as error:
-    raise MissingExtraError("watch", needed_for="metrics for Prometheus") from error
+    raise MissingExtraError("lab", needed_for="metrics for Prometheus") from error
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 STATES = ("waiting", "running", "silent", "stopped", "failed", "finished")

@@ -31,10 +31,10 @@ try:
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 except ImportError as error:
-    raise MissingExtraError("track", needed_for="logging to MLflow") from error
+    raise MissingExtraError("track", of="catchment-lab", needed_for="logging to MLflow") from error
 # Which MLflow looks for only when it opens a file of runs: after the run, that is too late.
 if find_spec("alembic") is None or find_spec("sqlalchemy") is None:
-    raise MissingExtraError("track", needed_for="logging to MLflow")
+    raise MissingExtraError("track", of="catchment-lab", needed_for="logging to MLflow")
 
 if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun

@@ -39,7 +39,7 @@ try:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging as progress
 except ImportError as error:
-    raise MissingExtraError("llm", needed_for="language models") from error
+    raise MissingExtraError("research", needed_for="language models") from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,4 @@
-"""Pictures of reservoirs, forecasts and results, and the report of a run in one HTML file.
-
-`plots` draws with matplotlib.
-"""
+"""The report of a run: one HTML file that opens offline."""
 
 from __future__ import annotations
 
