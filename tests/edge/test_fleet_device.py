@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[flower]'")
+pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[fleet]'")
 
 from catchment.federation import read_run
 from catchment.plans import read_plan, run_plan

@@ -366,7 +366,7 @@ def test_without_the_extra_it_is_named(missing: str) -> None:
         "    print(error)\n"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert 'pip install "catchment[onnx]"' in said.stdout
+    assert 'pip install "catchment[edge]"' in said.stdout
 
 
 def test_no_warning_comes_from_made_up_recordings(tmp_path: Path) -> None:

@@ -218,5 +218,5 @@ def test_bytes_under_another_name_are_missed() -> None:
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"catchment\[flower-sim\]"):
+    with pytest.raises(MissingExtraError, match=r"catchment\[fleet\]"):
         simulation.share(1)

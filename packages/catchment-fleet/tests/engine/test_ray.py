@@ -158,7 +158,7 @@ def test_workers_are_checked_and_named() -> None:
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"catchment\[ray\]"):
+    with pytest.raises(MissingExtraError, match=r"catchment\[fleet\]"):
         ready_ray()
 
 

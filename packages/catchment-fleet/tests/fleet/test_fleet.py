@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[flower]'")
+pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[fleet]'")
 
 from catchment.errors import FederationError
 from catchment.federation import read_run

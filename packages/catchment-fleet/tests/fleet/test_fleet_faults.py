@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[flower]'")
+pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[fleet]'")
 
 from catchment.federation import read_run
 from catchment.federation.runs import Run

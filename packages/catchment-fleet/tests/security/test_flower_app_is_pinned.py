@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[flower]'")
+pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[fleet]'")
 
 from flwr.clientapp import ClientApp
 from flwr.supercore.constant import TaskType

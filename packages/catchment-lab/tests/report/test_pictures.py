@@ -138,5 +138,5 @@ def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "catchment_lab.plots.plots")
-    with pytest.raises(MissingExtraError, match=r"catchment\[plot\]"):
+    with pytest.raises(MissingExtraError, match=r"catchment\[lab\]"):
         importlib.import_module("catchment_lab.plots.plots")

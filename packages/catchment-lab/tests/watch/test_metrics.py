@@ -67,4 +67,4 @@ def test_without_the_library_the_page_works(
     with watching(tmp_path / "run") as server:
         status, _, content = ask(server, "/metrics")
         assert (status, ask(server, "/")[0]) == (501, 200)
-    assert b'pip install "catchment[watch]"' in content
+    assert b'pip install "catchment[lab]"' in content

@@ -35,11 +35,11 @@ algorithm = "ridge"
 @pytest.fixture(scope="module")
 def mlflow() -> Any:
     """MLflow, which warns of what is deprecated in libraries that it uses."""
-    pytest.importorskip("sqlalchemy", reason='pip install "catchment[track]" to run this')
-    pytest.importorskip("alembic", reason='pip install "catchment[track]" to run this')
+    pytest.importorskip("sqlalchemy", reason='pip install "catchment-lab[track]" to run this')
+    pytest.importorskip("alembic", reason='pip install "catchment-lab[track]" to run this')
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pytest.importorskip("mlflow", reason='pip install "catchment[track]" to run this')
+        return pytest.importorskip("mlflow", reason='pip install "catchment-lab[track]" to run this')
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +126,10 @@ def test_without_the_library_it_is_said_before_the_run(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "catchment_lab.watch.track", raising=False)
+    monkeypatch.delattr("catchment_lab.watch.log_run", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
     (tmp_path / "plan.toml").write_text(PLAN)
     done = CliRunner().invoke(app, ["run", "plan.toml", "--track", "mlflow"])
     assert isinstance(done.exception, MissingExtraError)
-    assert 'pip install "catchment[track]"' in str(done.exception)
+    assert 'pip install "catchment-lab[track]"' in str(done.exception)
     assert not (tmp_path / "runs").exists()
