@@ -8,6 +8,7 @@ from tests.security.fleet import Fleet
 from tests.security.liars import bare
 
 from catchment.federation.plan import Turn
+from catchment.privacy.policy import Policy
 from catchment.privacy.secure_sum import keys
 from catchment.privacy.secure_sum.client_notes import Notebook
 from catchment.privacy.secure_sum.messages import Outline, share_from
@@ -72,7 +73,7 @@ def test_the_same_secrets_in_two_rounds_make_two_masks(monkeypatch: pytest.Monke
     The server knows the own masks, as it does after a sum. If pair masks were not salted with the
     round, the difference of a client's two uploads would be that of its numbers.
     """
-    fleet, left = Fleet.drawn(3), []
+    fleet, left = Fleet.drawn(3, policy=Policy(changed_data=True)), []
     for k in range(2):
         drawn = iter(range(100))
         monkeypatch.setattr(keys, "new_key", lambda drawn=drawn: keys_of(next(drawn)))
