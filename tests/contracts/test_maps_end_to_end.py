@@ -177,7 +177,13 @@ SECURE = '[[protect]]\nname = "secure_sum"\nmin_clients = 3\nrows_per_feature = 
 
 
 def nodes_of(folder: Path) -> dict[str, dict[str, Any]]:
-    return {name: {"name": name, "data": str(folder / f"{name}.csv")} for name in NAMES}
+    # Nodes build maps of one's own that their owners name.
+    policy = folder.parent / "maps.toml"
+    policy.write_text(
+        'maps = ["tests.contracts.maps:OwnStatistics", "tests.contracts.maps:Delays"]\n'
+    )
+    found = {name: {"name": name, "data": str(folder / f"{name}.csv")} for name in NAMES}
+    return {name: {**config, "policy": str(policy)} for name, config in found.items()}
 
 
 def test_on_flower_it_ends_in_the_model_file_of_one_process(case: Case, tmp_path: Path) -> None:
