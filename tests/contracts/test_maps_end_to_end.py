@@ -224,7 +224,8 @@ def test_an_algorithm_of_ones_own_on_flower_is_that_of_one_process(tmp_path: Pat
     learn = 'algorithm = "tests.contracts.own_algorithms:NearestMean"'
     text = plan_text(case, logs, learn) + SECURE
     # Three rows are scored here, which nodes send only if their owners say so.
-    (tmp_path / "policy.toml").write_text("score_rows = 1\n")
+    maps = 'maps = ["tests.contracts.maps:OwnStatistics"]'
+    (tmp_path / "policy.toml").write_text(f"score_rows = 1\n{maps}\n")
     nodes = {
         n: one | {"policy": str(tmp_path / "policy.toml")} for n, one in nodes_of(logs).items()
     }
