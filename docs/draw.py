@@ -35,6 +35,71 @@ PHONE = """<!doctype html><meta name="color-scheme" content="light dark"><body s
 <iframe style="width:390px;height:1500px;border:0" src="report.html"></iframe>"""
 
 
+SVG = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 740 {height}" \
+font-family="system-ui, 'Segoe UI', Helvetica, Arial, sans-serif" font-size="15" role="img" \
+aria-labelledby="t">
+  <title id="t">{title}</title>
+  <style>
+    text {{ fill: #78828e; }} .name {{ fill: #3a8cc0; font-weight: 600; }}
+    .no {{ fill: #dd7430; font-weight: 600; }} .yes {{ fill: #4a9a62; font-weight: 600; }}
+    .box {{ fill: none; stroke: #78828e; stroke-opacity: .55; stroke-width: 1.4; }}
+    .spent {{ fill: #dd7430; fill-opacity: .6; }}
+  </style>
+{shapes}
+</svg>
+"""
+
+
+def ledger_pictures() -> None:
+    """Draw the three promises of a client's ledger: a line each of who, what and the answer."""
+    promises = {
+        "ledger-same-set": (
+            "The same set: exact sums of the same data go with one set of clients",
+            [
+                ("first sum", "ann  ben  cat  dan", "yes", "opened: ann's set from now on"),
+                ("another plan", "ann  ben  cat  dan", "yes", "the same set: opened"),
+                ("another plan", "ben  cat  dan", "no", "refused: the difference would be ann"),
+            ],
+        ),
+        "ledger-what-left": (
+            "What has left counts: an upload is entered before it goes out",
+            [
+                ("ann enters", "ann  ben  cat  dan", "yes", "then her upload leaves"),
+                ("ann is lost", "ben  cat  dan", "yes", "open the sum of all four without her"),
+                ("ann, one row more", "ann  ben  cat  dan", "no", "refused: the row would be read"),
+            ],
+        ),
+    }
+    for name, (title, lines) in promises.items():
+        shapes = []
+        for k, (when, who, answer, why) in enumerate(lines):
+            y = 16 + 52 * k
+            shapes += [
+                f'  <rect class="box" x="170" y="{y}" width="200" height="38" rx="9"/>',
+                f'  <text x="12" y="{y + 25}">{when}</text>',
+                f'  <text class="name" x="186" y="{y + 25}" xml:space="preserve">{who}</text>',
+                f'  <text class="{answer}" x="390" y="{y + 25}">{why}</text>',
+            ]
+        _write_svg(name, title, shapes, 16 + 52 * len(lines))
+    shapes = ['  <rect class="box" x="170" y="16" width="300" height="38" rx="9"/>']
+    for k, when in enumerate(("first plan", "sorted by another column", "fewer columns")):
+        x = 170 + 130 * k
+        shapes += [
+            f'  <rect class="spent" x="{x}" y="16" width="128" height="38" rx="9"/>',
+            f'  <text x="{x + 4}" y="76">{when}</text>',
+        ]
+    shapes += [
+        '  <text x="12" y="41">what may be told</text>',
+        '  <text class="no" x="570" y="41">refused: above epsilon</text>',
+    ]
+    _write_svg("ledger-noise", "Noise adds up, whatever a plan reads", shapes, 92)
+
+
+def _write_svg(name: str, title: str, shapes: list[str], height: int) -> None:
+    text = SVG.format(height=height, title=title, shapes="\n".join(shapes))
+    (IMAGES / f"{name}.svg").write_text(text)
+
+
 def reservoir_pictures() -> None:
     """Draw a small-world reservoir, its spectrum and its states."""
     recipe = ct.Recipe(
@@ -193,6 +258,7 @@ def _save(figure: Figure, name: str) -> None:
 
 
 if __name__ == "__main__":
+    ledger_pictures()
     reservoir_pictures()
     forecast_picture()
     confusion_picture()

@@ -42,14 +42,19 @@ def test_it_adds_nothing() -> None:
 """
 
 
+SOURCE = "packages/tiny/src/tiny.py"
+
+
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
     root = tmp_path / "repository"
-    (root / "src").mkdir(parents=True)
+    (root / SOURCE).parent.mkdir(parents=True)
     (root / "tests").mkdir()
-    (root / "src" / "tiny.py").write_text(MODULE)
+    (root / SOURCE).write_text(MODULE)
     (root / "tests" / "test_tiny.py").write_text(TESTS)
-    (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\npythonpath = ['src']\n")
+    (root / "pyproject.toml").write_text(
+        "[tool.pytest.ini_options]\npythonpath = ['packages/tiny/src']\n"
+    )
     (root / "tools").symlink_to(ROOT / "tools")
     return root
 
@@ -59,21 +64,21 @@ def test_a_fault_is_killed_an_equivalent_one_lives_and_the_copy_is_restored(
     tiny: Path, tmp_path: Path
 ) -> None:
     copy = Copy.of(tiny, tmp_path / "copy")
-    made = {m.name: m for m in automatic(tiny, "src/tiny.py", ["tests/test_tiny.py"])}
+    made = {m.name: m for m in automatic(tiny, SOURCE, ["tests/test_tiny.py"])}
     killed = copy.tried(made["tiny.py check_age compare 1"], timeout=60)
     alive = copy.tried(made["tiny.py spare constant 3"], timeout=60)
-    endless = Edit("src/tiny.py", "return n + 0 * 5", "while True: pass")
+    endless = Edit(SOURCE, "return n + 0 * 5", "while True: pass")
     late = copy.tried(Mutant("endless", (endless,), ("tests/test_tiny.py",)), timeout=3)
     assert (killed.verdict, alive.verdict, late.verdict) == ("killed", "alive", "timeout")
     assert killed.by.startswith("tests/test_tiny.py::test_it_refuses")
-    assert (tmp_path / "copy" / "src" / "tiny.py").read_text() == MODULE
-    assert (tiny / "src" / "tiny.py").read_text() == MODULE
+    assert (tmp_path / "copy" / SOURCE).read_text() == MODULE
+    assert (tiny / SOURCE).read_text() == MODULE
 
 
 def test_a_test_that_fails_anyway_has_noticed_nothing(tiny: Path, tmp_path: Path) -> None:
     (tiny / "tests" / "test_tiny.py").write_text("def test_wrong() -> None:\n    assert False\n")
     copy = Copy.of(tiny, tmp_path / "copy")
-    edit = Edit("src/tiny.py", "age < 18", "age < 19")
+    edit = Edit(SOURCE, "age < 18", "age < 19")
     good = "tests/test_good.py"
     (tmp_path / "copy" / good).write_text("def test_right() -> None:\n    pass\n")
     outcome = copy.tried(Mutant("age", (edit,), ("tests/test_tiny.py", good)), timeout=60)
@@ -82,7 +87,7 @@ def test_a_test_that_fails_anyway_has_noticed_nothing(tiny: Path, tmp_path: Path
 
 
 def test_every_kind_of_small_fault_is_made(tiny: Path) -> None:
-    made = {m.name: described(m) for m in automatic(tiny, "src/tiny.py", [])}
+    made = {m.name: described(m) for m in automatic(tiny, SOURCE, [])}
     assert made["tiny.py check_age compare 1"] == "line 6: if age < 18: -> if (age) <= (18):"
     assert made["tiny.py check_age constant 1"] == "line 6: if age < 18: -> if age < (19):"
     assert made["tiny.py check_age constant 2"] == "line 6: if age < 18: -> if age < (17):"
@@ -91,7 +96,7 @@ def test_every_kind_of_small_fault_is_made(tiny: Path) -> None:
 
 
 def test_a_text_that_is_not_there_once_is_an_error(tiny: Path) -> None:
-    twice = Mutant("age", (Edit("src/tiny.py", "age", "years"),), ())
+    twice = Mutant("age", (Edit(SOURCE, "age", "years"),), ())
     with pytest.raises(ValueError, match="exactly once"):
         twice.sources(tiny)
 

@@ -33,6 +33,7 @@ NOISE = (
     "tests/privacy/test_releases*.py",
 )
 LEDGER = (
+    "tests/security/test_n3_laws_*.py",
     "tests/privacy/test_releases*.py",
     "tests/privacy/test_policy*.py",
     "tests/security/test_c[34]_*.py",

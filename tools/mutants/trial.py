@@ -55,7 +55,7 @@ class Copy:
     @property
     def paths(self) -> list[Path]:
         """Where Python finds the packages and the tests of the copy."""
-        packages = sorted((self.folder / "packages").iterdir())
+        packages = sorted(self.folder.glob("packages/*"))
         return [*(one / "src" for one in packages), *packages, self.folder]
 
     def tried(self, mutant: Mutant, *, timeout: float) -> Outcome:

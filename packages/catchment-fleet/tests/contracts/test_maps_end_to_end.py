@@ -175,7 +175,13 @@ SECURE = '[[protect]]\nname = "secure_sum"\nmin_clients = 3\nrows_per_feature = 
 
 
 def nodes_of(folder: Path) -> dict[str, dict[str, Any]]:
-    return {name: {"name": name, "data": str(folder / f"{name}.csv")} for name in NAMES}
+    # Nodes build maps of one's own that their owners name.
+    policy = folder.parent / "maps.toml"
+    policy.write_text(
+        'maps = ["tests.contracts.maps:OwnStatistics", "tests.contracts.maps:Delays"]\n'
+    )
+    found = {name: {"name": name, "data": str(folder / f"{name}.csv")} for name in NAMES}
+    return {name: {**config, "policy": str(policy)} for name, config in found.items()}
 
 
 def test_on_flower_it_ends_in_the_model_file_of_one_process(case: Case, tmp_path: Path) -> None:
@@ -216,7 +222,8 @@ def test_an_algorithm_of_ones_own_on_flower_is_that_of_one_process(tmp_path: Pat
     learn = 'algorithm = "tests.contracts.own_algorithms:NearestMean"'
     text = plan_text(case, logs, learn) + SECURE
     # Three rows are scored here, which nodes send only if their owners say so.
-    (tmp_path / "policy.toml").write_text("score_rows = 1\n")
+    maps = 'maps = ["tests.contracts.maps:OwnStatistics"]'
+    (tmp_path / "policy.toml").write_text(f"score_rows = 1\n{maps}\n")
     nodes = {
         n: one | {"policy": str(tmp_path / "policy.toml")} for n, one in nodes_of(logs).items()
     }

@@ -72,7 +72,7 @@ def test_a_nodes_owner_sees_what_was_released(tmp_path: Path) -> None:
     keys, memory = node_memory(tmp_path)
     assert run("flower", "ledger", keys) == "nothing was released\n"
     ledger = Releases(memory)
-    ledger.upload("ab" * 32, 3, "ridge-statistics", session="7")
+    ledger.upload("ab" * 32, 3, "ridge-statistics", session="7", clients=["ann", "ben", "cy"])
     ledger.release("7", ["ann", "ben", "cy"])
     said = run("flower", "ledger", keys)
     assert "ridge-statistics  plan abababababab  round 3" in said

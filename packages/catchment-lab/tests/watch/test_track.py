@@ -39,7 +39,9 @@ def mlflow() -> Any:
     pytest.importorskip("alembic", reason='pip install "catchment-lab[track]" to run this')
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pytest.importorskip("mlflow", reason='pip install "catchment-lab[track]" to run this')
+        return pytest.importorskip(
+            "mlflow", reason='pip install "catchment-lab[track]" to run this'
+        )
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from catchment.federation import Turn
+from catchment.privacy import Policy
 from catchment.privacy.secure_sum import (
     Notebook,
     Outline,
@@ -77,7 +78,7 @@ def test_the_same_secrets_in_two_rounds_make_two_masks(monkeypatch: pytest.Monke
     The server knows the own masks, as it does after a sum. If pair masks were not salted with the
     round, the difference of a client's two uploads would be that of its numbers.
     """
-    fleet, left = Fleet.drawn(3), []
+    fleet, left = Fleet.drawn(3, policy=Policy(changed_data=True)), []
     for k in range(2):
         drawn = iter(range(100))
         monkeypatch.setattr(keys, "new_key", lambda drawn=drawn: keys_of(next(drawn)))
