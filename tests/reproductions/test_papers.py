@@ -175,6 +175,25 @@ def test_an_interval_over_runs_is_that_of_student() -> None:
     assert not over_runs([0.3]).settled
 
 
+def test_concepts_are_settled_over_seeds(tmp_path: Path) -> None:
+    def row(alone: list[float], summed: list[float]) -> dict[str, Any]:
+        return {"by_seed": {"ensemble": alone, "aggregation": summed}}
+
+    wide = row([0.15, 0.16, 0.17, 0.16], [0.45, 0.46, 0.48, 0.47])
+    for summed, expected in (
+        ([0.14, 0.15, 0.16, 0.15], "yes"),
+        ([0.10, 0.20, 0.15, 0.18], "partly"),
+    ):
+        alike = row([0.15, 0.16, 0.17, 0.16], summed)
+        content = {"alpha": {"0.0": wide, "0.99": wide, "1.0": alike}}
+        (tmp_path / "heterogeneous.json").write_text(json.dumps(content))
+        safe, near = verdict(CONCEPTS, 1, tmp_path), verdict(CONCEPTS, 2, tmp_path)
+        assert safe is not None
+        assert near is not None
+        assert (safe.same, near.same) == ("yes", expected)
+        assert "0.160 against 0.465 at 0 (+0.305, +0.2" in safe.ours
+
+
 def test_signs_and_bounds() -> None:
     up, down, open_ = (Interval(v, v - 0.1, v + 0.1, 5, runs=True) for v in (0.2, -0.2, 0.05))
     assert same_sign([up, up]) == "yes"
