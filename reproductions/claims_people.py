@@ -121,7 +121,8 @@ def _chosen_from(study: StudyResult, search: str) -> str:
         return told
     return (
         f"{told}, FedIP with {len(READINGS)} readings of each rule; {below} of {n} rules take "
-        "gains through zero at this rate, so that it can hardly be what the paper ran"
+        "gains through zero at this rate, after which results hang on a processor's last digit: it "
+        "can hardly be what the paper ran"
     )
 
 

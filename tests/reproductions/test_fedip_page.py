@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,26 @@ def test_the_verdict_is_that_of_the_figures(study: StudyResult) -> None:
     rules = [value for key, value in became_of(study.sets).items() if key[0] == "paper"]
     below, n = sum(one[0] for one in rules), sum(one[2] for one in rules)
     assert 0.9 < below / n < 0.95, "more than nine rules in ten"
+
+
+def test_cells_computed_again_are_told(study: StudyResult) -> None:
+    cells = json.loads((ROOT / "results" / "fedip-again.json").read_text())["cells"]
+    for cell in cells:
+        (one,) = (known for known in study.sets if known.name == cell["set"])
+        (first,) = (
+            known.test
+            for known in one.of("fedip-paper-mean", 1.0)
+            if (known.fold, known.repetition) == (cell["fold"], 0)
+        )
+        assert cell["kept"] == round(first, 4)
+        shown = (f"{100 * cell[name]:.1f}" for name in ("kept", "again", "rounded"))
+        head = (cell[name] for name in ("set", "fold", "update", "equation", "rounds"))
+        assert f"| {' | '.join(map(str, (*head, *shown)))} |" in PAGE
+    off = [100 * abs(cell["again"] - cell["kept"]) for cell in cells]
+    rounded = [100 * abs(cell["rounded"] - cell["kept"]) for cell in cells]
+    assert (sum(value == 0 for value in off), sum(value > 0 for value in rounded)) == (6, 9)
+    assert f"up to {max(off):.1f} points" in PAGE
+    assert f"by up to {max(rounded):.0f} points" in PAGE
 
 
 def test_sets_that_were_not_run_are_named(study: StudyResult) -> None:
