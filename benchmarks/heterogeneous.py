@@ -110,16 +110,20 @@ def with_clients(n_clients: int, seed: int) -> dict[str, float]:
     return found
 
 
-def mean(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: round(float(np.mean([row[name] for row in rows])), 4) for name in rows[0]}
+def by_seed(rows: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
+    return {name: [round(row[name], 6) for row in rows] for name in rows[0]}
+
+
+def mean(rows: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {name: round(float(np.mean(values)), 4) for name, values in rows.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=4)
     seeds = range(parser.parse_args().seeds)
-    sweep = {alpha: mean([at_alpha(alpha, seed) for seed in seeds]) for alpha in ALPHAS}
-    growth = {n: mean([with_clients(n, seed) for seed in seeds]) for n in CLIENTS}
+    sweep = {alpha: by_seed([at_alpha(alpha, seed) for seed in seeds]) for alpha in ALPHAS}
+    growth = {n: by_seed([with_clients(n, seed) for seed in seeds]) for n in CLIENTS}
     path = write(
         "heterogeneous",
         {
@@ -129,18 +133,18 @@ def main() -> None:
             "seeds": len(seeds),
             "measure": "NRMSE on the test series, mean over seeds",
             "alpha": {
-                str(a): {"ours": row, "published": PUBLISHED_ALPHA.get(a)}
+                str(a): {"ours": mean(row), "by_seed": row, "published": PUBLISHED_ALPHA.get(a)}
                 for a, row in sweep.items()
             },
             "clients": {
-                str(n): {"ours": row, "published": PUBLISHED_CLIENTS[n]}
+                str(n): {"ours": mean(row), "by_seed": row, "published": PUBLISHED_CLIENTS[n]}
                 for n, row in growth.items()
             },
         },
     )
     for title, rows in (("alpha", sweep), ("clients", growth)):
         for key, row in rows.items():
-            print(f"{title} {key}: " + ", ".join(f"{n} {v:.3f}" for n, v in row.items()))
+            print(f"{title} {key}: " + ", ".join(f"{n} {v:.3f}" for n, v in mean(row).items()))
     print(f"results: {path}")
 
 

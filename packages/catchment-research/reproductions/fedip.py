@@ -36,8 +36,8 @@ class FedIPSettings:
     Parameters
     ----------
     trials
-        Recipes with a rule of the paper's ranges, tried in four readings; for each of them four
-        recipes with a rule of either other search, and twelve for IncFed (`fedip_search.explore`).
+        Recipes in a fold, as many as in the paper: the same for IncFed and for every search of
+        FedIP (`fedip_search.explore`).
     rounds
         The most that a rule is run; validation chooses how many.
     retrainings
@@ -57,7 +57,7 @@ class FedIPSettings:
         Groups of people, each of which is tested once (`people.rotations`).
     """
 
-    trials: int = 5
+    trials: int = 30
     rounds: int = 10
     retrainings: int = 3
     shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
@@ -66,7 +66,7 @@ class FedIPSettings:
     steps: int = 150_000
     search_steps: int = 45_000
     adapt_steps: int = 30_000
-    most_units: int = 200
+    most_units: int = 500
     seed: int = 0
     folds: int = 5
 
@@ -80,12 +80,11 @@ QUICK = FedIPSettings(
     steps=60_000,
     search_steps=20_000,
     adapt_steps=10_000,
+    most_units=200,
     folds=3,
 )
 ALL = 10**12
-PAPER = FedIPSettings(
-    trials=30, finalists=1, steps=ALL, search_steps=ALL, adapt_steps=ALL, most_units=500
-)
+PAPER = FedIPSettings(finalists=1, steps=ALL, search_steps=ALL, adapt_steps=ALL)
 
 
 def fedip(people: People, settings: FedIPSettings, began: Began | None = None) -> SetResult:

@@ -1,13 +1,13 @@
 """Which recipe, rule and number of rounds for FedIP: judged on the validation people of a fold.
 
-Three searches stand beside each other. "paper" draws what Table 1 of De Caro et al. has (target
-mean 0, width .005 to .15, rate .01, 3, 5 or 10 epochs) and tries each draw in four readings of the
-algorithm: an update at every step or one a batch, by the corrected equation or the printed one.
-Most of that takes gains through zero, which is counted, and let happen there only; so "relative"
-draws the same but for the rate, which is relative to the variance of the target; half of its rules
-update at every step and half once a batch. "wide" draws
-other target means and wider targets too, for a single epoch. IncFed gets as many recipes as the
-three searches have rules together.
+Every recipe is tried as drawn, which is a trial of IncFed, and with a rule of each of three
+searches, so that all methods choose from the same recipes. "paper" draws what Table 1 of De Caro et
+al. has (target mean 0, width .005 to .15, rate .01, 3, 5 or 10 epochs) and tries each draw in four
+readings of the algorithm: an update at every step or one a batch, by the corrected equation or the
+printed one. Most of that takes gains through zero, which is counted, and let happen there only; so
+"relative" draws the same but for the rate, which is relative to the variance of the target; half of
+its rules update at every step and half once a batch. "wide" draws other target means and wider
+targets too, for a single epoch.
 
 The paper does not say how many rounds it ran: a rule is judged after several numbers of them.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count, product
+from itertools import product
 
 import numpy as np
 
@@ -173,11 +173,12 @@ def paper_rules(chooser: Random) -> list[IntrinsicPlasticity]:
     ]
 
 
-def relative_rules(chooser: Random) -> list[IntrinsicPlasticity]:
-    """Return draws from the paper's ranges with rates relative to the target's variance."""
-    steps, batches = FEDIP_RELATIVE
-    spaces = (steps, steps, batches, batches)
-    return [even(space, chooser) for space in spaces]
+def relative_rule(chooser: Random, trial: int) -> IntrinsicPlasticity:
+    """Return a draw from the paper's ranges with a rate relative to the target's variance.
+
+    Its updates are by step and by batch in turn.
+    """
+    return even(FEDIP_RELATIVE[trial % len(FEDIP_RELATIVE)], chooser)
 
 
 def even(space: PlasticitySpace, chooser: Random) -> IntrinsicPlasticity:
@@ -196,42 +197,29 @@ def explore(
 ) -> Explored:
     """Return what recipes and rules give, drawn at random.
 
-    Every recipe is tried without plasticity too, and so many more that IncFed has as many trials as
-    all searches together.
-
     Parameters
     ----------
     trials
-        Recipes with a draw from the paper's ranges, in its four readings; for each of them four
-        recipes with a rule of the paper's ranges and a relative rate, and four with wider ranges.
+        Recipes, each without plasticity and with a rule of every search.
     rounds
         The most that a rule is run; of the wide ranges, as many as are drawn.
     """
     people, found = judge.people, Explored()
     chooser = Random(np.random.default_rng([seed, 2]))
     space = space_of(people.name, most_units)
-    assert space.plasticity is not None
-    seeds = count(seed)
     looks = [n for n in LOOKS if n <= rounds]
-
-    def fresh() -> Recipe:
-        recipe, _ = space.draw(chooser, inputs=len(people.channels))
-        recipe = replace(recipe, seed=next(seeds))
-        found.add("incfed", recipe, None, judge.plain(recipe))
-        return recipe
 
     for trial in range(trials):
         say(f"{people.name}: trial {trial + 1} of {trials}")
-        recipe = fresh()
+        recipe, wide = space.draw(chooser, inputs=len(people.channels))
+        assert wide is not None
+        recipe = replace(recipe, seed=seed + trial)
+        found.add("incfed", recipe, None, judge.plain(recipe))
         for rule in paper_rules(chooser):
             _try(judge, found, "fedip-paper", recipe, rule, looks)
-        for rule in relative_rules(chooser):
-            _try(judge, found, "fedip-relative", fresh(), rule, looks)
-        for one in [space.plasticity.draw(chooser) for _ in READINGS]:
-            few = [n for n in LOOKS if n <= one.rounds]
-            _try(judge, found, "fedip-wide", fresh(), one.rule, few)
-        for _ in READINGS[1:]:
-            fresh()
+        _try(judge, found, "fedip-relative", recipe, relative_rule(chooser, trial), looks)
+        few = [n for n in looks if n <= wide.rounds]
+        _try(judge, found, "fedip-wide", recipe, wide.rule, few)
     return found
 
 

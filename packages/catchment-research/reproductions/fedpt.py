@@ -40,10 +40,12 @@ TRAINED = (
     "cifar",
     "cifar_many",
     "cifar_long",
+    "fashion",
     "text",
     "speeches",
     "private",
     "hundred",
+    "long",
     "addresses",
 )
 PARTS = (*TRAINED, "memory")
@@ -67,9 +69,10 @@ def fedpt(
     ----------
     parts
         Which of writers (Table 1), cifar (Tables 2 and 4), cifar_many (the same with many clients
-        and many rounds), cifar_long (whether its rates were well chosen), text and speeches
-        (Table 3, of authors and of roles in plays), private, hundred and addresses (Table 5, of
-        digits with few and with 100 clients a round, and of texts), and memory (Table 4 on a CPU).
+        and many rounds), cifar_long (whether its rates were well chosen), fashion (Table 2 on
+        another set of images), text and speeches (Table 3, of authors and of roles in plays),
+        private, hundred, long and addresses (Table 5, of digits with few and with 100 clients a
+        round, over many rounds, and of texts), and memory (Table 4 on a CPU).
     workers
         Processes that trainings are dealt to, each in one of its own. Round times are then measured
         before, a few rounds of every share alone.
@@ -173,8 +176,8 @@ def outcome_of(
     """Return what came of one training."""
     task, freeze = _task(settings, directory, one), freezes_of(one.part)[one.percent]
     every = settings.cifar_every if one.part == "cifar" else 0
-    if one.part in SIMULATED:
-        every = settings.many.every
+    if (many := settings.dealt(one.part)) is not None:
+        every = many.every
     try:
         row = run(
             one.part,

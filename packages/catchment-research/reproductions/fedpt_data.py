@@ -22,7 +22,7 @@ def image_set(name: str, directory: Path | None, *, invented: bool) -> Images:
     """Return a set of images, or invented ones of its shape."""
     if not invented:
         return load_images(name, directory=directory)
-    shape = (28, 28) if name == "mnist_writers" else (32, 32, 3)
+    shape = (32, 32, 3) if name == "cifar10" else (28, 28)
     rng = np.random.default_rng(0)
     patterns = rng.integers(0, 256, (10, *shape))
     labels = rng.integers(0, 10, 1200).astype(np.uint8)
@@ -68,7 +68,7 @@ class Augmented:
         labels: NDArray[Any],
         *,
         seed: Sequence[int],
-        side: int = 24,
+        side: int,
     ) -> None:
         self.pixels, self.labels = pixels, labels
         self.seed, self.side = seed, side

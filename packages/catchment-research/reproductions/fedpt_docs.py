@@ -68,6 +68,10 @@ def cifar_many(result: FedptResult) -> str:
     return _images(result, "cifar_many")
 
 
+def fashion(result: FedptResult) -> str:
+    return _images(result, "fashion")
+
+
 def _images(result: FedptResult, part: str) -> str:
     rows, lines = _rows(result, part), []
     points = sorted({k for row in rows for k, _ in row.curve})
@@ -219,6 +223,7 @@ BLOCKS: dict[str, Callable[[FedptResult], str]] = {
     "cifar": cifar,
     "cifar_many": cifar_many,
     "cifar_long": cifar_long,
+    "fashion": fashion,
     "order": order,
     "memory": memory,
     "text": text,

@@ -19,7 +19,7 @@ from catchment import Array
 from reproductions.fedpt_values import FedptResult, Row
 from reproductions.intervals import DRAWS, Interval, deviation, paired
 
-PRIVATE = ("private", "hundred", "addresses")
+PRIVATE = ("private", "hundred", "long", "addresses")
 # The paper's seconds of a round on a desktop's CPU, whole and with the smallest share trained.
 RUNTIMES = {"writers": (2.72, 2.90), "cifar": (20.51, 16.22), "text": (9.74, 9.37)}
 

@@ -16,7 +16,7 @@ from reproductions.study import Value
 # Settings that every row states itself, or that say no more than which rows there are.
 _IN_ROWS = ("seeds", "rounds", "shares", "candidates", "rates", "search_seed", "noises")
 # What a part's rows depend on has the part's name in front, or is for all parts.
-_OWNED = ("writers", "cifar", "many", "text", "private", "hundred", "addresses")
+_OWNED = ("writers", "cifar", "many", "fashion", "text", "private", "hundred", "long", "addresses")
 _Choice = tuple[str, float, float | None]
 _Key = tuple[str, float, int, float | None, float | None, int | None, bool]
 
@@ -27,8 +27,8 @@ def runs_of(part: str, settings: FedptSettings) -> Iterator[Run]:
         for seed, (percent, rate) in product(settings.many.seeds, settings.many.tested_rates):
             yield Run(part=part, percent=percent, seed=seed, rate=rate)
         return
-    private = settings.noisy(part)
-    seeds = settings.many.seeds if part == "cifar_many" else settings.seeds
+    private, many = settings.noisy(part), settings.dealt(part)
+    seeds = settings.seeds if many is None else many.seeds
     for seed in seeds if private is None else private.seeds:
         for noise in (None,) if private is None else private.noises:
             for percent in shares_of(part, settings):
@@ -40,6 +40,7 @@ def shares_of(part: str, settings: FedptSettings) -> tuple[float, ...]:
     return {
         "cifar": settings.cifar_shares,
         "cifar_many": settings.many.shares,
+        "fashion": settings.fashion.shares,
         "text": settings.text_shares,
         "speeches": settings.text_shares,
         "addresses": settings.addresses_shares,
@@ -52,6 +53,7 @@ def freezes_of(part: str) -> dict[float, Freeze]:
         "cifar": RESNET_FREEZES,
         "cifar_many": RESNET_FREEZES,
         "cifar_long": RESNET_FREEZES,
+        "fashion": RESNET_FREEZES,
         "text": TRANSFORMER_FREEZES,
         "speeches": TRANSFORMER_FREEZES,
         "addresses": TRANSFORMER_FREEZES,
@@ -76,6 +78,7 @@ def searches_of(part: str, settings: FedptSettings) -> Iterator[Run]:
     images = {
         "cifar": (settings.cifar_search_seed, settings.cifar_candidates),
         "cifar_many": (settings.many.search_seed, settings.many.candidates),
+        "fashion": (settings.fashion.search_seed, settings.fashion.candidates),
     }
     seed, rates = images.get(part, (0, ()))
     for percent, rate in product(shares_of(part, settings), rates):
@@ -147,10 +150,12 @@ def key_of(one: Run, settings: FedptSettings) -> _Key:
         "writers": settings.writers_rounds,
         "private": settings.private.rounds,
         "hundred": settings.hundred.rounds,
+        "long": settings.long.rounds,
         "addresses": settings.addresses.rounds,
         "cifar": settings.cifar_search_rounds if one.search else settings.cifar_rounds,
         "cifar_many": settings.many.search_rounds if one.search else settings.many.rounds,
         "cifar_long": settings.many.rounds,
+        "fashion": settings.fashion.search_rounds if one.search else settings.fashion.rounds,
     }.get(one.part, settings.text_rounds)
     return _key(one, rounds, search=one.search)
 

@@ -4,7 +4,8 @@ The round loop of the library packs, hashes, checks and adds every client's mess
 come over a network: for a ResNet-18 trained whole that is 45 MB a client, and takes far longer
 than the training. Here the same clients are drawn, take the same steps on the same examples, and
 are added in the same order and precision; tests compare the two. Nothing is measured of messages:
-their bytes are counted from the sizes of tensors.
+their bytes are counted from the sizes of tensors. Noise has the law that the library's has, and is
+drawn from the plan's seed, which protects nobody.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from catchment_research.partial import (
     FederatedTraining,
     FollowTheLeader,
     PartialNetwork,
-    Tensors,
     Trained,
     frozen_part,
     one_set,
@@ -72,12 +72,12 @@ def simulate(
     *,
     keeper: Keeping | None = None,
 ) -> Result[Trained, torch.nn.Module]:
-    """Return what a plan of plain partial training comes to, all clients of a round at once.
+    """Return what a plan of partial training comes to, all clients of a round at once.
 
     Parameters
     ----------
     plan
-        `FederatedTraining` with nothing clipped and no weak clients, and no protections.
+        `FederatedTraining` without weak clients, dropout and protections; of noise, a tree's.
     clients
         Examples by name, or functions that make them when a client is asked.
     keeper
@@ -86,15 +86,19 @@ def simulate(
     algorithm = plan.algorithm
     if not isinstance(algorithm, FederatedTraining):
         raise TypeError(f"only FederatedTraining is simulated, not {type(algorithm).__name__}")
-    if algorithm.clip is not None or algorithm.weak or algorithm.dropout or plan.protections:
+    rule = algorithm.optimiser
+    toeplitz = isinstance(rule, FollowTheLeader) and rule.mechanism == "toeplitz"
+    if algorithm.weak or algorithm.dropout or plan.protections or toeplitz:
         raise ValueError(
-            "clips, weak clients, dropout and protections are not simulated; use run_locally"
+            "weak clients, dropout, protections and the Toeplitz mechanism are not simulated; use "
+            "run_locally"
         )
     device = algorithm.torch_device()
     kept = keeper.resume() if keeper else None
     begun, records = kept if kept else (algorithm.start(), ())
     state = _State.of(begun, device)
     names = sorted(clients)
+    noise = torch.Generator(device).manual_seed(plan.seed)
     with ThreadPoolExecutor(1) as ahead:  # the next examples are made while these are learned
 
         def asked(round_: int) -> list[Examples]:
@@ -107,8 +111,8 @@ def simulate(
             following = ahead.submit(asked, round_ + 1)
             cohort = plan.cohort(names, round_)
             turn = Turn(round_, cohort, plan.seed)
-            change = mean_change(algorithm, state.values, examples, turn)
-            state = _stepped(algorithm, state, change)
+            total, weight = summed_change(algorithm, state.values, examples, turn)
+            state = _stepped(algorithm, state, total, weight, noise)
             record = _record(algorithm, turn, time.perf_counter() - began)
             records = (*records, record)
             if keeper:
@@ -117,10 +121,10 @@ def simulate(
     return Result(state.trained(), plan, records)
 
 
-def mean_change(
+def summed_change(
     algorithm: FederatedTraining, values: Values, examples: Sequence[Examples], turn: Turn
-) -> Values:
-    """Return the mean of the clients' changes, weighed by their examples, in float64."""
+) -> tuple[Values, float]:
+    """Return the sum of the clients' changes as they are sent, in float64, and of their weights."""
     device = algorithm.torch_device()
     names, frozen = frozen_part(algorithm.network, device)
     start = {name: value.float() for name, value in zip(names, values, strict=True)}
@@ -140,24 +144,52 @@ def mean_change(
             learning_rate=steps.learning_rate * algorithm.schedule.factor(turn.round),
             recordings=recordings_of(algorithm.network, steps, device) if recorded else None,
         )
-    return _summed(group.values, start, [float(len(e.x)) for e in examples])
+    moved = {name: group.values[name] - begun for name, begun in start.items()}
+    weights, factors = algorithm._weights(moved, [len(e.x) for e in examples])
+    # Products are float32, as they are sent.
+    sent = (m * factors.reshape(-1, *[1] * (m.ndim - 1)) for m in moved.values())
+    return tuple(one.sum(0, dtype=torch.float64) for one in sent), sum(weights)
 
 
-def _summed(trained: Tensors, start: Tensors, weights: Sequence[float]) -> Values:
-    """Return the weighted mean change of every tensor; products are float32, as they are sent."""
-    found, factor = [], torch.tensor(weights).to(next(iter(start.values())).device)
-    for name, begun in start.items():
-        moved, factors = trained[name] - begun, factor.reshape(-1, *[1] * begun.ndim)
-        found.append((moved * factors).sum(0, dtype=torch.float64) / sum(weights))
-    return tuple(found)
-
-
-def _stepped(algorithm: FederatedTraining, state: _State, change: Values) -> _State:
+def _stepped(
+    algorithm: FederatedTraining,
+    state: _State,
+    total: Values,
+    weight: float,
+    noise: torch.Generator,
+) -> _State:
     """Return the state after the server's step, which is arithmetic of any numbers."""
     if isinstance(algorithm.optimiser, FollowTheLeader):
-        raise TypeError("noise is not simulated; use run_locally")
+        return followed(algorithm.optimiser, state, total, noise)
+    change = tuple(one / weight for one in total)
     given = (cast(Arrays, part) for part in (state.values, change, state.memory))
     return _State(*(cast(Values, part) for part in algorithm.optimiser.step(*given)))
+
+
+def followed(rule: FollowTheLeader, state: _State, total: Values, noise: torch.Generator) -> _State:
+    """Return the state after a step of `rule` with a tree, where the networks are trained."""
+    n, t = len(total), int(state.memory[0][0]) + 1
+    velocity, before, *slots = (
+        state.memory[1 + k * n : 1 + (k + 1) * n] for k in range(len(state.memory[1:]) // n)
+    )
+    place = t if rule.restart_every is None else (t - 1) % rule.restart_every + 1
+    lowest = (place & -place).bit_length() - 1
+    drawn = tuple(
+        rule.spread * torch.randn(x.shape, generator=noise, dtype=x.dtype, device=x.device)
+        for x in state.values
+    )
+    # The nodes below the new one end here.
+    prefix = tuple(
+        sum((-slot[k] for slot in slots[:lowest]), start=before[k] + drawn[k]) for k in range(n)
+    )
+    ended = [tuple(torch.zeros_like(x) for x in state.values)] * lowest
+    velocity = tuple(
+        rule.momentum * v + one / rule.clients + after - earlier
+        for v, one, after, earlier in zip(velocity, total, prefix, before, strict=True)
+    )
+    values = tuple(x + rule.learning_rate * v for x, v in zip(state.values, velocity, strict=True))
+    rest = (x for slot in (*ended, drawn, *slots[lowest + 1 :]) for x in slot)
+    return _State(values, (state.memory[0] + 1, *velocity, *prefix, *rest))
 
 
 @lru_cache(maxsize=2)

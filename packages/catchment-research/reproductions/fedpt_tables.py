@@ -44,10 +44,12 @@ TITLES = {
     "cifar": "Tables 2 and 4: ResNet-18 with group normalisation on CIFAR-10",
     "cifar_many": "Tables 2 and 4 again: CIFAR-10 with many clients and rounds",
     "cifar_long": "The rates of CIFAR-10 with many clients after all rounds",
+    "fashion": "Table 2 on other images: Fashion-MNIST with many clients",
     "text": "Table 3: the Transformer on text by author, next word",
     "speeches": "Table 3 again, on speeches by role",
     "private": "Table 5: DP-FTRL by tree aggregation, the EMNIST network on digits by writer",
     "hundred": "Table 5 with the paper's 100 clients a round, digits by writer",
+    "long": "Table 5 over the paper's 1600 rounds, digits by writer",
     "addresses": "Table 5 again: DP-FTRL, the Transformer on text by address, next word",
 }
 # The paper's Table 5, on Stack Overflow with 100 clients a round: all trained, and in part.

@@ -2,6 +2,7 @@
 
 writers   MNIST digits by writer, for federated EMNIST (Tables 1 and 5)
 cifar     CIFAR-10 cut by Dirichlet(1) (Tables 2 and 4); cifar_many: to many clients
+fashion   clothing in grey, dealt to many clients as CIFAR-10 is (the order of Table 2)
 text      addresses or speeches by author, for Stack Overflow (Table 3)
 addresses the same texts, every address a client of its own (Table 5)
 """
@@ -33,13 +34,14 @@ from reproductions.fedpt_data import (
     image_set,
     text_set,
 )
-from reproductions.fedpt_values import FedptSettings, PrivateSettings
+from reproductions.fedpt_values import FedptSettings, ManySettings, PrivateSettings
 from reproductions.networks import EmnistCnn, ResNet18, Transformer
 from reproductions.places import find
 
 N_WORDS = 10_004
 PAD, UNKNOWN, END, FIRST_WORD = 0, 1, 2, 4  # 3 is left out: the paper's four extra words
 _UNCOUNTED: dict[Callable[[], torch.nn.Module], int] = {Transformer: UNKNOWN}
+SIDE = 24  # of images that ResNet-18 sees
 CIFAR_STEPS = LocalSteps(learning_rate=0.05, batch_size=32, epochs=2)
 TEXT_STEPS = LocalSteps(optimiser="adam", learning_rate=5e-4, batch_size=16, max_steps=64)
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
@@ -49,9 +51,11 @@ _SETS = {
     "writers": _WRITERS,
     "private": _WRITERS,
     "hundred": _WRITERS,
+    "long": _WRITERS,
     "cifar": ("cifar10",),
     "cifar_many": ("cifar10",),
     "cifar_long": ("cifar10",),
+    "fashion": ("fashion_mnist",),
     "text": ("stackoverflow", "sotu"),
     "speeches": ("shakespeare",),
     "addresses": ("sotu",),
@@ -131,10 +135,11 @@ def task_of(
             steps=replace(steps, precision=s.precision),
         )
         return task if search else task.tested_on(s.n_test)
-    if part in ("cifar_many", "cifar_long"):
-        rounds = s.many.search_rounds if search and part == "cifar_many" else s.many.rounds
-        rate = rate or s.many.rates[0 if whole else 1]
-        task = _many_task(images, s, rate, rounds=rounds, search=search)
+    many = s.dealt(part)
+    if many is not None:
+        rounds = many.search_rounds if search and part != "cifar_long" else many.rounds
+        rate = rate or many.rates[0 if whole else 1]
+        task = _many_task(images, s, many, rate, rounds=rounds, search=search)
         return task if search else task.tested_on(s.n_test)
     task = writers_task(
         images, rounds=s.writers_rounds, cohort=s.writers_cohort, n_writers=s.n_writers
@@ -159,10 +164,15 @@ def baseline(task: Task) -> float:
 
 
 def _many_task(
-    images: Images, settings: FedptSettings, rate: float, *, rounds: int, search: bool
+    images: Images,
+    settings: FedptSettings,
+    many: ManySettings,
+    rate: float,
+    *,
+    rounds: int,
+    search: bool,
 ) -> Task:
-    """Return CIFAR-10 dealt to many clients; those of the choice are fewer, of as many images."""
-    many = settings.many
+    """Return images dealt to many clients; those of the choice are fewer, of as many images."""
     size = len(images.train) / many.clients
     if search:
         images = held_out(images, many.held_out)
@@ -246,11 +256,12 @@ def cifar_task(
     n_clients: int,
     steps: LocalSteps = CIFAR_STEPS,
 ) -> Task:
-    """Return CIFAR-10 cut by Dirichlet(1) with ResNet-18 (100 outputs, ten of them used).
+    """Return CIFAR-10, or grey images, by Dirichlet(1) with ResNet-18 (ten of 100 outputs used).
 
     As in the paper images are cut to 24 x 24 pixels and mirrored at random, anew in every round;
-    test images are cut from the middle.
+    test images are cut from the middle. Grey ones have the same value in all three channels.
     """
+    images = replace(images, train=_coloured(images.train), test=_coloured(images.test))
     owners = dirichlet_owners(images.train_labels, n_clients, alpha=1.0, seed=0)
     clients: dict[str, Source] = {}
     classes = {}
@@ -258,9 +269,10 @@ def cifar_task(
         mine = owners == k
         if mine.any():
             name, labels = client_name(k), images.train_labels[mine]
-            clients[name] = Augmented(images.train[mine], labels, seed=[0, k])
+            clients[name] = Augmented(images.train[mine], labels, seed=[0, k], side=SIDE)
             classes[name] = np.bincount(labels, minlength=10)
-    middle = slice(4, 28)
+    edge = (images.test.shape[1] - SIDE) // 2
+    middle = slice(edge, edge + SIDE)
     return Task(
         name=images.name,
         make=ResNet18,
@@ -274,6 +286,11 @@ def cifar_task(
         notes=f"{len(images.train)} images, {n_clients} clients",
         classes=classes,
     )
+
+
+def _coloured(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return images (n, height, width, 3); colour images are as they were."""
+    return pixels if pixels.ndim == 4 else np.repeat(pixels[..., None], 3, axis=3)
 
 
 def text_task(

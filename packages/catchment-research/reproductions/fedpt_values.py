@@ -52,7 +52,7 @@ class PrivateSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ManySettings:
-    """CIFAR-10 dealt to many clients, as the paper's set-up has it, and long enough.
+    """Images dealt to many clients, as the paper's set-up has it, and long enough.
 
     Parameters
     ----------
@@ -108,9 +108,12 @@ class FedptSettings:
     ----------
     many
         CIFAR-10 dealt to many clients, parts `cifar_many` and `cifar_long`.
-    private, hundred, addresses
-        The private tables, of digits by writer, also with the paper's 100 clients a round, and of
-        text by address.
+    fashion
+        Fashion-MNIST dealt to many clients, part `fashion`: a second set of images for the order
+        of the shares. Rates are chosen after as many rounds as the table has.
+    private, hundred, long, addresses
+        The private tables, of digits by writer, also with the paper's 100 clients a round or its
+        1600 rounds, and of text by address.
     addresses_steps
         Steps of a client in `addresses`.
     cifar_rates
@@ -148,6 +151,15 @@ class FedptSettings:
     cifar_search_seed: int = 9
     cifar_every: int = 25
     many: ManySettings = ManySettings()
+    fashion: ManySettings = ManySettings(
+        rounds=300,
+        clients=200,
+        candidates=(0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6),
+        search_rounds=300,
+        every=50,
+        long_rates=(),
+        tested_rates=(),
+    )
     text_rounds: int = 40
     text_cohort: int = 5
     text_steps: int = 64
@@ -155,6 +167,13 @@ class FedptSettings:
     private: PrivateSettings = PrivateSettings()
     hundred: PrivateSettings = PrivateSettings(
         seeds=(0, 1, 2), cohort=100, candidates=(0.1, 0.3, 1.0, 3.0), search_seeds=(9,)
+    )
+    long: PrivateSettings = PrivateSettings(
+        seeds=(0, 1, 2),
+        rounds=1600,
+        noises=(0.0, 2.33, 8.83),
+        candidates=(0.003, 0.01, 0.03, 0.1, 0.3),
+        search_seeds=(9,),
     )
     addresses: PrivateSettings = PrivateSettings(
         seeds=(0, 1, 2),
@@ -169,11 +188,20 @@ class FedptSettings:
     n_test: int | None = None
     at_once: int = 5
 
+    def dealt(self, part: str) -> ManySettings | None:
+        """Return how a part deals images to many clients, None for a part that does not."""
+        return {
+            "cifar_many": self.many,
+            "cifar_long": self.many,
+            "fashion": self.fashion,
+        }.get(part)
+
     def noisy(self, part: str) -> PrivateSettings | None:
         """Return how a part's private table is made, None for a part that is not private."""
         return {
             "private": self.private,
             "hundred": self.hundred,
+            "long": self.long,
             "addresses": self.addresses,
         }.get(part)
 
@@ -194,12 +222,24 @@ PAPER = FedptSettings(
     cifar_cohort=10,
     cifar_clients=500,
     many=ManySettings(seeds=(0, 1, 2), rounds=4000, clients=500),
+    fashion=ManySettings(seeds=(0, 1, 2), rounds=4000, clients=500),
     text_rounds=1500,
     text_cohort=50,
     private=_PAPER_PRIVATE,
     hundred=_PAPER_PRIVATE,
+    long=_PAPER_PRIVATE,
     addresses=replace(_PAPER_PRIVATE, clip=1.0, held_out=33),
     precision="float32",
+)
+_QUICK_MANY = ManySettings(
+    seeds=(0,),
+    rounds=1,
+    clients=500,
+    cohort=2,
+    shares=(100.0, 2.16),
+    candidates=(),
+    long_rates=((100.0, (0.1,)),),
+    tested_rates=((100.0, 0.1),),
 )
 _QUICK_PRIVATE = PrivateSettings(seeds=(0,), rounds=2, cohort=3, noises=(0.0, 4.03), candidates=())
 QUICK = FedptSettings(
@@ -212,22 +252,15 @@ QUICK = FedptSettings(
     cifar_clients=500,
     cifar_shares=(100.0, 2.16),
     cifar_candidates=(),
-    many=ManySettings(
-        seeds=(0,),
-        rounds=1,
-        clients=500,
-        cohort=2,
-        shares=(100.0, 2.16),
-        candidates=(),
-        long_rates=((100.0, (0.1,)),),
-        tested_rates=((100.0, 0.1),),
-    ),
+    many=_QUICK_MANY,
+    fashion=_QUICK_MANY,
     text_rounds=1,
     text_cohort=2,
     text_steps=2,
     text_shares=(100.0, 73.84),
     private=_QUICK_PRIVATE,
     hundred=_QUICK_PRIVATE,
+    long=_QUICK_PRIVATE,
     addresses=_QUICK_PRIVATE,
     addresses_steps=2,
     precision="float32",
@@ -244,8 +277,8 @@ class Row:
     at its `strict_delta`. `rate` is the learning rate where it was chosen, the server's in private
     runs and else the clients'; `right` says of every test example whether it was right (1) or
     not (0), and `by_client` of every client how many of its test examples were, and how
-    many there are (of CIFAR-10's clients, who have none of their own: shares of the test part in
-    the proportions of their own classes); `curve` is the accuracy after some of the rounds.
+    many there are (of clients of images dealt out, who have none of their own: shares of the test
+    part in the proportions of their own classes); `curve` is the accuracy after some of the rounds.
     `failed` says why a training that a rate was to be chosen by came to nothing, such as values
     that are no longer finite.
     """

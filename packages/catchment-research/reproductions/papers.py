@@ -31,9 +31,10 @@ Some verdicts need a limit, and these were set by hand, some of them after figur
 scores that differ by 1e-8 or less are the same readout; "less than 2 points" and "less than 0.5
 points" are the paper's own words, "almost nothing" is read as 1 point; numbers sent are as few as
 claimed from 8 times fewer on; a course (seconds, memory) is *yes* if it falls at every step and
-*partly* if its last figure is below its first. The order of CIFAR-10's shares is *not settled*
-while the best rate of one of them is the last that was tried, and memory while it was measured
-fewer than three times. The dependence on the draw is judged by counting, without intervals."""
+*partly* if its last figure is below its first. The order of shares is *not settled* while the best
+rate of the whole network is the last that was tried (of a share the row says so), and memory while
+it was measured fewer than three times, *partly* if an earlier measurement had the other order. The
+dependence on the draw is judged by counting, without intervals."""
 
 
 def papers(

@@ -19,7 +19,7 @@ from reproductions.fedip_search import (
     Tried,
     decide,
     paper_rules,
-    relative_rules,
+    relative_rule,
 )
 from reproductions.findings import in_points
 from reproductions.people import synthetic_people
@@ -54,16 +54,25 @@ def test_methods_are_compared_at_equal_pooling(result: SetResult) -> None:
     assert all(sorted(cell.confusions) == sorted(PEOPLE.test) for cell in result.cells)
 
 
-def test_incfed_has_as_many_trials_as_all_rules_together() -> None:
+def test_every_method_chooses_from_the_same_recipes() -> None:
     found = fedip_search.explore(
-        replace(JUDGE, pools=("mean",)), trials=1, rounds=1, most_units=100, seed=0, say=print
+        replace(JUDGE, pools=("mean",)), trials=2, rounds=1, most_units=100, seed=3, say=print
     )
-    rules = sum(n for _, _, n in found.rules.values())
-    assert len(found.tried["incfed", "mean"]) == rules == 12
+    plain = [one.recipe for one in found.tried["incfed", "mean"]]
+    assert [recipe.seed for recipe in plain] == [3, 4]
+    assert [one.recipe for one in found.tried["fedip-paper", "mean"]] == [
+        recipe for recipe in plain for _ in READINGS
+    ]
     adapted = [one for key, tried in found.tried.items() if key[0] != "incfed" for one in tried]
-    plain = {one.recipe for one in found.tried["incfed", "mean"]}
-    assert {one.recipe for one in adapted} <= plain
-    assert all(0 not in one.by_rounds for one in adapted), "no rounds are no plasticity"
+    assert {one.recipe for one in adapted} <= set(plain)
+    assert all(sorted(one.by_rounds) == [1] for one in adapted), "no rounds are no plasticity"
+    tried = {key: n for key, (_, _, n) in found.rules.items()}
+    assert tried == {
+        **{("paper", *reading): 2 for reading in READINGS},
+        ("relative", "step", "corrected"): 1,
+        ("relative", "batch", "corrected"): 1,
+        ("wide", "step", "corrected"): 2,
+    }
 
 
 def test_where_every_rule_diverges_the_cells_are_the_plain_ones(
@@ -74,7 +83,7 @@ def test_where_every_rule_diverges_the_cells_are_the_plain_ones(
     settings = replace(TINY, retrainings=1, rounds=1, pools=("mean",))
     found = fedip.fedip(PEOPLE, settings)
     assert "wide ranges: no rule was left, the cells are those of IncFed" in found.remarks
-    assert became_of([found])["wide", "step", "corrected"] == (0, 4, 4)
+    assert became_of([found])["wide", "step", "corrected"] == (0, 1, 1)
     (plain,), (ours,) = found.of("incfed-mean", 1.0), found.of("fedip-wide-mean", 1.0)
     assert ours == replace(plain, method="fedip-wide-mean")
     assert fedip_findings(StudyResult(name="fedip", settings={}, sets=(found,)), in_points)
@@ -149,13 +158,14 @@ def test_draws_stay_in_their_ranges() -> None:
         rules = paper_rules(chooser)
         assert [(rule.updates, rule.equation) for rule in rules] == list(READINGS)
         assert len({(rule.target_std, rule.epochs) for rule in rules}) == 1
-        for rule in (*rules, *relative_rules(chooser)):
+        steps, batches = (relative_rule(chooser, trial) for trial in (0, 1))
+        assert (steps.updates, batches.updates) == ("step", "batch")
+        for rule in (*rules, steps, batches):
             widths.append(rule.target_std)
             assert 0.005 <= rule.target_std <= 0.15
             assert rule.target_mean == 0
             assert rule.epochs in (3, 5, 10)
         assert {rule.learning_rate for rule in rules} == {0.01}
-        steps, _, batches, _ = relative_rules(chooser)
         assert 5e-4 <= steps.learning_rate / steps.target_std**2 <= 3e-2
         assert 0.02 <= batches.learning_rate / batches.target_std**2 <= 0.5
     assert np.mean(widths) == pytest.approx(0.0775, abs=0.01), "drawn evenly"

@@ -23,6 +23,7 @@ from catchment_research.partial import (
     IGNORED,
     Examples,
     FederatedTraining,
+    FollowTheLeader,
     Freeze,
     LocalSteps,
     PartialNetwork,
@@ -35,7 +36,7 @@ from reproductions.fedpt import fedpt
 from reproductions.fedpt_data import Augmented
 from reproductions.fedpt_keep import Keeping
 from reproductions.fedpt_memory import STATUS, measured, resident
-from reproductions.fedpt_simulate import simulate
+from reproductions.fedpt_simulate import _State, followed, simulate
 from reproductions.fedpt_tables import markdown
 from reproductions.fedpt_tasks import Task
 from reproductions.fedpt_train import answers, by_client, run
@@ -123,9 +124,13 @@ def test_joint_convolutions_are_the_convolutions_of_torch() -> None:
             torch.testing.assert_close(found[name][k], slope)
 
 
-def test_a_simulated_training_is_that_of_the_round_loop() -> None:
-    real = run_locally(plan_of(task()), task().clients, threads=1)
-    simulated = simulate(plan_of(task()), task().clients)
+NOISELESS = FollowTheLeader(noise_multiplier=0.0, clip=0.05, clients=3, rounds=7)
+
+
+@pytest.mark.parametrize("more", [{}, {"clip": 0.05}, {"clip": 0.05, "optimiser": NOISELESS}])
+def test_a_simulated_training_is_that_of_the_round_loop(more: dict[str, Any]) -> None:
+    real = run_locally(plan_of(task(), **more), task().clients, threads=1)
+    simulated = simulate(plan_of(task(), **more), task().clients)
     for a, b in zip(real.state.values, simulated.state.values, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
     assert len(simulated.records) == len(real.records)
@@ -134,9 +139,31 @@ def test_a_simulated_training_is_that_of_the_round_loop() -> None:
         assert 0 <= sent - record.bytes_up < 3 * 2000  # headers and names are not counted
 
 
+def test_simulated_noise_is_that_of_a_tree() -> None:
+    rule = FollowTheLeader(
+        noise_multiplier=2.0, clip=1.0, clients=4, rounds=7, learning_rate=1.0, momentum=0.0
+    )
+    zero = np.zeros(40_000)
+    state = _State.of(Trained((zero,), rule.start((zero,))), torch.device("cpu"))
+    noise, places = torch.Generator().manual_seed(0), [zero]
+    for _ in range(7):
+        state = followed(rule, state, (torch.zeros(40_000, dtype=torch.float64),), noise)
+        places.append(state.values[0].numpy())
+    # A position is the noise of the nodes that cover the rounds so far: as many as t has bits.
+    for t, place in enumerate(places):
+        assert np.var(place) == pytest.approx(t.bit_count() * rule.spread**2, rel=0.05)
+    # Rounds 5 and 6 stand on the node of the first four, and 7 on that of the first six.
+    assert np.var(places[6] - places[4]) == pytest.approx(rule.spread**2, rel=0.05)
+    assert np.var(places[7] - places[6]) == pytest.approx(rule.spread**2, rel=0.05)
+    assert np.mean(places[5] * places[3]) == pytest.approx(0, abs=0.05 * rule.spread**2)
+
+
 def test_what_is_not_simulated_is_refused() -> None:
+    toeplitz = FollowTheLeader(
+        noise_multiplier=1.0, clip=1.0, clients=3, rounds=7, mechanism="toeplitz"
+    )
     with pytest.raises(ValueError, match="use run_locally"):
-        simulate(plan_of(task(), clip=1.0), task().clients)
+        simulate(plan_of(task(), clip=1.0, optimiser=toeplitz), task().clients)
     with pytest.raises(FederationError, match="no longer finite"):
         simulate(plan_of(task(rate=1e30)), task(rate=1e30).clients)
     plain = plan_of(task(rounds=2), optimiser=Mean())

@@ -120,7 +120,7 @@ def test_partial_networks_are_judged_seed_by_seed(tmp_path: Path) -> None:
         *rows("private", {100.0: much, 4.96: full}, noise=8.83),
     ]
     (tmp_path / "fedpt.json").write_text(json.dumps({"rows": noisy, "notes": []}))
-    found = verdict(FEDPT, 7, tmp_path)
+    found = verdict(FEDPT, 8, tmp_path)
     assert found is not None
     assert found.same == "yes"
     assert "at noise 8.83" in found.ours
@@ -175,6 +175,25 @@ def test_an_interval_over_runs_is_that_of_student() -> None:
     assert not over_runs([0.3]).settled
 
 
+def test_concepts_are_settled_over_seeds(tmp_path: Path) -> None:
+    def row(alone: list[float], summed: list[float]) -> dict[str, Any]:
+        return {"by_seed": {"ensemble": alone, "aggregation": summed}}
+
+    wide = row([0.15, 0.16, 0.17, 0.16], [0.45, 0.46, 0.48, 0.47])
+    for summed, expected in (
+        ([0.14, 0.15, 0.16, 0.15], "yes"),
+        ([0.10, 0.20, 0.15, 0.18], "partly"),
+    ):
+        alike = row([0.15, 0.16, 0.17, 0.16], summed)
+        content = {"alpha": {"0.0": wide, "0.99": wide, "1.0": alike}}
+        (tmp_path / "heterogeneous.json").write_text(json.dumps(content))
+        safe, near = verdict(CONCEPTS, 1, tmp_path), verdict(CONCEPTS, 2, tmp_path)
+        assert safe is not None
+        assert near is not None
+        assert (safe.same, near.same) == ("yes", expected)
+        assert "0.160 against 0.465 at 0 (+0.305, +0.2" in safe.ours
+
+
 def test_signs_and_bounds() -> None:
     up, down, open_ = (Interval(v, v - 0.1, v + 0.1, 5, runs=True) for v in (0.2, -0.2, 0.05))
     assert same_sign([up, up]) == "yes"
@@ -202,6 +221,79 @@ def test_the_order_of_shares_is_open_where_a_rate_is_at_the_edge(tmp_path: Path)
         assert found.same == expected
 
 
+def test_the_order_of_shares_is_that_of_all_runs(tmp_path: Path) -> None:
+    full, less = [0.90, 0.80, 0.85], [0.80, 0.71, 0.75]
+    content: dict[str, Any] = {
+        "rows": [
+            *rows("cifar", {100.0: full, 2.16: less}),
+            *rows("cifar_many", {100.0: less, 2.16: full}),
+        ],
+        "search": [
+            {"part": "cifar", "percent": 2.16, "rate": rate, "accuracy": rate} for rate in (0.1, 1)
+        ],
+        "notes": [],
+    }
+    (tmp_path / "fedpt.json").write_text(json.dumps(content))
+    found = verdict(FEDPT, 2, tmp_path)
+    assert found is not None
+    assert found.same == "partly"
+    assert found.ours.startswith("points lost with 10 clients: +9.7")
+    assert "points lost with 100 clients: -9.7" in found.ours
+    assert "best rate of 2.16 % with 10 clients is the last that was tried" in found.why
+    assert verdict(FEDPT, 3, tmp_path) is None, "no other images yet"
+    content["rows"] += rows("fashion", {100.0: less, 2.16: full})
+    (tmp_path / "fedpt.json").write_text(json.dumps(content))
+    other = verdict(FEDPT, 3, tmp_path)
+    assert other is not None
+    assert other.same == "no"
+
+
+def test_next_words_stand_beside_the_most_frequent_one(tmp_path: Path) -> None:
+    content = {
+        "rows": rows("text", {100.0: [0.16, 0.17], 91.28: [0.16, 0.17]}),
+        "baselines": {"text": 0.088},
+        "notes": [],
+    }
+    (tmp_path / "fedpt.json").write_text(json.dumps(content))
+    found = verdict(FEDPT, 4, tmp_path)
+    assert found is not None
+    assert found.ours.endswith("(the most frequent word alone: 8.8 %)")
+
+
+def test_memory_that_was_measured_the_other_way_round_is_told(tmp_path: Path) -> None:
+    def measured(whole: float, part: float) -> str:
+        rows = [
+            {"percent": share, "mebibytes": value, "repetition": k}
+            for share, value in ((100.0, whole), (2.16, part))
+            for k in range(3)
+        ]
+        return json.dumps({"rows": [], "memory": rows})
+
+    (tmp_path / "earlier").mkdir()
+    for before, expected in ((measured(180, 205), "partly"), (measured(205, 180), "yes")):
+        (tmp_path / "fedpt.json").write_text(measured(330, 190))
+        (tmp_path / "earlier" / "fedpt-memory.json").write_text(before)
+        found = verdict(FEDPT, 6, tmp_path)
+        assert found is not None
+        assert found.same == expected
+        assert ("180 MiB with 100 %, 205 to 205" in found.ours) == (expected == "partly")
+
+
+def test_plasticity_says_from_how_many_recipes_and_what_became_of_rules(tmp_path: Path) -> None:
+    right = {"fedip-paper-mean": FAIR, "incfed-mean": GOOD}
+    study = people("fedip", *right, right=right)
+    line = (
+        "paper ranges, an update a step, printed equation: 28 of 30 rules took gains below zero, "
+        "0 were left out"
+    )
+    one = replace(study.sets[0], remarks=(line,))
+    replace(study, settings={"trials": 30}, sets=(one,)).save(tmp_path / "fedip.json")
+    found = verdict(FEDIP, 0, tmp_path)
+    assert found is not None
+    assert "from the same 30 recipes in a fold" in found.why
+    assert "28 of 30 rules take gains through zero" in found.why
+
+
 def test_memory_is_settled_by_three_measurements(tmp_path: Path) -> None:
     for n, expected in ((1, "not settled"), (3, "yes")):
         memory = [
@@ -210,7 +302,7 @@ def test_memory_is_settled_by_three_measurements(tmp_path: Path) -> None:
             for k in range(n)
         ]
         (tmp_path / "fedpt.json").write_text(json.dumps({"rows": [], "memory": memory}))
-        found = verdict(FEDPT, 5, tmp_path)
+        found = verdict(FEDPT, 6, tmp_path)
         assert found is not None
         assert found.same == expected
         assert ("--sets memory" in unfinished(Results(tmp_path, tmp_path))) == (n == 1)

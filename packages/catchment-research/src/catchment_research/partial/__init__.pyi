@@ -31,7 +31,6 @@ from catchment_research.partial.ftrl import toeplitz_root as toeplitz_root
 from catchment_research.partial.local import (
     IGNORED as IGNORED,
     Recordings as Recordings,
-    Tensors as Tensors,
     cross_entropy as cross_entropy,
     train_group as train_group,
 )
