@@ -21,8 +21,8 @@ import catchment as ct
 from catchment.data import MODELS_ENVIRONMENT
 from catchment.errors import ClippingWarning, IntegrityError, MissingDataError
 from catchment.features import Concat, Encoder, FeatureMap, restored
+from catchment.testing import check_feature_map
 from catchment.wire import Parts
-from tests.contracts import test_maps as contract
 from tests.features.onnx_graphs import WEIGHTS, write
 from tests.features.test_concat import course, people, travelled
 
@@ -91,22 +91,9 @@ def test_threads_and_company_change_nothing(tiny: Encoder) -> None:
         np.testing.assert_array_equal(built.rows([u], threads=1)[0], z)
 
 
-CONTRACT = [
-    contract.test_rows_have_the_promised_shape_and_are_finite,
-    contract.test_no_feature_exceeds_its_bound,
-    contract.test_rows_do_not_depend_on_company_or_threads,
-    contract.test_a_map_is_rebuilt_from_its_parts_to_the_bit,
-    contract.test_statistics_are_those_of_the_rows,
-]
-
-
-@pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
-@pytest.mark.parametrize("promise", CONTRACT, ids=lambda one: one.__name__)
-def test_it_keeps_the_contract(
-    tiny: Encoder, promise: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_keeps_the_contract(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MODELS_ENVIRONMENT, str(Path(tiny.onnx).parent))
-    promise(tiny.build(3, per_step=False, classes=True))
+    check_feature_map(tiny.build(3, per_step=False, classes=True))
 
 
 def test_the_path_is_no_part_of_the_recipe(tiny: Encoder, tmp_path: Path) -> None:
