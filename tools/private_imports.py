@@ -69,8 +69,11 @@ def _named(path: Path) -> Iterator[str]:
                 yield from (one.name for one in names)
             case ast.ImportFrom(module=str(module), level=0, names=names):
                 yield from (f"{module}.{one.name}" for one in names)
-            case ast.Call(args=[ast.Constant(value=str(value)), *_]) if DOTTED.fullmatch(value):
-                yield value
+            case ast.Constant(value=str(value)):  # a program to be run
+                yield from IN_TEXT.findall(value)
+            case ast.Call(args=given):
+                texts = (one.value for one in given if isinstance(one, ast.Constant))
+                yield from (one for one in texts if isinstance(one, str) and DOTTED.fullmatch(one))
 
 
 def _module_of(name: str, files: set[str]) -> str | None:

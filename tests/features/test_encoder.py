@@ -226,26 +226,26 @@ def test_a_gpu_is_asked_for_in_plain_float32(
     torch = pytest.importorskip("torch", reason="needs torch")
     import onnxruntime
 
-    from catchment.features import onnx_session
+    from catchment.features import CPU, CUDA
     from catchment_gpu import EncoderForm, encoder_form
 
     built = tiny.build(3, per_step=False)
     inner, gpu = built.inner, torch.device("cuda")  # type: ignore[attr-defined]
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPU"])
     assert encoder_form(inner, gpu) is None
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [onnx_session.CUDA])
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [CUDA])
     assert encoder_form(inner, torch.device("cpu")) is None
     assert isinstance(encoder_form(inner, gpu), EncoderForm)
     asked, start = [], onnxruntime.InferenceSession
 
     def session(content: bytes, options: Any, providers: list[Any]) -> Any:
         asked.append(providers)
-        return start(content, options, providers=[onnx_session.CPU])
+        return start(content, options, providers=[CPU])
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", session)
     # The rows are made for a GPU, which this machine need not have, and looked at on the CPU.
     form = EncoderForm(inner, torch.device("cpu"))
     (block,) = form.blocks(INPUTS)
-    assert asked == [[(onnx_session.CUDA, {"device_id": 0, "use_tf32": 0}), onnx_session.CPU]]
+    assert asked == [[(CUDA, {"device_id": 0, "use_tf32": 0}), CPU]]
     for z, one in zip(block.z.T.numpy(), inner.array_rows(INPUTS, 1), strict=True):
         np.testing.assert_array_equal(z, one[0])

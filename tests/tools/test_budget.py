@@ -18,13 +18,13 @@ ROOT = Path(__file__).parents[2]
 CORE = "packages/catchment/src/catchment"
 FILES = {
     f"{CORE}/__init__.py": "",
-    f"{CORE}/__init__.pyi": 'from catchment.verbs import fit as fit\n\n__all__ = ["fit"]\n',
-    f"{CORE}/verbs.py": "def fit() -> None:\n" + "    pass\n" * 60,
+    f"{CORE}/__init__.pyi": 'from catchment.made import fit as fit\n\n__all__ = ["fit"]\n',
+    f"{CORE}/made.py": "def fit() -> None:\n" + "    pass\n" * 60,
     f"{CORE}/features/__init__.py": "from catchment.features.maps import one\n",
     f"{CORE}/features/maps.py": 'def one() -> None:\n    """MiniRocket."""\n',
     f"{CORE}/features/echo_state/__init__.py": "class EchoState: ...\n",
     "packages/catchment-edge/src/catchment_edge/__init__.py": "EchoState = 1\nEchoStates = 2\n",
-    "packages/catchment/tests/test_fit.py": "from catchment.verbs import fit\n",
+    "packages/catchment/tests/test_fit.py": "from catchment.made import fit\n",
 }
 
 
@@ -86,7 +86,7 @@ def test_a_package_without_a_budget_is_refused(tree: Path) -> None:
 
 def test_lowering_never_raises(tree: Path) -> None:
     limits = sizes(tree)
-    (tree / CORE / "verbs.py").write_text("def fit() -> None: ...\n")
+    (tree / CORE / "made.py").write_text("def fit() -> None: ...\n")
     (tree / CORE / "more.py").write_text("\n")
     less = lowered(sizes(tree), limits)
     assert less["lines"] == {"catchment": 6, "catchment-edge": 2}

@@ -35,7 +35,7 @@ from catchment_fleet.flower import (
     read_keys,
     remembered,
     said,
-    simulation,
+    share,
     unpacked,
     unpacked_order,
 )
@@ -229,4 +229,4 @@ def test_without_flower_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"catchment\[flower-sim\]"):
-        simulation.share(1)
+        share(1)

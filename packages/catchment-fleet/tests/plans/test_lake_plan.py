@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from catchment.cli import app
-from catchment.plans import parse_plan, run_plan
-from catchment.plans.plan_file import PlanFile
+from catchment.plans import PlanFile, parse_plan, run_plan
 from catchment_fleet.parquet import HELD, Lake
 
 pa = pytest.importorskip("pyarrow")

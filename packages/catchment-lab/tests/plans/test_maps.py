@@ -23,8 +23,7 @@ from catchment.features import (
     WindowStatistics,
     library_class,
 )
-from catchment.plans import parse_plan, plan_schema
-from catchment.plans.plan_file import PlanFile
+from catchment.plans import PlanFile, parse_plan, plan_schema
 from catchment_lab.search import read_search
 
 DATA = '[data]\nsource = "wearables"\n'

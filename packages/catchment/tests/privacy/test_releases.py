@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from catchment.data import Recording
 from catchment.errors import BudgetError, CatchmentError, IntegrityError, RuleError
 from catchment.federation import Cost, Memory
-from catchment.privacy import HEAD, PAGE, PENDING, FileMemory, Policy, Releases, releases
+from catchment.privacy import HEAD, PAGE, PENDING, FileMemory, Policy, Releases, _head
 from catchment.privacy.dp import concentrated_multiplier
 
 PAGE_0 = "releases/page/000000"
@@ -357,7 +357,7 @@ def long(memory: Memory, n: int) -> Memory:
     memory.update(begun({}, 1))
     for k in range(0, max(n, 1), PAGE):
         memory[f"releases/page/{k // PAGE:06d}"] = b"\n".join(lines[k : k + PAGE])
-    memory[HEAD] = releases._head(lines)
+    memory[HEAD] = _head(lines)
     return memory
 
 

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from catchment.cli import app, main
 from catchment.errors import BudgetError
 from catchment.federation import Cost
-from catchment.plans import read_plan, run_plan
-from catchment.plans.plan_file import PlanFile
+from catchment.plans import PlanFile, read_plan, run_plan
 from catchment.privacy import Budget, GaussianNoise
 
 PLAN = """
