@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,6 +16,9 @@ ROOT = Path(__file__).parent
 os.environ["PYTHONPATH"] = os.pathsep.join(
     map(str, [ROOT, *sorted(ROOT.glob("packages/*/src")), *sorted(ROOT.glob("packages/*"))])
 )
+# `tests` and its folders lie in several packages; pytest would make modules of those here alone.
+for folder in [ROOT / "tests", *(ROOT / "tests").rglob("[!_.]*/")]:
+    import_module(".".join(folder.relative_to(ROOT).parts))
 
 # An example that takes long on a busy machine is no failure. A build machine draws the same
 # examples every time, and fewer where a test does not say how many; everybody else new ones.

@@ -21,8 +21,8 @@ import catchment as ct
 from catchment.data import MODELS_ENVIRONMENT
 from catchment.errors import ClippingWarning, IntegrityError, MissingDataError
 from catchment.features import Concat, Encoder, FeatureMap, restored
+from catchment.testing import check_feature_map
 from catchment.wire import Parts
-from tests.contracts import test_maps as contract
 from tests.features.onnx_graphs import WEIGHTS, write
 from tests.features.test_concat import course, people, travelled
 
@@ -91,22 +91,9 @@ def test_threads_and_company_change_nothing(tiny: Encoder) -> None:
         np.testing.assert_array_equal(built.rows([u], threads=1)[0], z)
 
 
-CONTRACT = [
-    contract.test_rows_have_the_promised_shape_and_are_finite,
-    contract.test_no_feature_exceeds_its_bound,
-    contract.test_rows_do_not_depend_on_company_or_threads,
-    contract.test_a_map_is_rebuilt_from_its_parts_to_the_bit,
-    contract.test_statistics_are_those_of_the_rows,
-]
-
-
-@pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
-@pytest.mark.parametrize("promise", CONTRACT, ids=lambda one: one.__name__)
-def test_it_keeps_the_contract(
-    tiny: Encoder, promise: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_keeps_the_contract(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MODELS_ENVIRONMENT, str(Path(tiny.onnx).parent))
-    promise(tiny.build(3, per_step=False, classes=True))
+    check_feature_map(tiny.build(3, per_step=False, classes=True))
 
 
 def test_the_path_is_no_part_of_the_recipe(tiny: Encoder, tmp_path: Path) -> None:
@@ -239,26 +226,26 @@ def test_a_gpu_is_asked_for_in_plain_float32(
     torch = pytest.importorskip("torch", reason="needs torch")
     import onnxruntime
 
-    from catchment.features import onnx_session
+    from catchment.features import CPU, CUDA
     from catchment_gpu import EncoderForm, encoder_form
 
     built = tiny.build(3, per_step=False)
     inner, gpu = built.inner, torch.device("cuda")  # type: ignore[attr-defined]
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPU"])
     assert encoder_form(inner, gpu) is None
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [onnx_session.CUDA])
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [CUDA])
     assert encoder_form(inner, torch.device("cpu")) is None
     assert isinstance(encoder_form(inner, gpu), EncoderForm)
     asked, start = [], onnxruntime.InferenceSession
 
     def session(content: bytes, options: Any, providers: list[Any]) -> Any:
         asked.append(providers)
-        return start(content, options, providers=[onnx_session.CPU])
+        return start(content, options, providers=[CPU])
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", session)
     # The rows are made for a GPU, which this machine need not have, and looked at on the CPU.
     form = EncoderForm(inner, torch.device("cpu"))
     (block,) = form.blocks(INPUTS)
-    assert asked == [[(onnx_session.CUDA, {"device_id": 0, "use_tf32": 0}), onnx_session.CPU]]
+    assert asked == [[(CUDA, {"device_id": 0, "use_tf32": 0}), CPU]]
     for z, one in zip(block.z.T.numpy(), inner.array_rows(INPUTS, 1), strict=True):
         np.testing.assert_array_equal(z, one[0])

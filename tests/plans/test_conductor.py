@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from inspect import getmodule
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,8 @@ from catchment.data import (
     Prepare,
     Scaler,
     federated_scaler,
-    files,
+    read_columns,
     synthetic_wearables,
-    tables,
 )
 from catchment.engine import data_of, run_locally
 from catchment.errors import FederationError, TooFewClientsError
@@ -263,9 +263,9 @@ def test_a_file_is_read_once_in_a_run(
 
     def counting(path: Path) -> Any:
         read[path.name] += 1
-        return tables.read_columns(path)
+        return read_columns(path)
 
-    monkeypatch.setattr(files, "read_columns", counting)
+    monkeypatch.setattr(getmodule(read), "read_columns", counting)
     text = LOGS.format(scale=scale, baselines=baselines)
     run = ran(text, tmp_path / "run", tmp_path).run
     assert len(run.rounds) == (4 if scale == "federated" else 3)

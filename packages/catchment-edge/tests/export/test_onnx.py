@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import dataclass, replace
+from inspect import getmodule
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,6 @@ from catchment.sklearn import (
     SequenceScaler,
 )
 from catchment_edge import to_onnx
-from catchment_edge.onnx import export as exporting
 from tests.export.onnx_models import (
     CHANNELS,
     STEPS,
@@ -311,7 +311,7 @@ def test_a_file_that_disagrees_is_not_left(tmp_path: Path, monkeypatch: pytest.M
         wrong = Readout(readout.weights * (1 + 1e-9), readout.intercept)
         return batch_graph(replace(source, model=replace(source.model, readout=wrong)), *rest)
 
-    monkeypatch.setattr(exporting, "batch_graph", spoilt)
+    monkeypatch.setattr(getmodule(to_onnx), "batch_graph", spoilt)
     with pytest.raises(IntegrityError, match="nothing was written"):
         to_onnx(model_of(EchoState(20)), tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []

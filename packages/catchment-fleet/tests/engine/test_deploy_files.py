@@ -17,7 +17,8 @@ import yaml
 
 import catchment
 from catchment.cli import app
-from catchment_fleet.deploy import proxy
+from catchment_fleet.deploy import site as site_of
+from catchment_fleet.deploy import whole
 
 DEPLOY = Path(__file__).parents[4] / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
@@ -78,8 +79,8 @@ def test_a_wrong_command_would_be_noticed() -> None:
 
 
 def test_nginx_has_the_configuration_that_the_command_prints() -> None:
-    site = proxy.site("/var/lib/catchment/server")
-    assert proxy.whole(site, "/run/catchment-proxy", logs=False) == NGINX
+    site = site_of("/var/lib/catchment/server")
+    assert whole(site, "/run/catchment-proxy", logs=False) == NGINX
 
 
 def mounts(service: dict[str, Any]) -> list[tuple[str, str, bool]]:

@@ -35,7 +35,7 @@ from catchment_fleet.flower import (
     read_keys,
     remembered,
     said,
-    simulation,
+    share,
     unpacked,
     unpacked_order,
 )
@@ -219,4 +219,4 @@ def test_bytes_under_another_name_are_missed() -> None:
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"catchment\[fleet\]"):
-        simulation.share(1)
+        share(1)

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
+from inspect import getmodule
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from catchment.engine import LocalEngine, Workers, sum_sources
 from catchment.errors import FederationError, MissingExtraError
 from catchment.federation import BlockSum, Plan, Refusal, run
 from catchment.federation.runs import StageNotes
+from catchment.plans import InProcess
 from catchment.readout import RidgeStatistics
 from catchment.structure import is_whole
 from catchment_fleet.ray import Agreed, RayEngine, RayWorkers, joined, ready_ray, unless_failed
@@ -203,7 +205,7 @@ def test_a_stopped_run_goes_on_with_the_same_engine(
         taken.append(workers)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("catchment.plans.in_process.run_plan", stopped)
+    monkeypatch.setattr(getmodule(InProcess), "run_plan", stopped)
     plan = tmp_path / "plan.toml"
     plan.write_text('[data]\nsource = "wearables"\n')
     words = ["--engine", "ray", "--address", "auto", "--tree", "3x4", "--threads", "1"]

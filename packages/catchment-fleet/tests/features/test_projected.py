@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from inspect import getmodule
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_a_row_per_step_and_the_same_rows_in_any_blocks(monkeypatch: pytest.Monk
     built = Projected(EchoState(60, washout=5), 16).build(CHANNELS, per_step=True)
     rows = built.rows(INPUTS)
     assert [len(z) for z in rows] == [35, 20, 55]
-    monkeypatch.setattr("catchment.features.projected.BLOCK", 128)
+    monkeypatch.setattr(getmodule(Projected), "BLOCK", 128)
     for one, other in zip(rows, built.rows(INPUTS), strict=True):
         np.testing.assert_array_equal(one, other)
 

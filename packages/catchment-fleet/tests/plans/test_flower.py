@@ -24,7 +24,7 @@ from catchment import load
 from catchment.data import ACTIVITIES, RAW, Prepare, Scaler
 from catchment.errors import IntegrityError, TooFewClientsError
 from catchment.features import EchoState, EchoStateMap
-from catchment.features.echo_state import build, spectral
+from catchment.features.echo_state import build, spectral_radius
 from catchment.federation import (
     REFUSED,
     Course,
@@ -432,7 +432,7 @@ def test_no_node_solves_an_eigenvalue(tmp_path: Path, monkeypatch: pytest.Monkey
     nodes = fleet(tmp_path, WEARABLES, {name: {"name": name} for name in names})
     build._prepared.cache_clear()
     at_node = False
-    solve = spectral.spectral_radius
+    solve = spectral_radius
 
     def guarded(*args: Any, **settings: Any) -> Any:
         assert not at_node, "a node solves an eigenvalue"

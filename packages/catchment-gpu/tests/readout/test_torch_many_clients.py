@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import getmodule
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ pytest.importorskip("torch", reason="needs torch")
 
 from catchment import EchoState, MiniRocket, Recording, Thinned
 from catchment.features import FeatureMap
-from catchment.readout import VARIABLE, accumulate, accumulate_each, many_clients
+from catchment.readout import VARIABLE, accumulate, accumulate_each
 from catchment_gpu.readout import many_clients as torch_many_clients
 from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
 from tests.readout.test_torch_statistics import assert_agree
@@ -51,13 +53,13 @@ def test_the_same_integers_as_each_alone(
     alone = [accumulate(features, group, classes=classes).digest() for group in groups]
     for at_once, steps in ((1 << 22, 1 << 20), (4000, 60)):
         monkeypatch.setitem(torch_many_clients.TOGETHER, device, at_once)
-        monkeypatch.setattr(many_clients, "TOGETHER_STEPS", steps)
+        monkeypatch.setattr(getmodule(accumulate_each), "TOGETHER_STEPS", steps)
         found = accumulate_each(features, groups, classes=classes, device=device)
         assert [one.digest() for one in found] == alone
 
 
 def test_long_clients_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many_clients, "SMALL_STEPS", 40)
+    monkeypatch.setattr(getmodule(accumulate_each), "SMALL_STEPS", 40)
     groups = clients(classes=True, per_step=True)
     features = MAPS["classes"]
     found = accumulate_each(features, iter(groups), classes=True, device="cpu")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import getmodule
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,9 @@ from catchment import Array, EchoState, Recording, Reservoir, evaluate, fit
 from catchment.cli import app
 from catchment.features import Adapted, EchoStateMap
 from catchment.federation import Plan
-from catchment.federation.measure import evaluation
+from catchment.federation.measure import Evaluation
 from catchment.readout import VARIABLE, Model, PersonalModels, Readout, device_for, refuse_device
-from catchment_gpu.readout import outputs as torch_outputs
+from catchment_gpu.readout import device_rows
 from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
 
 RNG = np.random.default_rng(2)
@@ -61,13 +62,13 @@ def test_rows_of_long_recordings_that_are_cut_are_the_same_bits(device: str) -> 
     network = Reservoir.from_matrices(W, W_in, grid=20, cut=(64, 30))
     known = EchoStateMap(network, washout=5, feature_grid=12)
     us = inputs()
-    for z, other in zip(known.rows(us), torch_outputs.device_rows(device, known, us), strict=True):
+    for z, other in zip(known.rows(us), device_rows(device, known, us), strict=True):
         np.testing.assert_array_equal(z, other)
         assert other.flags.c_contiguous
 
 
 def test_more_recordings_than_are_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_outputs, "DEVICE_SEQUENCES", 3)
+    monkeypatch.setattr(getmodule(device_rows), "DEVICE_SEQUENCES", 3)
     made, us = model("mean_std"), inputs()
     for y, other in zip(made.outputs(us), made.outputs(us, device="cpu"), strict=True):
         np.testing.assert_allclose(other, y, rtol=1e-9, atol=1e-9)
@@ -121,8 +122,8 @@ def clients(n_clients: int) -> dict[str, list[Recording]]:
 def test_scores_of_clients_served_together_are_those_of_each(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation, "GROUP", 5)
-    monkeypatch.setattr(evaluation, "STEPS", 200)  # some three clients
+    monkeypatch.setattr(getmodule(Evaluation), "GROUP", 5)
+    monkeypatch.setattr(getmodule(Evaluation), "STEPS", 200)  # some three clients
     people = clients(8)
     made = fit(EchoState(20), [one for each in people.values() for one in each])
     here, there = evaluate(made, people), evaluate(made, people, device=device)
@@ -157,8 +158,7 @@ def test_models_by_client_are_evaluated_with_their_own() -> None:
 def test_the_device_is_no_part_of_a_plan() -> None:
     made = model("last")
     plans = [
-        Plan(algorithm=evaluation.Evaluation(model_under_test=made, device=device))
-        for device in (None, "cpu")
+        Plan(algorithm=Evaluation(model_under_test=made, device=device)) for device in (None, "cpu")
     ]
     assert plans[0].fingerprint() == plans[1].fingerprint()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from inspect import getmodule
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ baselines = []
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catchment_lab.estimates.SECONDS", 0.1)
+    monkeypatch.setattr(getmodule(estimate), "SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +151,6 @@ def test_what_cannot_be_tried_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*given: object, **named: object) -> None:
         raise ValueError("no recipe for client-00000")
 
-    monkeypatch.setattr("catchment_lab.estimates.run_plan", refused)
+    monkeypatch.setattr(getmodule(estimate), "run_plan", refused)
     with pytest.raises(ValueError, match=r"what ridge takes cannot be said: .*\(no recipe"):
         estimate(parse_plan(PLAN.replace("LEARN", '"ridge"')))

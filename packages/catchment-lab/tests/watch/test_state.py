@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from inspect import getmodule
 from itertools import pairwise
 from pathlib import Path
 
@@ -235,7 +236,7 @@ def test_a_disk_that_is_full_or_read_only_does_not_stop_a_run(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("catchment.federation.runs.progress.os.open", full)
+        patched.setattr(os, "open", full)
         with reported(tmp_path) as tell:
             tell("training", 0, 1, 2)
     with reported(tmp_path / "not" / "there") as tell:
@@ -268,7 +269,7 @@ def test_a_folder_that_cannot_be_read_is_said_to_be_so(
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("catchment_lab.watch.state.is_held", denied)
+    monkeypatch.setattr(getmodule(look), "is_held", denied)
     seen = look(tmp_path / "run")
     assert (seen.state, "Permission denied" in seen.says) == ("stopped", True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import reduce
+from inspect import getmodule
 from operator import add
 from typing import Any
 
@@ -158,7 +159,7 @@ def test_the_size_of_the_blocks_does_not_show(
     together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     z, y, weight = rows(n=200)
-    monkeypatch.setattr("catchment_research.factors.factors.ROWS_TOGETHER", together)
+    monkeypatch.setattr(getmodule(RidgeFactors), "ROWS_TOGETHER", together)
     factors = RidgeFactors.from_states(z, y, weight=weight)
     np.testing.assert_allclose(
         factors.solve(0.1)(z), by_numpy(z, y, 0.1, weight), rtol=1e-9, atol=1e-9

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import lru_cache
+from inspect import getmodule
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation import Record
-from catchment_research.partial import IGNORED, Freeze, freeze, gaussian
+from catchment_research.partial import IGNORED, Freeze, gaussian
 from reproductions import fedpt as module
 from reproductions import fedpt_train, fedpt_values
 from reproductions.__main__ import app
@@ -70,7 +71,7 @@ TINY = replace(
 def _drawn_once() -> Iterator[None]:
     """Draw the numbers of a network once: its start and its frozen part are asked for often."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(freeze, "gaussian", lru_cache(gaussian))
+        patch.setattr(getmodule(Freeze), "gaussian", lru_cache(gaussian))
         yield
 
 

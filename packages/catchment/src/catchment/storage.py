@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from catchment.errors import IntegrityError
-from catchment.plugins import Named
+from catchment.plugins import Named, extra_of
 from catchment.readout.predictor import Predictor, Stored
 from catchment.readout.storage import as_described, model_of, read_stored
 
@@ -62,7 +62,7 @@ def _made(held: Stored, name: str, use: Own) -> Predictor:
             from catchment.readout.detector import detector_of as make
         case "open":
             from catchment.readout.open_model import open_model_of as make
-        case kind if kind in MODELS:
+        case kind if kind in MODELS or extra_of("models", kind):
             make = MODELS[kind]
         case kind:
             raise IntegrityError(f"{name} holds {kind!r}, which is not known; upgrade catchment")

@@ -11,13 +11,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import getmodule
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from catchment.cli import main
-from catchment.data import tables
+from catchment.data import read, read_columns
 from catchment.federation import Store
 from catchment.federation.runs import DATABASE
 
@@ -269,14 +270,14 @@ def test_a_file_with_more_columns_than_most_is_used_without_them(
 def test_a_file_that_may_not_be_read_is_left_out(
     people: Path, typed: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = tables.read_columns
+    whole = read_columns
 
     def forbidden(path: Path) -> object:
         if path.name == "p3.csv":
             raise PermissionError(13, "Permission denied", "p3.csv")
         return whole(path)
 
-    monkeypatch.setattr("catchment.data.files.read_columns", forbidden)
+    monkeypatch.setattr(getmodule(read), "read_columns", forbidden)
     said = typed("run", "plan.toml")
     (warning,) = said.warnings
     assert "p3 was left out" in warning

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from fractions import Fraction
+from inspect import getmodule
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_long_columns_of_any_size(exponents: tuple[int, int]) -> None:
 
 
 def test_more_rows_than_64_bits_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catchment.data.exact_sums._ROWS", 300)
+    monkeypatch.setattr(getmodule(ExactSums), "_ROWS", 300)
     u = np.random.default_rng(0).normal(0, 1e6, (2000, 3))
     sums = ExactSums(3)
     sums.add(u)

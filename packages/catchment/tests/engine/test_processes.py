@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from inspect import getmodule
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,14 @@ from catchment.federation import (
     BlockSum,
     Engine,
     Limits,
+    Outline,
     Plan,
+    Prefix,
     Reply,
     Tally,
     Turn,
     WeightedSum,
-    blocks,
-    prefix,
     run,
-    running_sums,
 )
 from catchment.federation.runs import StageNotes
 from catchment.wire import NOTHING, Parts
@@ -48,9 +48,9 @@ State = Tally[WeightedSum]
 @pytest.fixture(autouse=True, scope="module")
 def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (blocks, prefix, running_sums):
-            patch.setattr(module, "BLOCK", BLOCK)
-        patch.setattr(prefix, "SHARE", 0)  # every block is kept, however long that takes
+        for one in (BlockSum, Prefix, Outline):
+            patch.setattr(getmodule(one), "BLOCK", BLOCK)
+        patch.setattr(getmodule(Prefix), "SHARE", 0)  # every block is kept, however long that takes
         yield
 
 

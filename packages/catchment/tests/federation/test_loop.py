@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import getmodule
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from catchment.engine import LocalEngine, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.features import EchoStateMap, Recipe, Reservoir
 from catchment.federation import BLOCK, Limits, Plan, Record, Reply, Result, as_algorithm, run
-from catchment.federation import messages as post
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import Entry
 from catchment.readout import RidgeStatistics, accumulate
@@ -38,8 +38,8 @@ Tamper = Callable[[Reply], Sequence[Reply]]
 def letters(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run every test with short letters, and as if they were so long that threads open replies."""
     if request.param == "opened ahead":
-        monkeypatch.setattr(post, "LONG_LETTER", 0)
-        monkeypatch.setattr(post, "available_cores", lambda: 3)
+        monkeypatch.setattr(getmodule(Reply), "LONG_LETTER", 0)
+        monkeypatch.setattr(getmodule(Reply), "available_cores", lambda: 3)
 
 
 @dataclass(frozen=True)

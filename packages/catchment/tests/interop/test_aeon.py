@@ -34,7 +34,7 @@ def collection(n: int = 60, channels: int = 2, steps: int = 80) -> tuple[Array, 
 @pytest.mark.skipif(not WITHOUT, reason="aeon is installed")
 def test_without_aeon_the_extra_is_named() -> None:
     with pytest.raises(MissingExtraError, match=r'pip install "catchment\[aeon\]"'):
-        import catchment.interop.aeon  # noqa: F401
+        from catchment.interop import TimeSeriesClassifier  # noqa: F401
 
 
 @needs_aeon

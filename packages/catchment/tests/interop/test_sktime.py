@@ -31,7 +31,7 @@ def monthly(n: int = 240) -> pd.Series[float]:
 @pytest.mark.skipif(not WITHOUT, reason="sktime is installed")
 def test_without_sktime_the_extra_is_named() -> None:
     with pytest.raises(MissingExtraError, match=r'pip install "catchment\[sktime\]"'):
-        import catchment.interop.sktime  # noqa: F401
+        from catchment.interop import EchoStateForecaster  # noqa: F401
 
 
 @needs_sktime

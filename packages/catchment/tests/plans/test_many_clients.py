@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from inspect import getmodule
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import catchment as ct
 from catchment.federation import DELIVERY, EVALUATION, TRAINING, DeliveredEvaluation, InMemory, Plan
 from catchment.federation.learn import MANY
-from catchment.plans import About, InProcess, PlanData, in_process
+from catchment.plans import About, InProcess, PlanData
 from catchment.report import MOST_MARKS, _places
 
 
@@ -36,7 +37,7 @@ def test_of_very_many_clients_those_that_are_tested_are_given_the_model() -> Non
 def test_scores_of_very_many_clients_are_kept_as_a_sum(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(in_process, "MOST_APART", 4)
+    monkeypatch.setattr(getmodule(InProcess), "MOST_APART", 4)
     plan = Plan(algorithm=DeliveredEvaluation(sha256="", place=InMemory(b"")))
     for n_tested, apart in ((4, True), (5, False)):
         with caplog.at_level(logging.WARNING):

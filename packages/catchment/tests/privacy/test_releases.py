@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from catchment.data import Recording
 from catchment.errors import BudgetError, CatchmentError, IntegrityError, RuleError
 from catchment.federation import Cost, Memory
-from catchment.privacy import HEAD, PAGE, PENDING, FileMemory, Policy, Releases, releases
+from catchment.privacy import HEAD, PAGE, PENDING, FileMemory, Policy, Releases, _head
 from catchment.privacy.dp import concentrated_multiplier
 
 PAGE_0 = "releases/page/000000"
@@ -313,7 +313,7 @@ def old_ledger(memory: Memory, *, exact: bool = True) -> Memory:
     memory[f"releases/set/{clients}"] = names
     memory["releases/secret"] = b"0" * 32
     memory[PAGE_0] = line
-    memory[HEAD] = releases._head([line])
+    memory[HEAD] = _head([line])
     return memory
 
 
@@ -339,7 +339,7 @@ def test_noise_of_an_earlier_form_adds_up() -> None:
 def test_uploads_that_an_earlier_form_let_leave_count() -> None:
     memory = old_ledger({})
     del memory[PAGE_0]
-    memory[HEAD] = releases._head([])
+    memory[HEAD] = _head([])
     entry = {"plan": "p", "round": 0, "kind": KIND, "session": "left", "data": ""}
     memory[PENDING] = json.dumps({"left": entry}).encode()
     with pytest.raises(RuleError, match="have changed since"):
@@ -445,7 +445,7 @@ def long(memory: Memory, n: int) -> Memory:
     memory.update(begun({}, 1))
     for k in range(0, max(n, 1), PAGE):
         memory[f"releases/page/{k // PAGE:06d}"] = b"\n".join(lines[k : k + PAGE])
-    memory[HEAD] = releases._head(lines)
+    memory[HEAD] = _head(lines)
     return memory
 
 

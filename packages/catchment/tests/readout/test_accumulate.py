@@ -3,6 +3,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
+from inspect import getmodule
 from itertools import product
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.linear_model import Ridge
 from catchment import Array
 from catchment.data import Recording
 from catchment.features import EchoStateMap
-from catchment.features.echo_state import Pool, batches
+from catchment.features.echo_state import Pool, plan_batches
 from catchment.readout import RidgeStatistics, accumulate, accumulate_with_rows, unpack
 from catchment.readout import accumulation as module
 from tests.features.echo_state import oracle
@@ -160,7 +161,7 @@ def test_segments_that_do_not_join_are_summed_again_in_one_piece(
 ) -> None:
     features, sequences = long_sequence(4_000)
     monkeypatch.setattr(
-        batches, "segment_starts", lambda *_: ([50 + 490 * k for k in range(8)], 20)
+        getmodule(plan_batches), "segment_starts", lambda *_: ([50 + 490 * k for k in range(8)], 20)
     )
     assert features.batches([sequences[0].u])[0].joined
     total = accumulate(features, sequences, threads=threads)

@@ -24,13 +24,14 @@ from catchment.errors import IntegrityError
 from catchment.features import EchoState, EchoStateMap, Recipe, Reservoir
 from catchment.features.echo_state import Mixture, Spread
 from catchment.readout import (
+    MAX_HEADER,
     Model,
     RidgeStatistics,
     accumulate,
     load_model,
     load_statistics,
+    packed_file,
     save_statistics,
-    storage,
     train,
 )
 
@@ -254,7 +255,7 @@ def test_tensors_that_would_lead_the_kernels_astray_are_refused(
     header, tensors = {"kind": held.kind, **held.facts}, dict(held.tensors)
     assert tensors[name].dtype != value.dtype or not np.array_equal(tensors[name], value)
     path = tmp_path / "m"
-    path.write_bytes(storage.packed_file(header, tensors | {name: value}))
+    path.write_bytes(packed_file(header, tensors | {name: value}))
     with pytest.raises(IntegrityError, match=r"does not describe a model|no reservoir"):
         load_model(path)
 
@@ -280,7 +281,7 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
 def test_a_header_beyond_the_limit_is_neither_written_nor_read(tmp_path: Path) -> None:
     model = trained(from_recipe(pool="mean"), classes=True)
     with pytest.raises(ValueError, match="name the classes more briefly"):
-        save(replace(model, classes=("a" * storage.MAX_HEADER, "b", "c")), tmp_path / "m")
+        save(replace(model, classes=("a" * MAX_HEADER, "b", "c")), tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
     huge = struct.pack("<Q", 1 << 62) + b"{" * 100
     (tmp_path / "huge").write_bytes(huge)

@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from inspect import getmodule
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,7 @@ from catchment.data import Recording
 from catchment.features import EchoStateMap, Recipe, Reservoir
 from catchment.federation import Memory, Node, Plan, Reply, Request, Store, run
 from catchment.federation.learn import FederatedRidge
-from catchment.federation.runs import write as store_module
 from catchment.privacy import Journal, SecureSum, make_identities
-from catchment.privacy.secure_sum import server_journal as journal_module
 
 NAMES = tuple(f"c{k}" for k in range(4))
 ROUNDS = 2
@@ -128,15 +127,15 @@ class Steps:
                 return transaction()
 
             setattr(owner, name, around)
-        for module in (journal_module, store_module):
-            write = module.replace_file
+        for module in map(getmodule, (Journal, Store)):
+            write = module.replace_file  # type: ignore[union-attr]
 
             def file(path: Path, content: bytes, write: Any = write, *, mode: int = 0o666) -> None:
                 self.step()
                 write(path, content, mode=mode)
                 self.step()
 
-            module.replace_file = file  # type: ignore[attr-defined]
+            module.replace_file = file  # type: ignore[union-attr]
 
 
 def serve_plan(plan: Plan[Any, Any, Any], folder: Path, line: socket.socket, last: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import getmodule
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ from catchment import wire
 from catchment.engine import LocalEngine
 from catchment.errors import IntegrityError
 from catchment.federation import (
+    REPLY_HEADER,
     Limits,
     Reply,
     Request,
     Result,
     Store,
     Turn,
-    messages,
     read_run,
     run,
 )
@@ -108,7 +109,7 @@ def hardly_opened(reply: Reply) -> Any:
     if reply.message is None:
         return reply, None
     try:
-        return reply, Parts.from_bytes(reply.message, header_limit=messages.REPLY_HEADER)
+        return reply, Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
     except IntegrityError as error:
         return reply, str(error)
 
@@ -119,7 +120,7 @@ def as_it_is(text: object, most: int = 0) -> str:
 
 KILLERS: dict[str, tuple[list[tuple[Any, str, Any]], type[Exception], str]] = {
     "a huge shape with a zero": (
-        [(wire, "_described", believed), (messages, "_opened", hardly_opened)],
+        [(wire, "_described", believed), (getmodule(Reply), "_opened", hardly_opened)],
         ValueError,
         "too big|exceeded",
     ),
@@ -129,7 +130,7 @@ KILLERS: dict[str, tuple[list[tuple[Any, str, Any]], type[Exception], str]] = {
         "surrogates not allowed",
     ),
     "half a character as reason": (
-        [(wire, "_readable", lambda header: None), (messages, "plain_text", as_it_is)],
+        [(wire, "_readable", lambda header: None), (getmodule(Reply), "plain_text", as_it_is)],
         UnicodeEncodeError,
         "surrogates not allowed",
     ),

@@ -18,8 +18,8 @@ from catchment.privacy.secure_sum import (
     as_bits,
     keys,
     left_out,
+    mark,
     rows,
-    transcript,
 )
 from catchment.wire import NOTHING, Parts
 from tests.security.fleet import Fleet, Numbers, released, stage_of
@@ -222,7 +222,7 @@ def test_whoever_deals_shares_that_do_not_fit_is_named() -> None:
         content = bytes([1] + [0] * (2 * SHARE_BYTES - 1))
         label = liar.session.about("shares", "c005", "c000")
         boxes[0] = np.frombuffer(keys.seal(key, content, label), dtype=np.uint8)
-        told = transcript.mark(liar.session, 5, 0, content)
+        told = mark(liar.session, 5, 0, content)
         marks[0] = np.frombuffer(told, dtype=np.uint8)
         return liar.resigned_shares(first[0, :32].tobytes(), boxes, marks)
 

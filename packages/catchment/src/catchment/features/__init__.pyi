@@ -38,7 +38,12 @@ from catchment.features.library import (
 )
 from catchment.features.nested import foreseen as foreseen
 from catchment.features.nvar import LIMIT as LIMIT
-from catchment.features.onnx_session import locate as locate, runs_on_gpus as runs_on_gpus
+from catchment.features.onnx_session import (
+    CPU as CPU,
+    CUDA as CUDA,
+    locate as locate,
+    runs_on_gpus as runs_on_gpus,
+)
 from catchment.features.own import Adapted as Adapted, imported as imported, name_of as name_of
 from catchment.features.pipeline import AnyMap as AnyMap, suited as suited
 from catchment.features.projected import hadamard_sums as hadamard_sums

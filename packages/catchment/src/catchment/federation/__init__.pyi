@@ -89,6 +89,7 @@ from catchment.federation.plan import (
     Read as Read,
     describe as describe,
 )
+from catchment.federation.prefix import Prefix as Prefix
 from catchment.federation.progress import (
     LARGEST_LOSS as LARGEST_LOSS,
     Progress as Progress,
@@ -112,6 +113,7 @@ from catchment.federation.sums import (
     WeightedSum as WeightedSum,
 )
 from catchment.federation.upload_checks import (
+    _passes_whole as _passes_whole,
     check_origin as check_origin,
     check_statistics as check_statistics,
     moment_matrix as moment_matrix,

@@ -34,7 +34,12 @@ from catchment.privacy.policy_file import (
     read_policy as read_policy,
     template as template,
 )
-from catchment.privacy.releases import HEAD as HEAD, PAGE as PAGE, PENDING as PENDING
+from catchment.privacy.releases import (
+    HEAD as HEAD,
+    PAGE as PAGE,
+    PENDING as PENDING,
+    _head as _head,
+)
 
 __all__ = [
     "Budget",

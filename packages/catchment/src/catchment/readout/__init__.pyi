@@ -141,6 +141,7 @@ from catchment.readout.solve import (
 from catchment.readout.statistics import CONSTANT as CONSTANT, SUMS as SUMS
 from catchment.readout.storage import (
     Around as Around,
+    MAX_HEADER as MAX_HEADER,
     around as around,
     load_model as load_model,
     map_of as map_of,

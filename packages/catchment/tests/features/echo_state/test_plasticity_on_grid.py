@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
+from inspect import getmodule
 from itertools import pairwise
 from typing import Any
 
@@ -23,7 +24,6 @@ from catchment.features.echo_state import (
     grid_sigmoid,
     grid_sin,
     grid_tanh,
-    plasticity,
     programs_on_grid,
     rounder,
 )
@@ -212,7 +212,7 @@ def test_a_batch_beyond_the_lanes_is_the_same_in_any_order() -> None:
 
 
 def test_a_batch_whose_sums_could_overflow_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plasticity, "MOST_STEPS", 20)
+    monkeypatch.setattr(getmodule(plasticity_of), "MOST_STEPS", 20)
     reservoir = Reservoir.from_recipe(Recipe(units=4, inputs=2, seed=4, grid=20))
     rule = IntrinsicPlasticity(updates="batch", batch=100)
     with pytest.raises(ValueError, match="a batch has 30 steps; on a grid pass a batch of at most"):

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from inspect import getmodule
+
 import numpy as np
 import pytest
 
 from catchment.features import Recipe, Reservoir
-from catchment.features.echo_state import batches, segments
+from catchment.features.echo_state import plan_batches, segment_starts
 from tests.features.echo_state import oracle
 
 
@@ -51,7 +53,7 @@ def test_many_sequences_are_each_run_from_zero(lengths: list[int]) -> None:
 def test_a_long_sequence_is_exact_although_cut() -> None:
     reservoir = oracle.random_reservoir(n_units=30, n_inputs=1)
     (u,) = oracle.sequences([15_000], n_inputs=1)
-    starts, warmup = segments.segment_starts(reservoir.programs(), u, 0)
+    starts, warmup = segment_starts(reservoir.programs(), u, 0)
     assert len(starts) > 1
     assert warmup > 0
     np.testing.assert_allclose(reservoir.states(u), oracle.states(reservoir, u), rtol=0, atol=1e-12)
@@ -64,8 +66,10 @@ def test_segments_that_do_not_join_are_run_again_in_one_piece(
     reservoir = oracle.random_reservoir(n_units=30, n_inputs=1, radius=radius)
     (u,) = oracle.sequences([4_000], n_inputs=1)
     cut = [500 * k for k in range(8)]
-    monkeypatch.setattr(batches, "segment_starts", lambda programs, u, washout: (cut, 20))
-    (planned,) = batches.plan_batches(reservoir.programs(), [u], washout=0, may_segment=True)
+    monkeypatch.setattr(
+        getmodule(plan_batches), "segment_starts", lambda programs, u, washout: (cut, 20)
+    )
+    (planned,) = plan_batches(reservoir.programs(), [u], washout=0, may_segment=True)
     assert planned.joined
     # Beyond a radius of one rounding grows, so the start is what can be compared.
     steps = 4_000 if radius < 1 else 200

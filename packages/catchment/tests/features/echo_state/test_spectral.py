@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from inspect import getmodule
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def test_cycles_have_the_geometric_mean_of_their_weights() -> None:
 
 
 def test_eigenvalues_of_equal_size_are_solved_densely(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spectral, "RESTARTS", 3)
+    monkeypatch.setattr(getmodule(spectral_radius), "RESTARTS", 3)
     Q = raw_matrix(Wiring(topology="orthogonal", units=502))
     assert spectral_radius(Q) == pytest.approx(1.0, rel=1e-9)
 
@@ -130,7 +131,7 @@ def test_no_convergence_falls_back_to_dense(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("scipy.sparse.linalg.eigs", fail)
     W = raw_matrix(Wiring(topology="random", units=510, density=0.02))
     assert spectral_radius(W) == pytest.approx(dense_radius(W), rel=1e-9)
-    monkeypatch.setattr(spectral, "DENSE_AT_MOST", 505)
+    monkeypatch.setattr(getmodule(spectral_radius), "DENSE_AT_MOST", 505)
     with pytest.raises(ArithmeticError, match="510 units did not converge; choose another seed"):
         spectral_radius(W)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from inspect import getmodule
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from catchment import Array, Reservoir
 from catchment.features import EchoStateMap
-from catchment.features.echo_state import Pool, whole_pooling
+from catchment.features.echo_state import Pool, Totals
 
 LENGTHS = (9, 39, 40, 41, 100, 203)
 
@@ -84,15 +85,15 @@ def test_a_constant_unit_has_no_deviation() -> None:
 
 
 def test_a_part_too_long_for_exact_sums_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    totals = whole_pooling.Totals("mean", np.array([8.0, 1.0]), [[0, 10]], 24)
+    totals = Totals("mean", np.array([8.0, 1.0]), [[0, 10]], 24)
     assert totals.most_steps == 2**25
     features = EchoStateMap(reservoir(20), pool="mean")
-    monkeypatch.setattr(whole_pooling, "Totals", _Few)
+    monkeypatch.setattr(getmodule(Totals), "Totals", _Few)
     with pytest.raises(ValueError, match="30 steps to pool"):
         features(np.zeros((30, 2)))
 
 
-class _Few(whole_pooling.Totals):
+class _Few(Totals):
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
         self.most_steps = 20

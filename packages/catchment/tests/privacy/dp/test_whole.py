@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from inspect import getmodule
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from catchment.privacy import Budget, Clip, GaussianNoise, SecureSum, make_ident
 from catchment.privacy.dp import (
     Clipped,
     Records,
-    clipping,
     concentrated_multiplier,
     gaussian_multiplier,
     square_length,
@@ -109,7 +109,7 @@ def test_thousands_of_vectors_at_the_bound_stay_there_where_the_nearest_would_no
 
 
 def test_the_bound_holds_even_if_the_shortening_were_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clipping, "MARGIN", -1e-3)
+    monkeypatch.setattr(getmodule(Clipped), "MARGIN", -1e-3)
     vector = np.random.default_rng(0).normal(size=400)
     steps = whole_steps(1e3 * vector, 5.0, 2.0**-20)
     assert exact(steps) <= square_steps(5.0, 2.0**-20) < exact(steps) * 1.01

@@ -122,7 +122,7 @@ def test_without_cryptography_the_remedy_is_named() -> None:
     source = str(Path(catchment.__file__).parents[1])
     code = (
         f"import sys; sys.path.insert(0, {source!r}); sys.modules['cryptography'] = None\n"
-        "from catchment.privacy.secure_sum.protection import SecureSum\n"
+        "from catchment.privacy import SecureSum\n"
         "SecureSum(identities={'ann': '00' * 32})\n"
         "import catchment.privacy.secure_sum.keys"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from inspect import getmodule
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_a_full_disk_leaves_the_journal_as_it_was(
 
     with Journal(tmp_path) as journal:
         number, _ = journal.begin("plan", 0, ["ann"])
-        monkeypatch.setattr("catchment.privacy.secure_sum.server_journal.replace_file", full)
+        monkeypatch.setattr(getmodule(Journal), "replace_file", full)
         with pytest.raises(OSError, match="No space"):
             journal.keep(number, "ann", b"masked")
         monkeypatch.undo()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment.privacy.secure_sum import PRIME, combine, shamir, share
+from catchment.privacy.secure_sum import PRIME, _weights, combine, share
 
 secrets_ = st.integers(0, PRIME - 1)
 
@@ -73,7 +73,7 @@ def test_one_share_less_fits_any_other_secret(secret: int, other: int, t: int) -
     shares = dict(zip(places, share(secret, t, places), strict=True))
     # A last share exists with which the same t - 1 shares give the other secret, whatever it is.
     known = {x: shares[x] for x in places[:-1]}
-    weights = shamir._weights(tuple(places))
+    weights = _weights(tuple(places))
     rest = sum(w * shares[x] for w, x in zip(weights, places[:-1], strict=False))
     last = (other - rest) * pow(weights[-1], -1, PRIME) % PRIME
     assert combine({**known, places[-1]: last}) == other

@@ -79,6 +79,7 @@ from catchment.features.echo_state.weights import (
     LayerWeights as LayerWeights,
     SparseRows as SparseRows,
 )
+from catchment.features.echo_state.whole_pooling import Totals as Totals
 from catchment.features.echo_state.whole_weights import (
     BOUNDED as BOUNDED,
     LINEAR_BOUND as LINEAR_BOUND,

@@ -8,6 +8,7 @@ from catchment.privacy.dp.clipping import (
     whole_steps as whole_steps,
 )
 from catchment.privacy.dp.discrete import (
+    _heads as _heads,
     discrete_gaussian as discrete_gaussian,
     discrete_laplace as discrete_laplace,
 )

@@ -58,6 +58,7 @@ from catchment.privacy.secure_sum.server_journal import FORMAT as FORMAT, ORDER 
 from catchment.privacy.secure_sum.shamir import (
     PRIME as PRIME,
     SHARE_BYTES as SHARE_BYTES,
+    _weights as _weights,
     combine as combine,
     share as share,
 )
@@ -66,6 +67,7 @@ from catchment.privacy.secure_sum.transcript import (
     BOX_BYTES as BOX_BYTES,
     MARK_BYTES as MARK_BYTES,
     SHOWN_BYTES as SHOWN_BYTES,
+    mark as mark,
 )
 from catchment.privacy.secure_sum.vault import (
     Dealt as Dealt,
