@@ -18,7 +18,8 @@ import numpy as np
 
 from benchmarks.record import RESULTS, write
 from catchment import Array, single_blas_thread
-from catchment.features import EchoStateMap, IntrinsicPlasticity, Recipe, Reservoir, plasticity_of
+from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment_research.plasticity import IntrinsicPlasticity, plasticity_of
 
 SIZES = ((100, 9), (200, 9), (300, 9), (500, 9))
 RULE = IntrinsicPlasticity(target_std=0.3, learning_rate=1e-4)

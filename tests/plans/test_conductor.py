@@ -26,9 +26,9 @@ from catchment.data import (
 )
 from catchment.engine import data_of, run_locally
 from catchment.errors import FederationError, TooFewClientsError
-from catchment.features import EchoState, EchoStateMap, IntrinsicPlasticity, plasticity_of
+from catchment.features import EchoState, EchoStateMap
 from catchment.federation import Plan, Store, messages_of, read_run
-from catchment.federation.learn import FederatedPlasticity, FederatedRidge, MomentPlasticity
+from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import Evaluation
 from catchment.federation.runs import MODEL
 from catchment.plans import (
@@ -42,6 +42,12 @@ from catchment.plans import (
 )
 from catchment.readout import Model
 from catchment_lab.datasets import packed_path
+from catchment_research.plasticity import (
+    FederatedPlasticity,
+    IntrinsicPlasticity,
+    MomentPlasticity,
+    plasticity_of,
+)
 from reproductions.places import find, packed_directory
 
 # Smaller than the examples are, so that all of them run in a few seconds.

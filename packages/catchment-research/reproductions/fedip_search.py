@@ -21,12 +21,13 @@ from itertools import product
 import numpy as np
 
 from catchment.errors import FederationError
-from catchment.features import EchoStateMap, IntrinsicPlasticity, Recipe, Reservoir, plasticity_of
+from catchment.features import EchoStateMap, Recipe, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Rows
 from catchment.readout import RidgeStatistics
 from catchment_lab.search import Adaptation, PlasticitySpace, Random, Space, Subject, exact
 from catchment_lab.search.adapt import adapt
+from catchment_research.plasticity import IntrinsicPlasticity, plasticity_of
 from reproductions.people import Clients, People
 from reproductions.spaces import FEDIP_HHAR, FEDIP_PAPER, FEDIP_RELATIVE, FEDIP_WESAD
 from reproductions.study import Began

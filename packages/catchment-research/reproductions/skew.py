@@ -26,10 +26,9 @@ import numpy as np
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError
-from catchment.features import EchoStateMap, IntrinsicPlasticity, Recipe, Reservoir, plasticity_of
+from catchment.features import EchoStateMap, Recipe, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Limits, Plan, Turn, WeightedSum
-from catchment.federation.learn import FederatedPlasticity, MomentPlasticity
 from catchment_lab.search import (
     Adaptation,
     Cell,
@@ -40,6 +39,12 @@ from catchment_lab.search import (
     cell,
     exact,
     read_subjects,
+)
+from catchment_research.plasticity import (
+    FederatedPlasticity,
+    IntrinsicPlasticity,
+    MomentPlasticity,
+    plasticity_of,
 )
 from reproductions.dealings import (
     PEOPLE,

@@ -17,11 +17,12 @@ from typing import Any
 
 from catchment.engine import run_locally
 from catchment.errors import FederationError
-from catchment.features import IntrinsicPlasticity, Recipe, Reservoir
+from catchment.features import Recipe, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Plan
-from catchment.federation.learn import FederatedPlasticity, MomentPlasticity, Momentum
+from catchment.federation.learn import Momentum
 from catchment_lab.search import Cell
+from catchment_research.plasticity import FederatedPlasticity, IntrinsicPlasticity, MomentPlasticity
 from reproductions.fedip import trained_cell
 from reproductions.people import People
 from reproductions.study import Began, SetResult, joined

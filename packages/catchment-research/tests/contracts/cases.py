@@ -22,11 +22,9 @@ from catchment.federation.learn import (
     Candidates,
     Ensemble,
     FederatedNormal,
-    FederatedPlasticity,
     FederatedRidge,
     FederatedScaling,
     GradientAveraging,
-    MomentPlasticity,
     Momentum,
     PersonalReadouts,
     ReadoutAveraging,
@@ -52,6 +50,7 @@ from catchment_research.learn import (
     StackedEnsemble,
     Stacking,
 )
+from catchment_research.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment_research.prompt import (
     EdgeController,
     Example,

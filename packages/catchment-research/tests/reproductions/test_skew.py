@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from catchment import Recipe
-from catchment.features import EchoStateMap, IntrinsicPlasticity, Reservoir, plasticity_of
+from catchment.features import EchoStateMap, Reservoir
 from catchment_lab.search import Adaptation, exact, read_subjects
 from catchment_lab.search.adapt import adapt
+from catchment_research.plasticity import IntrinsicPlasticity, plasticity_of
 from reproductions.dealings import (
     IID,
     ONE,

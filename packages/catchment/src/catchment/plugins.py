@@ -9,10 +9,11 @@ A package, of this project or of anybody, names what it brings in its `pyproject
 commands       `catchment NAME`: a function for typer, or a typer app
 maps           feature maps that [features] may name
 algorithms     settings of algorithms that [learn] may name
+plasticity     what [plasticity] may name
 protections    protections that [[protect]] may name
 uploads        other exact uploads of a ridge: "factors", "gradients"
 engines        who carries the messages: "flower", "ray", and "device", a client elsewhere
-forms          feature maps and statistics on other hardware: "torch"
+forms          feature maps and statistics on "torch"; reservoirs with "plasticity"
 sources        where [data] may come from: public data sets by name
 readers        other files: "parquet", folders whose clients are read one by one
 models         kinds of model files
@@ -36,6 +37,7 @@ Group = Literal[
     "commands",
     "maps",
     "algorithms",
+    "plasticity",
     "protections",
     "uploads",
     "engines",
@@ -60,6 +62,8 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     },
     "research": {
         "algorithms": "aligned conjugate_gradients deep partial prompt stacking",
+        "forms": "plasticity",
+        "plasticity": "fedip moments",
         "protections": "rounded",
         "uploads": "factors gradients",
         "models": "network prompt",

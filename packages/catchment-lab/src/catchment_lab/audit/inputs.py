@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from catchment import Array
-from catchment.features import EchoStateMap, IntrinsicPlasticity, plasticity_of
+from catchment.features import EchoStateMap
+from catchment.plugins import plugin
 from catchment.readout import RidgeStatistics
 from catchment_lab.audit.moments import added_row, class_counts, class_means, input_between
 from catchment_lab.audit.outcomes import Attempt, Outcome, correlation, relative_error
@@ -171,9 +172,11 @@ def difference_of_noise(world: World) -> Outcome:
 
 def _plasticity_changes(world: World) -> list[tuple[Array, Array]]:
     reservoir = world.drive.features.reservoir
-    gain, shift = plasticity_of(reservoir)
-    rule = IntrinsicPlasticity(learning_rate=1e-3)
-    after = [plasticity_of(rule.adapt(reservoir, [data[0].u[:1]])) for data in world.clients]
+    plasticity = plugin("forms", "plasticity", needed_for="attacks on plasticity")
+    gain, shift = plasticity.plasticity_of(reservoir)
+    rule = plasticity.IntrinsicPlasticity(learning_rate=1e-3)
+    adapted = (rule.adapt(reservoir, [data[0].u[:1]]) for data in world.clients)
+    after = [plasticity.plasticity_of(one) for one in adapted]
     return [(g - gain, s - shift) for g, s in after]
 
 

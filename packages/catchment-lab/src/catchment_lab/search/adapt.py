@@ -8,7 +8,7 @@ from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.features import Reservoir
 from catchment.federation import Plan, Record
-from catchment.federation.learn import FederatedPlasticity
+from catchment.plugins import plugin
 from catchment_lab.search.space import Adaptation
 
 
@@ -16,7 +16,8 @@ def adapt(
     reservoir: Reservoir, adaptation: Adaptation, clients: Mapping[str, list[Recording]]
 ) -> tuple[Reservoir, tuple[Record, ...]]:
     """Return the reservoir that clients adapted together, and the records of the rounds."""
-    algorithm = FederatedPlasticity(reservoir=reservoir, rule=adaptation.rule)
+    federated = plugin("plasticity", "fedip")
+    algorithm = federated(reservoir=reservoir, rule=adaptation.rule)
     # A client whose plasticity diverges is refused; all must have answered.
     plan = Plan(algorithm=algorithm, rounds=adaptation.rounds, min_clients=len(clients))
     result = run_locally(plan, clients)

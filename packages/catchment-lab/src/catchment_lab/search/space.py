@@ -8,12 +8,12 @@ relative to target_std^2.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from catchment.features import IntrinsicPlasticity, Recipe
-from catchment.features.echo_state import Equation, Updates
+from catchment.features import Recipe
+from catchment.plugins import plugin
 
 Range = tuple[float, float]
 
@@ -75,8 +75,8 @@ class PlasticitySpace:
     epochs: tuple[int, ...] = (1,)
     rounds: tuple[int, ...] = (2, 4)
     learning_rate: float | None = None
-    updates: Updates = "step"
-    equation: Equation = "corrected"
+    updates: Literal["step", "batch"] = "step"
+    equation: Literal["corrected", "printed"] = "corrected"
 
     def draw(self, chooser: Chooser) -> Adaptation:
         mean = chooser.real("target_mean", *self.target_mean)
@@ -85,7 +85,8 @@ class PlasticitySpace:
         if rate is None:
             rate = chooser.real("relative_rate", *self.relative_rate, log=True) * std**2
         epochs = chooser.choice("epochs", self.epochs)
-        rule = IntrinsicPlasticity(
+        plasticity = plugin("forms", "plasticity", needed_for="reservoirs that adapt")
+        rule = plasticity.IntrinsicPlasticity(
             target_mean=mean,
             target_std=std,
             learning_rate=rate,
@@ -100,7 +101,7 @@ class PlasticitySpace:
 class Adaptation:
     """A rule of plasticity, and for how many rounds it is federated."""
 
-    rule: IntrinsicPlasticity
+    rule: Any  # an IntrinsicPlasticity
     rounds: int = 3
 
 

@@ -2,10 +2,6 @@ from catchment.features.concat import Concat as Concat
 from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
 from catchment.features.diagonal.diagonal import DiagonalReservoir as DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState as EchoState
-from catchment.features.echo_state.plasticity import (
-    IntrinsicPlasticity as IntrinsicPlasticity,
-    plasticity_of as plasticity_of,
-)
 from catchment.features.echo_state.recipe import Recipe as Recipe
 from catchment.features.echo_state.reservoir import Reservoir as Reservoir
 from catchment.features.echo_state.settings import Mixture as Mixture, Spread as Spread
@@ -92,7 +88,6 @@ __all__ = [
     "Encoder",
     "FeatureMap",
     "Hydra",
-    "IntrinsicPlasticity",
     "Layers",
     "MapDescription",
     "MiniRocket",
@@ -109,5 +104,4 @@ __all__ = [
     "WindowStatistics",
     "WithNorm",
     "as_map",
-    "plasticity_of",
 ]

@@ -31,7 +31,6 @@ from catchment.federation.learn.averaging import GradientAveraging, ReadoutAvera
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
-from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.learn.selected import SelectedRidge
 from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.measure.drift import FALSE_ALARMS
@@ -211,7 +210,7 @@ ALGORITHMS = Named(
 RESERVOIRS = frozenset({"ensemble", "stacking", "aligned", "partial", "prompt"})
 # Algorithms that sum no products of features, so that a map may have very many.
 WITHOUT_GRAM = frozenset({"gradient", "conjugate_gradients", "partial", "prompt"})
-PLASTICITY: dict[str, type] = {"fedip": FederatedPlasticity, "moments": MomentPlasticity}
+PLASTICITY = Named("plasticity", {})
 PLASTICITY_ROUNDS = 10
 PROTECTIONS = Named(
     "protections",

@@ -1,5 +1,6 @@
 # For the other packages and the tests; may change without notice.
 from catchment.features.echo_state.activations import (
+    GRID_MATH as GRID_MATH,
     grid_linear as grid_linear,
     grid_sigmoid as grid_sigmoid,
     grid_sin as grid_sin,
@@ -11,6 +12,7 @@ from catchment.features.echo_state.advance import (
     Program as Program,
     Rows as Rows,
     SideBySide as SideBySide,
+    Step as Step,
     aligned as aligned,
     padded_lanes as padded_lanes,
     preferred_lanes as preferred_lanes,
@@ -33,10 +35,16 @@ from catchment.features.echo_state.echo_state import (
     PER_RECORDING as PER_RECORDING,
     PER_STEP as PER_STEP,
 )
-from catchment.features.echo_state.plasticity import (
-    Drives as Drives,
-    Equation as Equation,
-    Updates as Updates,
+from catchment.features.echo_state.kernels import (
+    DOT_MATH as DOT_MATH,
+    RELU as RELU,
+    SAFE_MATH as SAFE_MATH,
+    SIGMOID as SIGMOID,
+    SIN as SIN,
+    TANH as TANH,
+    advance_units as advance_units,
+    fast_tanh as fast_tanh,
+    row_product as row_product,
 )
 from catchment.features.echo_state.pooling import POOLS as POOLS, Pool as Pool
 from catchment.features.echo_state.random_words import (
@@ -85,6 +93,7 @@ from catchment.features.echo_state.whole_weights import (
     LINEAR_BOUND as LINEAR_BOUND,
     MOST_WEIGHT_DIGITS as MOST_WEIGHT_DIGITS,
     ROUND as ROUND,
+    rounded as rounded,
 )
 
 __all__ = []

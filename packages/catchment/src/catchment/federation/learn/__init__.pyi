@@ -28,10 +28,6 @@ from catchment.federation.learn.personal import (
     towards as towards,
 )
 from catchment.federation.learn.personal_increments import PersonalIncrements as PersonalIncrements
-from catchment.federation.learn.plasticity import (
-    FederatedPlasticity as FederatedPlasticity,
-    MomentPlasticity as MomentPlasticity,
-)
 from catchment.federation.learn.retiring import (
     retired as retired,
     retired_by_class as retired_by_class,
@@ -50,6 +46,7 @@ from catchment.federation.learn.unlearning import (
 from catchment.federation.learn.automatic import Ridge as Ridge, automatic_ridge as automatic_ridge
 from catchment.federation.learn.averaging import (
     Weighting as Weighting,
+    check_weight as check_weight,
     client_weight as client_weight,
     largest_eigenvalue as largest_eigenvalue,
     read_readouts as read_readouts,
@@ -65,10 +62,6 @@ from catchment.federation.learn.ensemble import (
     Members as Members,
     read_member as read_member,
     simplex_weights as simplex_weights,
-)
-from catchment.federation.learn.exact_match import (
-    inverse_tangent as inverse_tangent,
-    refined as refined,
 )
 from catchment.federation.learn.feature_scaling import (
     class_weights as class_weights,
@@ -93,11 +86,6 @@ from catchment.federation.learn.personal import (
     smallest_good_step as smallest_good_step,
 )
 from catchment.federation.learn.personal_rows import own_readout_of_rows as own_readout_of_rows
-from catchment.federation.learn.plasticity import (
-    Plasticity as Plasticity,
-    _standard_match as _standard_match,
-    matched as matched,
-)
 from catchment.federation.learn.ridge import (
     RidgeState as RidgeState,
     chosen_ridge as chosen_ridge,
@@ -132,12 +120,10 @@ __all__ = [
     "Certificate",
     "Ensemble",
     "FederatedNormal",
-    "FederatedPlasticity",
     "FederatedRidge",
     "FederatedScaling",
     "GradientAveraging",
     "Mean",
-    "MomentPlasticity",
     "Momentum",
     "PersonalIncrements",
     "PersonalReadouts",

@@ -14,17 +14,19 @@ from hypothesis import strategies as st
 from catchment import Evaluation, FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
 from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
 from catchment.errors import TooFewClientsError, UploadError
-from catchment.features import EchoStateMap, IntrinsicPlasticity, plasticity_of
+from catchment.features import EchoStateMap
 from catchment.federation import Additive, Read, Turn, Upload, WeightedSum, as_algorithm
-from catchment.federation.learn import (
-    FederatedPlasticity,
-    MomentPlasticity,
-    Momentum,
-    Plasticity,
-    matched,
-)
+from catchment.federation.learn import Momentum
 from catchment.privacy import SecureSum, make_identities
 from catchment.wire import Parts
+from catchment_research.plasticity import (
+    FederatedPlasticity,
+    IntrinsicPlasticity,
+    MomentPlasticity,
+    Plasticity,
+    matched,
+    plasticity_of,
+)
 
 pytestmark = pytest.mark.processor
 

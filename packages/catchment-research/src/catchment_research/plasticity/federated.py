@@ -32,7 +32,14 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import UploadError
-from catchment.features.echo_state.plasticity import (
+from catchment.features import Reservoir
+from catchment.features.echo_state import ACTIVATIONS, SparseRows
+from catchment.federation import Data, Needs, Turn, WeightedSum
+from catchment.federation.learn import Arrays, Mean, ServerOptimiser, check_weight
+from catchment.structure import Shape, Structure
+from catchment.wire import Parts
+from catchment_research.plasticity.exact_match import inverse_tangent, refined
+from catchment_research.plasticity.rule import (
     ADAPTIVE,
     LARGEST_GAIN,
     LARGEST_SHIFT,
@@ -41,15 +48,6 @@ from catchment.features.echo_state.plasticity import (
     plasticity_of,
     plasticity_on_grid,
 )
-from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.weights import ACTIVATIONS, SparseRows
-from catchment.federation.algorithm import Data, Needs, Turn
-from catchment.federation.learn.averaging import check_weight
-from catchment.federation.learn.exact_match import inverse_tangent, refined
-from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
-from catchment.federation.sums import WeightedSum
-from catchment.structure import Shape, Structure
-from catchment.wire import Parts
 
 RULE = IntrinsicPlasticity()
 MEAN = Mean()

@@ -12,8 +12,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from catchment import Array, Recipe, Reservoir
-from catchment.features import IntrinsicPlasticity, plasticity_of
-from catchment.features.echo_state import ACTIVATIONS, Drives, Equation
+from catchment.features.echo_state import ACTIVATIONS
+from catchment_research.plasticity import Drives, Equation, IntrinsicPlasticity, plasticity_of
 
 pytestmark = pytest.mark.slow
 

@@ -11,16 +11,18 @@ import pytest
 
 from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, evaluate, federate
 from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
-from catchment.features import EchoStateMap, IntrinsicPlasticity, plasticity_of
-from catchment.federation.learn import (
+from catchment.features import EchoStateMap
+from catchment.federation.learn import Momentum
+from catchment.privacy import SecureSum, make_identities
+from catchment_research.plasticity import (
     FederatedPlasticity,
+    IntrinsicPlasticity,
     MomentPlasticity,
-    Momentum,
     _standard_match,
     inverse_tangent,
+    plasticity_of,
     refined,
 )
-from catchment.privacy import SecureSum, make_identities
 
 pytestmark = pytest.mark.slow
 

@@ -46,10 +46,8 @@ from catchment.federation import (
     run,
 )
 from catchment.federation.learn import (
-    FederatedPlasticity,
     FederatedScaling,
     GradientAveraging,
-    MomentPlasticity,
     ReadoutAveraging,
     StatisticsSet,
 )
@@ -58,6 +56,7 @@ from catchment.privacy import SecureSum
 from catchment.readout import RidgeStatistics, accumulate
 from catchment.structure import taken_apart
 from catchment.wire import Parts
+from catchment_research.plasticity import FederatedPlasticity, MomentPlasticity
 
 PEOPLE = synthetic_wearables(16, windows_per_user=40, steps=60)
 CLIENTS = dict(list(PEOPLE.items())[:12])

@@ -15,11 +15,8 @@ import numpy as np
 import pytest
 
 from catchment import Array, Recipe, Reservoir
-from catchment.features import IntrinsicPlasticity, plasticity_of
 from catchment.features.echo_state import (
     ACTIVATIONS,
-    Equation,
-    Updates,
     grid_linear,
     grid_sigmoid,
     grid_sin,
@@ -27,6 +24,7 @@ from catchment.features.echo_state import (
     programs_on_grid,
     rounder,
 )
+from catchment_research.plasticity import Equation, IntrinsicPlasticity, Updates, plasticity_of
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ steps. The first is intrinsic plasticity as it was proposed; the second is how t
 gradient method is usually understood.
 
 On a reservoir with a grid the same rule is followed in arithmetic that is exact, or rounded where
-it is written down (`catchment.features.echo_state.plastic_kernels`): gains and shifts are whole
+it is written down (`catchment_research.plasticity.kernels`): gains and shifts are whole
 numbers of 2^-32, and have the same bits on every processor. Sequences are not cut while units
 adapt.
 """
@@ -35,10 +35,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array
-from catchment.features.echo_state.advance import Program, Rows, Step, advance, programs_on_grid
-from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.weights import ACTIVATIONS, LayerWeights
-from catchment.features.echo_state.whole_weights import rounded
+from catchment.features import Reservoir
+from catchment.features.echo_state import (
+    ACTIVATIONS,
+    LayerWeights,
+    Program,
+    Rows,
+    Step,
+    programs_on_grid,
+    rounded,
+)
+from catchment.features.echo_state.advance import advance
 
 ADAPTIVE = tuple(ACTIVATIONS.index(name) for name in ("tanh", "sigmoid"))
 PLASTIC_DIGITS, DRIVE_DIGITS, SQUARE_DIGITS = 32, 20, 36  # after the point, on a grid
@@ -274,7 +281,7 @@ class _Run:
 
     def adapt(self, us: list[Array], gain: Array, shift: Array) -> None:
         """Change gain and shift (N,) in place, as a batch of sequences bids."""
-        from catchment.features.echo_state.plastic_float_kernels import ADAPT, DESCEND
+        from catchment_research.plasticity.float_kernels import ADAPT, DESCEND
 
         if self.rule.updates == "step":
             self._through(us, gain, shift, ADAPT)
@@ -287,7 +294,7 @@ class _Run:
         groups = _batches(us, MOST_LANES)
         sums = np.sum([self._through(group, gain, shift, DESCEND) for group in groups], axis=0)
         if self.on_grid:
-            from catchment.features.echo_state.plastic_kernels import adapt_units
+            from catchment_research.plasticity.kernels import adapt_units
 
             adapt_units(self.activation, gain, shift, sums, float(n), self.target)
         elif n > 0:
@@ -297,14 +304,14 @@ class _Run:
 
     def measured(self, us: list[Array], gain: Array, shift: Array) -> NDArray[Any]:
         """Return the sums of the drives of at most 32 sequences, as the kernels gather them."""
-        from catchment.features.echo_state.plastic_float_kernels import MEASURE
+        from catchment_research.plasticity.float_kernels import MEASURE
 
         return self._through(us, gain, shift, MEASURE)
 
     def _through(self, us: list[Array], gain: Array, shift: Array, task: int) -> NDArray[Any]:
         """Run sequences side by side and return the sums that the task gathers over them."""
-        from catchment.features.echo_state.plastic_float_kernels import lockstep_plastic
-        from catchment.features.echo_state.plastic_kernels import lockstep_plastic_on_grid
+        from catchment_research.plasticity.float_kernels import lockstep_plastic
+        from catchment_research.plasticity.kernels import lockstep_plastic_on_grid
 
         rows, kind = (4, "int64") if self.on_grid else (2, "float64")
         sums: NDArray[Any] = np.zeros((rows, len(gain)), dtype=kind)

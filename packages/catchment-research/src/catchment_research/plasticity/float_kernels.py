@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from catchment.compiling import njit
-from catchment.features.echo_state.kernels import (
+from catchment import njit
+from catchment.features.echo_state import (
     DOT_MATH,
     SAFE_MATH,
     SIGMOID,

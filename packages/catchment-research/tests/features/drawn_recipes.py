@@ -31,7 +31,6 @@ from catchment.features import (
     EchoState,
     FeatureMap,
     Hydra,
-    IntrinsicPlasticity,
     MapDescription,
     MiniRocket,
     Mixture,
@@ -46,6 +45,7 @@ from catchment.features import (
 from catchment.features.echo_state import aligned_reservoir as aligned
 from catchment.features.echo_state import with_own_seed
 from catchment.readout import Model, Readout, accumulate, save
+from catchment_research.plasticity import IntrinsicPlasticity
 
 CLASSES = ("a", "b", "c")
 TOPOLOGIES = ("random", "small_world", "scale_free", "cycle_jumps", "orthogonal", "permutation")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from catchment import Array, Mixture, Recipe, Recording, Reservoir
-from catchment.features import EchoStateMap, IntrinsicPlasticity, plasticity_of
+from catchment.features import EchoStateMap
 from catchment.readout import RidgeStatistics, accumulate
 from catchment_lab.audit import (
     Drive,
@@ -29,6 +29,7 @@ from catchment_lab.audit import (
     solvable,
     window_of,
 )
+from catchment_research.plasticity import IntrinsicPlasticity, plasticity_of
 
 pytestmark = pytest.mark.slow
 

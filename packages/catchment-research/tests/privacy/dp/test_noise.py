@@ -15,7 +15,7 @@ from catchment.engine import LocalEngine, run_locally
 from catchment.errors import BudgetError, IntegrityError, TooFewClientsError, UploadError
 from catchment.features import EchoStateMap
 from catchment.federation import Cost, Turn, WeightedSum, as_algorithm, run
-from catchment.federation.learn import FederatedPlasticity, GradientAveraging
+from catchment.federation.learn import GradientAveraging
 from catchment.federation.measure import Evaluation
 from catchment.federation.runs import Entry
 from catchment.privacy import (
@@ -30,6 +30,7 @@ from catchment.privacy import (
 from catchment.privacy.dp import Clipped, Records
 from catchment.readout import RidgeStatistics, accumulate
 from catchment.wire import NOTHING, Parts
+from catchment_research.plasticity import FederatedPlasticity
 
 F = EchoStateMap(Reservoir.from_recipe(Recipe(units=12, inputs=6, seed=1)), pool="mean")
 CLIENTS = synthetic_wearables(12, windows_per_user=24, steps=24)

@@ -33,18 +33,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from catchment.compiling import njit
-from catchment.features.echo_state.activations import (
+from catchment import njit
+from catchment.features.echo_state import (
     GRID_MATH,
-    ROUND,
+    RELU,
+    SIGMOID,
+    SIN,
+    TANH,
     grid_linear,
     grid_sigmoid,
     grid_sin,
     grid_tanh,
+    row_product,
 )
-from catchment.features.echo_state.kernels import RELU, SIGMOID, SIN, TANH, row_product
-from catchment.features.echo_state.plastic_float_kernels import ADAPT, MEASURE
-from catchment.features.echo_state.plasticity import (
+from catchment.features.echo_state.activations import ROUND
+from catchment_research.plasticity.float_kernels import ADAPT, MEASURE
+from catchment_research.plasticity.rule import (
     DRIVE_DIGITS,
     LARGEST_GAIN,
     LARGEST_SHIFT,

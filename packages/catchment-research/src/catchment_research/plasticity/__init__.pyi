@@ -1,0 +1,31 @@
+from catchment_research.plasticity.federated import (
+    FederatedPlasticity as FederatedPlasticity,
+    MomentPlasticity as MomentPlasticity,
+)
+from catchment_research.plasticity.rule import (
+    IntrinsicPlasticity as IntrinsicPlasticity,
+    plasticity_of as plasticity_of,
+)
+
+# For the other packages and the tests; may change without notice.
+from catchment_research.plasticity.exact_match import (
+    inverse_tangent as inverse_tangent,
+    refined as refined,
+)
+from catchment_research.plasticity.federated import (
+    Plasticity as Plasticity,
+    _standard_match as _standard_match,
+    matched as matched,
+)
+from catchment_research.plasticity.rule import (
+    Drives as Drives,
+    Equation as Equation,
+    Updates as Updates,
+)
+
+__all__ = [
+    "FederatedPlasticity",
+    "IntrinsicPlasticity",
+    "MomentPlasticity",
+    "plasticity_of",
+]
