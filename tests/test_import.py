@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
-
-import catchment
 
 HEAVY = (
     "numba",
@@ -34,8 +31,7 @@ HEAVY = (
 
 
 def loaded_after(statement: str) -> set[str]:
-    source = str(Path(catchment.__file__).parents[1])
-    code = f"import sys\nsys.path[0] = {source!r}\n{statement}\nprint('\\n'.join(sys.modules))"
+    code = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 

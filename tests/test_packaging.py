@@ -1,9 +1,10 @@
-"""The wheel: the library and nothing else, the same bytes from wherever it is built."""
+"""The wheels: each package and nothing else, the same bytes from wherever it is built."""
 
 from __future__ import annotations
 
 import email
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -12,26 +13,37 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import catchment
 
 ROOT = Path(__file__).resolve().parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PACKAGES = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
+PROJECTS: dict[str, dict[str, Any]] = {
+    folder.name: tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for folder in PACKAGES
+}
+CORE = PROJECTS["catchment"]
+# A file of each that is no code and must not be left behind.
+DATA = {
+    "catchment": "catchment/report/page.css",
+    "catchment-edge": "catchment_edge/c/",
+    "catchment-lab": "catchment_lab/watch/",
+}
 
 
-def built(clone: Path, *, umask: int, second: int) -> Path:
+def built(package: Path, clone: Path, *, umask: int, second: int) -> Path:
     """Return the wheel of a copy of the sources, of files with a date and rights of their own."""
-    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
-        clone.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, clone / name)
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "src" / "catchment", clone / "src" / "catchment", ignore=ignore)
+    name = package.name.replace("-", "_")
+    ignore = shutil.ignore_patterns("__pycache__", "tests", "reproductions")
+    shutil.copytree(package, clone, ignore=ignore, symlinks=False)
+    shutil.copy(ROOT / ".gitignore", clone / ".gitignore")
     for path in [clone, *clone.rglob("*")]:
         path.chmod((0o777 if path.is_dir() else 0o666) & ~umask)
         os.utime(path, (second, second))
-    cache = clone / "src" / "catchment" / "__pycache__"
+    cache = clone / "src" / name / "__pycache__"
     cache.mkdir()
     (cache / f"left-{second}.nbi").write_bytes(b"compiled")
     subprocess.run(
@@ -46,52 +58,78 @@ def built(clone: Path, *, umask: int, second: int) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
     pytest.importorskip("hatchling")
     folder = tmp_path_factory.mktemp("wheels")
-    one = built(folder / "one", umask=0o022, second=1_500_000_000)
-    return one, built(folder / "another" / "place", umask=0o077, second=1_700_000_000)
-
-
-def test_two_builds_are_one_file(wheels: tuple[Path, Path]) -> None:
-    one, other = (hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels)
-    assert one == other
-
-
-def test_the_wheel_holds_the_library_alone(wheels: tuple[Path, Path]) -> None:
-    with zipfile.ZipFile(wheels[0]) as archive:
-        names = archive.namelist()
-        about = email.message_from_bytes(
-            archive.read(next(name for name in names if name.endswith("/METADATA")))
+    return {
+        one.name: (
+            built(one, folder / "one" / one.name, umask=0o022, second=1_500_000_000),
+            built(one, folder / "another" / "place" / one.name, umask=0o077, second=1_700_000_000),
         )
-    tops = {name.split("/")[0] for name in names}
-    assert tops == {"catchment", f"catchment-{catchment.__version__}.dist-info"}
-    assert not [name for name in names if "__pycache__" in name]
-    assert not [name for name in names if Path(name).name.startswith(("test_", "conftest"))]
-    assert {"catchment/py.typed", "catchment/report/page.css"} <= set(names)
-    sources = {
-        f"catchment/{path.relative_to(ROOT / 'packages/catchment/src/catchment').as_posix()}"
-        for path in _code()
+        for one in PACKAGES
     }
-    assert {name for name in names if name.endswith(".py")} == sources
-    assert any(name.endswith("/licenses/LICENSE") for name in names)
-    assert about["License-Expression"] == "Apache-2.0"
-    assert about["Description-Content-Type"] == "text/markdown"
-    urls = {one.split(", ")[0] for one in about.get_all("Project-URL", [])}
-    assert urls == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
 
 
-def _code() -> list[Path]:
-    return [*(ROOT / "src" / "catchment").rglob("*.py")]
+def test_two_builds_are_one_file(wheels: dict[str, tuple[Path, Path]]) -> None:
+    for name, pair in wheels.items():
+        one, other = (hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in pair)
+        assert one == other, name
+
+
+def test_a_wheel_holds_its_package_alone(wheels: dict[str, tuple[Path, Path]]) -> None:
+    for folder in PACKAGES:
+        package = folder.name.replace("-", "_")
+        with zipfile.ZipFile(wheels[folder.name][0]) as archive:
+            names = archive.namelist()
+            (metadata,) = (name for name in names if name.endswith("/METADATA"))
+            about = email.message_from_bytes(archive.read(metadata))
+        tops = {name.split("/")[0] for name in names}
+        assert tops == {package, f"{package}-{catchment.__version__}.dist-info"}
+        assert not [name for name in names if "__pycache__" in name]
+        assert not [name for name in names if Path(name).name.startswith(("test_", "conftest"))]
+        source = folder / "src"
+        kept = {
+            path.relative_to(source).as_posix()
+            for path in source.rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        assert {name for name in names if name.startswith(f"{package}/")} == kept
+        assert f"{package}/py.typed" in kept
+        assert not DATA.get(folder.name) or any(n.startswith(DATA[folder.name]) for n in kept)
+        assert any(name.endswith("/licenses/LICENSE") for name in names)
+        assert about["License-Expression"] == "Apache-2.0"
+        assert about["Description-Content-Type"] == "text/markdown"
+        urls = {one.split(", ")[0] for one in about.get_all("Project-URL", [])}
+        assert urls == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
+
+
+def test_there_is_one_version_and_packages_ask_for_it() -> None:
+    assert {one["version"] for one in PROJECTS.values()} == {catchment.__version__}
+    assert {one["requires-python"] for one in PROJECTS.values()} == {CORE["requires-python"]}
+    asked = [
+        need
+        for project in PROJECTS.values()
+        for needs in (project["dependencies"], *project.get("optional-dependencies", {}).values())
+        for need in needs
+        if need.startswith("catchment")
+    ]
+    pins = {need.partition("==")[2] for need in asked if not need.startswith("catchment[dp,")}
+    assert pins == {catchment.__version__}
+    beside = set(PROJECTS) - {"catchment"}
+    extras = {f"catchment-{extra}" for extra in CORE["optional-dependencies"]}
+    assert beside <= extras
+    (every,) = CORE["optional-dependencies"]["all"]
+    assert {name.removeprefix("catchment-") for name in beside} <= set(re.findall(r"\w+", every))
 
 
 def test_addresses_and_versions_are_said_once() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    home = PROJECT["urls"]["Homepage"]
-    assert all(url.startswith(home) for url in PROJECT["urls"].values())
+    home = CORE["urls"]["Homepage"]
+    assert all(project["urls"] == CORE["urls"] for project in PROJECTS.values())
+    assert all(url.startswith(home) for url in CORE["urls"].values())
     assert re.search(r"^url: (.*)$", citation, re.MULTILINE)[1] == home  # type: ignore[index]
     code = re.search(r"^repository-code: (.*)$", citation, re.MULTILINE)[1]  # type: ignore[index]
-    assert code == PROJECT["urls"]["Source"]
+    assert code == CORE["urls"]["Source"]
     version = re.search(r"^version: (.*)$", citation, re.MULTILINE)[1]  # type: ignore[index]
     assert version == catchment.__version__
     log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -100,7 +138,82 @@ def test_addresses_and_versions_are_said_once() -> None:
 
 
 def test_every_classified_python_is_one_that_is_tested() -> None:
-    classified = re.findall(r"Python :: (3\.[0-9]+)", "\n".join(PROJECT["classifiers"]))
+    classified = re.findall(r"Python :: (3\.[0-9]+)", "\n".join(CORE["classifiers"]))
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert re.search(r"^MATRIX \?= (.*)$", makefile, re.MULTILINE)[1].split() == classified  # type: ignore[index]
-    assert PROJECT["requires-python"] == f">={classified[0]}"
+    assert CORE["requires-python"] == f">={classified[0]}"
+
+
+ROWS = "".join(f"{t},{(t * 7) % 11},{(t * 5) % 13}\n" for t in range(300))
+
+
+@pytest.mark.long
+def test_extras_are_installed_from_an_index_of_wheels(
+    wheels: dict[str, tuple[Path, Path]], tmp_path: Path
+) -> None:
+    """Every extra is resolved to its wheels; all are installed beside this environment's packages.
+
+    What the packages need from elsewhere is resolved by pip where it has an index, and comes from
+    this environment otherwise.
+    """
+    index = tmp_path / "index"
+    index.mkdir()
+    for pair in wheels.values():
+        shutil.copy(pair[0], index)
+    fresh = tmp_path / "fresh"
+    subprocess.run([sys.executable, "-m", "venv", fresh], check=True)
+
+    def pip(*words: str | Path) -> str:
+        command = [
+            fresh / "bin/python",
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--find-links",
+            index,
+            *words,
+        ]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    for extra in ("edge", "fleet", "gpu", "lab", "research", "all"):
+        told = tmp_path / f"{extra}.json"
+        pip("--dry-run", "--report", told, f"catchment[{extra}]=={catchment.__version__}")
+        chosen = {one["metadata"]["name"] for one in json.loads(told.read_text())["install"]}
+        beside = set(PROJECTS) if extra == "all" else {"catchment", f"catchment-{extra}"}
+        assert {name for name in chosen if name.startswith("catchment")} == beside
+
+    pip("--no-index", "--no-deps", f"catchment=={catchment.__version__}")
+    (here,) = (path for path in sys.path if path.endswith("site-packages"))
+    (there,) = fresh.glob("lib/python3*/site-packages")
+    others = tmp_path / "others"  # without what is installed here of these packages
+    others.mkdir()
+    for path in Path(here).iterdir():
+        if "catchment" not in path.name and path.suffix != ".pth":
+            (others / path.name).symlink_to(path)
+    (there / "others.pth").write_text(f"{others}\n")
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("ann", "bob", "cyd"):
+        (data / f"{name}.csv").write_text(f"t,load,price\n{ROWS}")
+
+    def typed(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        return subprocess.run(
+            [fresh / "bin/catchment", *words],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+
+    assert typed("--help").returncode == 0
+    done = typed("fit", data, "--target", "price", "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    for name in sorted(set(PROJECTS) - {"catchment"}):
+        pip("--no-index", "--no-deps", f"{name}=={catchment.__version__}")
+    listed = typed("--help").stdout
+    assert all(f" {command} " in listed for command in ("export", "flower", "audit"))

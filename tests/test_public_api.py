@@ -39,9 +39,8 @@ FACES = {
     ),
     "catchment.features": (
         "AutoMap Concat DefaultMap DiagonalReservoir EchoState EchoStateMap Encoder FeatureMap "
-        "Hydra IntrinsicPlasticity Layers MapDescription MiniRocket Mixture NVAR OwnMap Pipeline "
-        "Projected RandomFourier Recipe Reservoir Spread Thinned WindowStatistics WithNorm as_map "
-        "plasticity_of"
+        "Hydra Layers MapDescription MiniRocket Mixture NVAR OwnMap Pipeline "
+        "Projected RandomFourier Recipe Reservoir Spread Thinned WindowStatistics WithNorm as_map"
     ),
     "catchment.federation": (
         "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
@@ -50,8 +49,8 @@ FACES = {
     ),
     "catchment.federation.learn": (
         "Adagrad Adam BalancedRidge Candidates Certificate Ensemble FederatedNormal "
-        "FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging Mean "
-        "MomentPlasticity Momentum PersonalIncrements PersonalReadouts ReadoutAveraging "
+        "FederatedRidge FederatedScaling GradientAveraging Mean "
+        "Momentum PersonalIncrements PersonalReadouts ReadoutAveraging "
         "ReservoirEnsemble SHARES SelectedRidge UnknownThreshold Yogi group_of join joint_features "
         "mixed personalise retired retired_by_class towards unlearn unlearn_normal unlearn_rows"
     ),
@@ -113,6 +112,9 @@ FACES = {
         "Dropout Examples FederatedTraining FollowTheLeader Freeze LocalSteps Maker NetworkModel "
         "PartialNetwork RecordingTraining Schedule Share network_model_of schedule_epsilon "
         "suggest_freeze tree_epsilon"
+    ),
+    "catchment_research.plasticity": (
+        "FederatedPlasticity IntrinsicPlasticity MomentPlasticity plasticity_of"
     ),
     "catchment_research.prompt": (
         "Answers Controlled EdgeController Example FrozenLM LanguageServer Projection PromptModel "

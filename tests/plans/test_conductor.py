@@ -21,6 +21,7 @@ from catchment.data import (
     Prepare,
     Scaler,
     federated_scaler,
+    find_files,
     read_columns,
     synthetic_wearables,
 )
@@ -271,7 +272,7 @@ def test_a_file_is_read_once_in_a_run(
         read[path.name] += 1
         return read_columns(path)
 
-    monkeypatch.setattr(getmodule(read), "read_columns", counting)
+    monkeypatch.setattr(getmodule(find_files), "read_columns", counting)
     text = LOGS.format(scale=scale, baselines=baselines)
     run = ran(text, tmp_path / "run", tmp_path).run
     assert len(run.rounds) == (4 if scale == "federated" else 3)

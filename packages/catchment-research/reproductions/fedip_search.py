@@ -187,7 +187,7 @@ def even(space: PlasticitySpace, chooser: Random) -> IntrinsicPlasticity:
 
     Narrow targets diverge most, so this is the friendlier reading of the paper's range.
     """
-    rule = space.draw(chooser).rule
+    rule: IntrinsicPlasticity = space.draw(chooser).rule
     std = chooser.real("target_std", *space.target_std)
     rate = space.learning_rate or rule.learning_rate * (std / rule.target_std) ** 2
     return replace(rule, target_std=std, learning_rate=rate)

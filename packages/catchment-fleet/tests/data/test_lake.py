@@ -6,7 +6,6 @@ import datetime as dt
 import pickle
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from inspect import getmodule
 from pathlib import Path
 from typing import Any
 
@@ -258,7 +257,7 @@ def test_rows_that_are_not_sorted_by_client_are_said(
 ) -> None:
     rows = {"who": [f"p{k % 50}" for k in range(2000)], "x": np.zeros(2000)}
     write(tmp_path / "a.parquet", rows, group=100)
-    monkeypatch.setattr(getmodule(Held), "DEFAULT_BYTES", 1000)
+    monkeypatch.setattr("catchment_fleet.parquet.clients.DEFAULT_BYTES", 1000)
     with pytest.warns(UserWarning, match="not sorted by 'who'"):
         lake = read_lake(tmp_path, client="who")
     assert lake.reads(held=1) > 20

@@ -1,4 +1,4 @@
-"""Ways to learn together: exact ridge, averages, ensembles, personal readouts, plasticity."""
+"""Ways to learn together: exact ridge, averages, ensembles, personal readouts."""
 
 from __future__ import annotations
 
