@@ -95,7 +95,8 @@ class ExactSystem:
         ridge
             One number, or (K,) numbers, one for each of these outputs.
         solve
-            From (F, K) to the solution of the centred system with the ridge, about.
+            From (F, K) to the solution of the centred system with the ridge, about; that of divided
+            features if there is a scale.
         scale
             (F,) what features are divided by before the ridge acts.
 
@@ -107,17 +108,17 @@ class ExactSystem:
         (array([[-0.27272727]]), array([0.90909091]))
         """
         first = int(self.intercept)
-        squares = np.ones(len(self.digits) - first) if scale is None else scale * scale
+        d = np.ones(len(self.digits) - first) if scale is None else scale
         ridges = np.broadcast_to(ridge, outputs.shape)
         columns = [
-            _Column(self, self.right[:, k], squares * beta)
+            _Column(self, self.right[:, k], d * d * beta)
             for k, beta in zip(outputs, ridges, strict=True)
         ]
         places = (self.digits - self.target_digits)[:, None]
         while not all(column.done for column in columns):
             left = np.array([column.left() for column in columns]).T
             left = np.ldexp(left, places - 2 * self.digits[:, None])
-            step = np.ldexp(self._step(left, solve), -places)
+            step = np.ldexp(self._step(left, solve, d[:, None]), -places)
             if not np.isfinite(step).all():
                 return None
             for column, change in zip(columns, step.T, strict=True):
@@ -126,14 +127,14 @@ class ExactSystem:
         found = np.ldexp(np.array([column.rounded() for column in columns]).T, places)
         return found[first:], found[0] if self.intercept else np.zeros(len(columns))
 
-    def _step(self, left: Array, solve: Callable[[Array], Array]) -> Array:
+    def _step(self, left: Array, solve: Callable[[Array], Array], d: Array) -> Array:
         """Return the solution of what is left, about."""
         if not self.intercept:
-            return solve(left)
+            return solve(left / d) / d
         mean = self.sums.feature_sum / self.sums.weight
         centred = left[1:] - np.outer(mean, left[0])
         centred[self.constant - 1] = 0.0
-        step = solve(centred)
+        step = solve(centred / d) / d
         return np.concatenate([(left[0] / self.sums.weight - mean @ step)[None], step])
 
     def times(self, step: Array) -> list[int]:

@@ -42,6 +42,22 @@ def smallest_ridge(statistics: RidgeStatistics) -> float:
     return EPS * max(8.0 * raw / math.sqrt(max(statistics.n_features, 1)), 4.0 * centred)
 
 
+def doubt(statistics: RidgeStatistics, ridges: Array) -> Array:
+    """Return the share (R,) of an error on rows left out that may be rounding, at each ridge.
+
+    It is the inverse of the ridge. With fewer rows than features some directions have nothing but
+    the ridge, and it is whole at the smallest that sums can tell; else a tenth.
+
+    >>> z = np.array([[1.0], [3.0], [5.0]])
+    >>> s = RidgeStatistics.from_states(z, z)
+    >>> doubt(s, smallest_ridge(s) * np.array([0.0, 1.0, 4.0]))
+    array([0.1  , 0.1  , 0.025])
+    """
+    limit = max(smallest_ridge(statistics), float(np.finfo(np.float64).tiny))
+    most = 1.0 if statistics.n_rows <= statistics.n_features else 0.1
+    return np.asarray(most * (limit / np.maximum(ridges, limit)))
+
+
 def squared_lengths(statistics: RidgeStatistics) -> tuple[Array, Array]:
     """Return each feature's sum (F,) of squares, and that without its mean, 0 where none varies.
 

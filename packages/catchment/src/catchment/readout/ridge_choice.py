@@ -14,7 +14,8 @@ client: `held_out_errors` is the part that a client can compute for itself.
 scikit-learn's estimators and plans therefore solve to the same bits.
 
 Ridges are the same numbers on every processor, what they score is not: of ridges whose scores are
-within a millionth of the least the largest is taken.
+within a millionth of the least, or within what rounding does at a small ridge, the largest is
+taken.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.parallel import ordered_map
 from catchment.readout.feature_scale import rescaled, scale_of
-from catchment.readout.precision import smallest_ridge, squared_lengths, warn_of_edge
+from catchment.readout.precision import doubt, smallest_ridge, squared_lengths, warn_of_edge
 from catchment.readout.readout import Readout
 from catchment.readout.solve import (
     EPS,
@@ -82,7 +83,8 @@ class RidgeChoice:
         if not np.isfinite(squared).all():
             return None
         digits, exponent = np.frexp(np.sqrt(squared))
-        return np.ldexp(np.rint(np.ldexp(digits, DEVIATION_BITS)), exponent - DEVIATION_BITS)
+        short = np.rint(np.ldexp(digits, DEVIATION_BITS))
+        return np.asarray(np.ldexp(short, exponent - DEVIATION_BITS))
 
 
 def chosen_readout(
@@ -207,7 +209,8 @@ def choose_by_gcv(
         more = _smaller(statistics, tried, scores)
         if len(more):
             tried, scores = np.concatenate([more, tried]), np.vstack([scored(more), scores])
-    return RidgeChoice(tried, scores, best_ridge(tried, scores, per_output))
+    best = best_ridge(tried, scores, per_output, doubt(statistics, tried))
+    return RidgeChoice(tried, scores, best)
 
 
 def choose_by_blocks(
@@ -266,7 +269,8 @@ def choose_by_blocks(
         tried, errors = np.concatenate([more, tried]), np.hstack([held_out(more), errors])
         mean = errors.sum(axis=0) / weights.sum()
         warn_of_edge(acted_on, tried, mean)
-    return RidgeChoice(tried, mean, best_ridge(tried, mean, per_output), errors, weights)
+    best = best_ridge(tried, mean, per_output, doubt(acted_on, tried))
+    return RidgeChoice(tried, mean, best, errors, weights)
 
 
 def held_out_errors(
@@ -302,7 +306,11 @@ def _wide_grid(statistics: RidgeStatistics) -> Array:
 def _smaller(statistics: RidgeStatistics, tried: Array, errors: Array) -> Array:
     """Return smaller ridges, down to what sums can tell, if the smallest of these is the best."""
     scores = errors.sum(axis=1)
-    if len(tried) < 2 or not np.isfinite(scores[0]) or least(tried, scores) != 0:
+    if (
+        len(tried) < 2
+        or not np.isfinite(scores[0])
+        or least(tried, scores, doubt(statistics, tried)) != 0
+    ):
         return tried[:0]
     limit = smallest_ridge(statistics)
     if not 0 < limit < tried[0]:
@@ -330,8 +338,10 @@ def _gcv(spectrum: Spectrum, ridge: float, n: float) -> Array:
     return np.asarray(n * np.maximum(spectrum.squared_errors(ridge), floor) / left**2)
 
 
-def best_ridge(ridges: Array, errors: Array, per_output: bool) -> float | Array:
-    """Return the ridge, or one for each of K outputs, with the least of errors (R, K).
+def best_ridge(
+    ridges: Array, errors: Array, per_output: bool, doubts: Array | float = 0.0
+) -> float | Array:
+    """Return the ridge, or one for each of K outputs, with the least of errors (R, K), as `least`.
 
     >>> best_ridge(np.array([0.1, 1.0]), np.array([[3.0], [2.0]]), per_output=False)
     1.0
@@ -343,16 +353,21 @@ def best_ridge(ridges: Array, errors: Array, per_output: bool) -> float | Array:
         )
     if per_output:
         return np.array([ridges[least(ridges, column)] for column in errors.T])
-    return float(ridges[least(ridges, errors.sum(axis=1))])
+    return float(ridges[least(ridges, errors.sum(axis=1), doubts)])
 
 
-def least(ridges: Array, scores: Array) -> int:
+def least(ridges: Array, scores: Array, doubts: Array | float = 0.0) -> int:
     """Return the place of the largest ridge whose score (R,) is the least, or as good as that.
 
     The last digits of scores are those of the processor, and must not choose.
 
+    Parameters
+    ----------
+    doubts
+        (R,) share of each score that may be rounding.
+
     >>> least(np.array([0.1, 1.0, 10.0]), np.array([2.0, 2.0 + 1e-9, 3.0]))
     1
     """
-    good = np.flatnonzero(scores <= np.nanmin(scores) * (1 + AS_GOOD))
+    good = np.flatnonzero(scores <= np.nanmin(scores * (1 + AS_GOOD + doubts)))
     return int(good[ridges[good].argmax()])

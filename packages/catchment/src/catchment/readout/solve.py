@@ -83,7 +83,7 @@ def _solved(
     for outputs, value, solve in _solvers(divided, G, C, per_output, intercept):
         weights[:, outputs] = solve(C[:, outputs]) / d
         if system is not None:
-            exact = system.solved(outputs, value, lambda r, by=solve: by(r / d) / d, scale)
+            exact = system.solved(outputs, value, solve, scale)
             if exact is not None:
                 weights[:, outputs], known[outputs] = exact
     readout = readout_from(statistics, weights, ridge, intercept=intercept)
