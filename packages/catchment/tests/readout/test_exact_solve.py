@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from catchment import Array
-from catchment.readout import Grid, RidgeStatistics, chosen_readout, scale_of, solve_readout
+from catchment.readout import (
+    ExactSystem,
+    Grid,
+    RidgeStatistics,
+    chosen_readout,
+    scale_of,
+    solve_readout,
+)
 
 CASES = {
     "numbers": (24, (20, 24), 36),
@@ -44,8 +51,9 @@ def oracle(
     y = Fraction(1, 2**s.grid.target_digits)
     n = int(s.weight)
     G = [[Fraction(0)] * F for _ in range(F)]
-    for place, (i, j) in enumerate(zip(*np.triu_indices(F), strict=True)):
-        G[i][j] = G[j][i] = int(s.gram[place]) * z[i] * z[j]
+    pairs = [(i, j) for i in range(F) for j in range(i, F)]
+    for (i, j), value in zip(pairs, s.gram.tolist(), strict=True):
+        G[i][j] = G[j][i] = value * z[i] * z[j]
     C = [[int(s.cross[i, k]) * z[i] * y for k in range(K)] for i in range(F)]
     a, t = [int(s.feature_sum[i]) * z[i] for i in range(F)], [int(v) * y for v in s.target_sum]
     kept = [i for i in range(F) if not intercept or n * G[i][i] != a[i] * a[i]]
@@ -136,12 +144,21 @@ def test_a_target_of_zeros_and_weights_that_are_zero() -> None:
     np.testing.assert_array_equal(readout.intercept, [0.0, 0.0])
 
 
-def test_where_float64_finds_no_digit_its_solution_stands() -> None:
-    """More features than rows, and a ridge far below rounding."""
+def test_a_ridge_that_float64_cannot_tell_is_solved_as_long_as_digits_come() -> None:
     s = sums("numbers", n=4, F=9)
     with pytest.warns(match="smallest that sums of products can tell"):
-        found = solve_readout(s, 1e-14)
-    assert np.isfinite(found.weights).all()
+        found = solve_readout(s, 1e-13)
+    np.testing.assert_array_equal(found.weights, oracle(s, np.full(3, 1e-13), True, None)[0])
+
+
+def test_a_factor_of_another_matrix_finds_no_digits() -> None:
+    s = sums("numbers")
+    system, outputs = ExactSystem.of(s, intercept=True), np.arange(3)
+    A = s.moments()[0] + 0.3 * np.eye(7)
+    found = system.solved(outputs, 0.3, lambda right: np.asarray(np.linalg.solve(A, right), float))
+    assert found is not None
+    np.testing.assert_array_equal(found[0], solve_readout(s, 0.3).weights)
+    assert system.solved(outputs, 0.3, lambda right: right / 1e3) is None
 
 
 def test_a_chosen_ridge_is_solved_the_same_way() -> None:

@@ -101,7 +101,7 @@ class ExactSystem:
             (F,) what features are divided by before the ridge acts.
 
         >>> from catchment.readout.grid import Grid
-        >>> grid = Grid(2, ((1, 0),))
+        >>> grid = Grid(4, ((1, 0),))
         >>> s = RidgeStatistics.from_states(np.array([[0.0], [3.0]]), np.eye(2)[:, :1], grid=grid)
         >>> system = ExactSystem.of(s, intercept=True)
         >>> system.solved(np.array([0]), 1.0, lambda r: r / 5.4)
