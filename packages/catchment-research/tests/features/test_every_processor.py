@@ -72,7 +72,7 @@ def test_the_record_has_every_map_and_no_hash_twice() -> None:
     rows = recorded()
     assert len(rows) == ALL
     assert [row["map"] for row in rows[:DAILY]] == list(NAMES)
-    for kind in ("sum", "file"):
+    for kind in ("sum", "file", "solved"):
         told = [row[kind] for row in rows if row[kind] is not None]
         assert len(told) > 180
         assert len(set(told)) == len(told)

@@ -73,6 +73,7 @@ from catchment.readout.exact_gram import (
     target_pieces as target_pieces,
 )
 from catchment.readout.exact_rows import whole_weights as whole_weights
+from catchment.readout.exact_solve import ExactSystem as ExactSystem
 from catchment.readout.feature_scale import (
     for_raw_features as for_raw_features,
     rescaled as rescaled,

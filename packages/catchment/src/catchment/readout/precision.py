@@ -13,6 +13,7 @@ to learn. Noise-free series are what has something there.
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Final
 
@@ -21,7 +22,7 @@ from scipy.linalg import eigvalsh
 
 from catchment.arrays import Array
 from catchment.errors import PrecisionWarning
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import CONSTANT, RidgeStatistics
 
 EPS: Final = float(np.finfo(np.float64).eps)
 STILL_FALLS = 0.8  # of the error, for half a power of ten: a smaller ridge would lower it further
@@ -35,12 +36,43 @@ def smallest_ridge(statistics: RidgeStatistics) -> float:
     >>> smallest_ridge(RidgeStatistics.from_states(z, z)) == 80 * EPS
     True
     """
-    known, F = statistics.floats, statistics.n_features
-    raw = known.gram[_diagonal(F)].sum()
-    if known.weight <= 0:
+    if statistics.weight <= 0:
         return 0.0
-    centred = max(float(raw - np.square(known.feature_sum).sum() / known.weight), 0.0)
-    return EPS * max(8.0 * float(raw) / float(np.sqrt(max(F, 1))), 4.0 * centred)
+    raw, centred = map(math.fsum, squared_lengths(statistics))
+    return EPS * max(8.0 * raw / math.sqrt(max(statistics.n_features, 1)), 4.0 * centred)
+
+
+def doubt(statistics: RidgeStatistics, ridges: Array) -> Array:
+    """Return the share (R,) of an error on rows left out that may be rounding, at each ridge.
+
+    It is the inverse of the ridge. With fewer rows than features some directions have nothing but
+    the ridge, and it is whole at the smallest that sums can tell; else a tenth.
+
+    >>> z = np.array([[1.0], [3.0], [5.0]])
+    >>> s = RidgeStatistics.from_states(z, z)
+    >>> doubt(s, smallest_ridge(s) * np.array([0.0, 1.0, 4.0]))
+    array([0.1  , 0.1  , 0.025])
+    """
+    limit = max(smallest_ridge(statistics), float(np.finfo(np.float64).tiny))
+    most = 1.0 if statistics.n_rows <= statistics.n_features else 0.1
+    return np.asarray(most * (limit / np.maximum(ridges, limit)))
+
+
+def squared_lengths(statistics: RidgeStatistics) -> tuple[Array, Array]:
+    """Return each feature's sum (F,) of squares, and that without its mean, 0 where none varies.
+
+    One operation after another, so that every processor has the same numbers.
+
+    >>> z = np.array([[1.0, 2.0], [3.0, 2.0]])
+    >>> squared_lengths(RidgeStatistics.from_states(z, z))
+    (array([10.,  8.]), array([2., 0.]))
+    """
+    known = statistics.floats
+    raw = known.gram[_diagonal(known.n_features)]
+    if known.weight <= 0:
+        return raw, raw
+    centred = raw - known.feature_sum * (known.feature_sum / known.weight)
+    return raw, np.where(centred > CONSTANT * raw, centred, 0.0)
 
 
 def warn_of_small_ridge(

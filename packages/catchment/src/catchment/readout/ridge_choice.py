@@ -12,12 +12,18 @@ client: `held_out_errors` is the part that a client can compute for itself.
 
 `chosen_readout` is the way from a sum to a readout that every way in takes: `fit`, `federate`,
 scikit-learn's estimators and plans therefore solve to the same bits.
+
+Ridges are the same numbers on every processor, what they score is not: of ridges whose scores are
+within a millionth of the least, or within what rounding does at a small ridge, the largest is
+taken.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from functools import reduce
 from operator import add
 from typing import Literal
@@ -26,9 +32,8 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.parallel import ordered_map
-from catchment.readout.feature_scale import for_raw_features, rescaled, scale_of
-from catchment.readout.packing import unpack_lower
-from catchment.readout.precision import smallest_ridge, warn_of_edge
+from catchment.readout.feature_scale import rescaled, scale_of
+from catchment.readout.precision import doubt, smallest_ridge, squared_lengths, warn_of_edge
 from catchment.readout.readout import Readout
 from catchment.readout.solve import (
     EPS,
@@ -41,6 +46,8 @@ from catchment.readout.solve import (
 from catchment.readout.statistics import RidgeStatistics
 
 N_GCV = 33  # ridges that generalised cross-validation tries
+AS_GOOD = 1e-6  # of a score: ridges that differ by less are equally good, and the largest is taken
+DEVIATION_BITS = 20  # of an expected error; more are not the same on every processor
 FINEST_CLASSES = 1e-4  # one-hot targets need no closer fit; a smaller ridge would fit rounding
 
 
@@ -66,11 +73,18 @@ class RidgeChoice:
 
     @property
     def deviation(self) -> Array | None:
-        """Root mean squared error (K,) expected on new rows at the best ridge; None if unknown."""
+        """Root mean squared error (K,) expected on new rows at the best ridge; None if unknown.
+
+        It has 20 binary digits, so that it is the same on every processor.
+        """
         K = self.errors.shape[1]
         at = np.argmax(self.ridges[:, None] == np.broadcast_to(self.best, (K,)), axis=0)
         squared = self.errors[at, np.arange(K)]
-        return np.sqrt(squared) if np.isfinite(squared).all() else None
+        if not np.isfinite(squared).all():
+            return None
+        digits, exponent = np.frexp(np.sqrt(squared))
+        short = np.rint(np.ldexp(digits, DEVIATION_BITS))
+        return np.asarray(np.ldexp(short, exponent - DEVIATION_BITS))
 
 
 def chosen_readout(
@@ -101,19 +115,14 @@ def chosen_readout(
     (0.5, True)
     """
     scale = scale_of(statistics, standardise)
-    if scale is not None:
-        divided = rescaled(statistics, scale)
-        choice, readout = chosen_readout(
-            divided, ridge, classes=classes, per_output=per_output, intercept=intercept
-        )
-        return choice, for_raw_features(readout, scale)
     if not isinstance(ridge, str):
-        return None, solve_readout(statistics, ridge, intercept=intercept)
+        return None, solve_readout(statistics, ridge, intercept=intercept, scale=scale)
     if ridge != "gcv":
         raise ValueError(f'ridge is {ridge!r}; pass a number, one per output, or "gcv"')
+    acted_on = statistics if scale is None else rescaled(statistics, scale)
     finest = FINEST_CLASSES if classes else 0.0
-    choice = choose_by_gcv(statistics, per_output=per_output, intercept=intercept, finest=finest)
-    return choice, solve_readout(statistics, choice.best, intercept=intercept)
+    choice = choose_by_gcv(acted_on, per_output=per_output, intercept=intercept, finest=finest)
+    return choice, solve_readout(statistics, choice.best, intercept=intercept, scale=scale)
 
 
 def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:
@@ -128,13 +137,25 @@ def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:
     """
     if n_ridges < 2:
         raise ValueError(f"n_ridges is {n_ridges}; a grid needs at least 2")
-    scale = float(statistics.lower_moments()[0].diagonal().mean())
+    raw, centred = squared_lengths(statistics)
+    scale = math.fsum(centred) / max(len(centred), 1)
     if scale <= 0:
         raise ValueError("no feature varies in these statistics; there is nothing to regularise")
     # Rounding follows the moments before centring, which are large where means are.
-    raw = float(unpack_lower(statistics.floats.gram).diagonal().sum())
-    smallest = max(1e-11 * scale, 4 * statistics.n_features**0.5 * EPS * raw)
-    return np.geomspace(min(smallest, scale), 10.0 * scale, n_ridges)
+    smallest = max(1e-11 * scale, 4 * math.sqrt(statistics.n_features) * EPS * math.fsum(raw))
+    return _geometric(min(smallest, scale), 10.0 * scale, n_ridges)
+
+
+def _geometric(low: float, high: float, n: int) -> Array:
+    """Return n numbers from low to high, each some factor times the last, on every processor.
+
+    Logarithms of the mathematical library differ in their last bits, those of decimals do not.
+    """
+    with localcontext(Context(prec=30)):
+        first = Decimal(low)
+        step = (Decimal(high) / first).ln() / (n - 1)
+        between = [float(first * (step * k).exp()) for k in range(1, n - 1)]
+    return np.array([low, *between, high])
 
 
 def choose_by_gcv(
@@ -188,7 +209,8 @@ def choose_by_gcv(
         more = _smaller(statistics, tried, scores)
         if len(more):
             tried, scores = np.concatenate([more, tried]), np.vstack([scored(more), scores])
-    return RidgeChoice(tried, scores, best_ridge(tried, scores, per_output))
+    best = best_ridge(tried, scores, per_output, doubt(statistics, tried))
+    return RidgeChoice(tried, scores, best)
 
 
 def choose_by_blocks(
@@ -247,7 +269,8 @@ def choose_by_blocks(
         tried, errors = np.concatenate([more, tried]), np.hstack([held_out(more), errors])
         mean = errors.sum(axis=0) / weights.sum()
         warn_of_edge(acted_on, tried, mean)
-    return RidgeChoice(tried, mean, best_ridge(tried, mean, per_output), errors, weights)
+    best = best_ridge(tried, mean, per_output, doubt(acted_on, tried))
+    return RidgeChoice(tried, mean, best, errors, weights)
 
 
 def held_out_errors(
@@ -272,24 +295,28 @@ def held_out_errors(
 
 
 def _varies(statistics: RidgeStatistics) -> bool:
-    return bool(statistics.n_rows > 0 and statistics.lower_moments()[0].diagonal().any())
+    return bool(statistics.n_rows > 0 and squared_lengths(statistics)[1].any())
 
 
 def _wide_grid(statistics: RidgeStatistics) -> Array:
     low, high = ridge_grid(statistics, 2)
-    return np.geomspace(low, high * statistics.n_features, N_GCV)
+    return _geometric(float(low), float(high) * statistics.n_features, N_GCV)
 
 
 def _smaller(statistics: RidgeStatistics, tried: Array, errors: Array) -> Array:
     """Return smaller ridges, down to what sums can tell, if the smallest of these is the best."""
     scores = errors.sum(axis=1)
-    if len(tried) < 2 or not np.isfinite(scores[0]) or scores.argmin() != 0:
+    if (
+        len(tried) < 2
+        or not np.isfinite(scores[0])
+        or least(tried, scores, doubt(statistics, tried)) != 0
+    ):
         return tried[:0]
     limit = smallest_ridge(statistics)
     if not 0 < limit < tried[0]:
         return tried[:0]
     n_more = int(np.ceil(np.log(tried[0] / limit) / np.log(tried[1] / tried[0])))
-    return np.geomspace(limit, tried[0], n_more + 1)[:-1]
+    return _geometric(limit, float(tried[0]), n_more + 1)[:-1]
 
 
 def _tried(statistics: RidgeStatistics, ridges: Sequence[float] | Array | None) -> Array:
@@ -311,8 +338,10 @@ def _gcv(spectrum: Spectrum, ridge: float, n: float) -> Array:
     return np.asarray(n * np.maximum(spectrum.squared_errors(ridge), floor) / left**2)
 
 
-def best_ridge(ridges: Array, errors: Array, per_output: bool) -> float | Array:
-    """Return the ridge, or one for each of K outputs, with the least of errors (R, K).
+def best_ridge(
+    ridges: Array, errors: Array, per_output: bool, doubts: Array | float = 0.0
+) -> float | Array:
+    """Return the ridge, or one for each of K outputs, with the least of errors (R, K), as `least`.
 
     >>> best_ridge(np.array([0.1, 1.0]), np.array([[3.0], [2.0]]), per_output=False)
     1.0
@@ -323,5 +352,22 @@ def best_ridge(ridges: Array, errors: Array, per_output: bool) -> float | Array:
             "try larger ones or add rows"
         )
     if per_output:
-        return np.asarray(ridges[errors.argmin(axis=0)])
-    return float(ridges[errors.sum(axis=1).argmin()])
+        return np.array([ridges[least(ridges, column)] for column in errors.T])
+    return float(ridges[least(ridges, errors.sum(axis=1), doubts)])
+
+
+def least(ridges: Array, scores: Array, doubts: Array | float = 0.0) -> int:
+    """Return the place of the largest ridge whose score (R,) is the least, or as good as that.
+
+    The last digits of scores are those of the processor, and must not choose.
+
+    Parameters
+    ----------
+    doubts
+        (R,) share of each score that may be rounding.
+
+    >>> least(np.array([0.1, 1.0, 10.0]), np.array([2.0, 2.0 + 1e-9, 3.0]))
+    1
+    """
+    good = np.flatnonzero(scores <= np.nanmin(scores * (1 + AS_GOOD + doubts)))
+    return int(good[ridges[good].argmax()])

@@ -11,14 +11,15 @@ least_squares.py, which never form G.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import eigh, eigvalsh, lapack
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Integers
 from catchment.errors import SingularError
+from catchment.readout.exact_solve import ExactSystem
 from catchment.readout.feature_scale import for_raw_features, rescaled
 from catchment.readout.precision import smallest_ridge, warn_of_small_ridge
 from catchment.readout.readout import Readout
@@ -58,27 +59,59 @@ def solve_readout(
     >>> readout.weights, readout.intercept
     (array([[2.]]), array([1.]))
     """
-    if scale is not None:
-        divided = rescaled(statistics, scale)
-        return for_raw_features(solve_readout(divided, ridge, intercept=intercept), scale)
+    return _solved(statistics, ridge, intercept, scale, rounded=statistics.grid is not None)
+
+
+def _solved(
+    statistics: RidgeStatistics,
+    ridge: float | Array,
+    intercept: bool,
+    scale: Array | None,
+    *,
+    rounded: bool,
+) -> Readout:
+    """Return the readout, its numbers `rounded` once from the exact solution where that is found.
+
+    The statistics are on a grid then.
+    """
     per_output = checked_ridges(ridge, statistics.n_targets)
-    values, group = np.unique(per_output, return_inverse=True)
+    divided = statistics if scale is None else rescaled(statistics, scale)
+    d = np.ones((statistics.n_features, 1)) if scale is None else np.asarray(scale)[:, None]
+    G, C = _system(divided, intercept)
+    system = ExactSystem.of(statistics, intercept=intercept) if rounded and C.size else None
+    weights, known = np.empty_like(C), np.full(C.shape[1], np.nan)
+    for outputs, value, solve in _solvers(divided, G, C, per_output, intercept):
+        weights[:, outputs] = solve(C[:, outputs]) / d
+        if system is not None:
+            exact = system.solved(outputs, value, solve, scale)
+            if exact is not None:
+                weights[:, outputs], known[outputs] = exact
+    readout = readout_from(statistics, weights, ridge, intercept=intercept)
+    return replace(readout, intercept=np.where(np.isnan(known), readout.intercept, known))
+
+
+def _solvers(
+    statistics: RidgeStatistics, G: Array, C: Array, ridges: Array, intercept: bool
+) -> Iterator[tuple[Integers, float | Array, Callable[[Array], Array]]]:
+    """Yield outputs, their ridge or ridges, and what solves G + ridge I for them; G is lost."""
+    values, group = np.unique(ridges, return_inverse=True)
     if len(values) >= SPECTRUM_FROM:
-        weights = Spectrum.of(statistics, intercept=intercept).weights(per_output)
-        return readout_from(statistics, weights, ridge, intercept=intercept)
-    G, C = _system(statistics, intercept)
-    weights = np.empty_like(C)
+        spectrum = Spectrum.of(statistics, intercept=intercept)
+        yield np.arange(len(ridges)), ridges, lambda right: spectrum.solve(right, ridges)
+        return
     for i, value in enumerate(values):
-        last = i == len(values) - 1
-        columns = group == i
-        A = G if last else G.copy(order="F")
-        solved = _cholesky_solve(A, C[:, columns], float(value))
-        if solved is None:
+        A = G if i == len(values) - 1 else G.copy(order="F")
+        factored = _cholesky(A, float(value))
+        if factored is None:
             raise _singular_statistics(statistics, float(value), intercept)
-        weights[:, columns], near = solved
+        factor, near = factored
         if near is not None:
             warn_of_small_ridge(statistics, float(value), *near)
-    return readout_from(statistics, weights, ridge, intercept=intercept)
+        yield np.flatnonzero(group == i), float(value), _by_factor(factor)
+
+
+def _by_factor(factor: Array) -> Callable[[Array], Array]:
+    return lambda right: np.asarray(lapack.dpotrs(factor, right, lower=1)[0])
 
 
 def solve_path(
@@ -90,7 +123,8 @@ def solve_path(
 ) -> list[Readout]:
     """Return one readout per ridge: by Cholesky for a few, from one eigendecomposition for many.
 
-    `scale` is that of `solve_readout`.
+    `scale` is that of `solve_readout`. They are for comparisons: also on a grid each is as LAPACK
+    finds it.
 
     >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
     >>> path = solve_path(RidgeStatistics.from_states(z, y), [0.0, 2.0])
@@ -100,6 +134,7 @@ def solve_path(
     if scale is not None:
         path = solve_path(rescaled(statistics, scale), ridges, intercept=intercept)
         return [for_raw_features(readout, scale) for readout in path]
+    statistics = statistics.floats
     values = [float(checked_ridges(ridge, 1)[0]) for ridge in ridges]
     if len(values) < SPECTRUM_FROM:
         return [solve_readout(statistics, value, intercept=intercept) for value in values]
@@ -236,11 +271,18 @@ class Spectrum:
 
     def weights(self, ridge: float | Array) -> Array:
         """Return the weights (F, K) at one ridge, or at (K,) ridges, one per output."""
+        return np.asarray(self.vectors @ (self.cross * self._known_inverse(ridge)))
+
+    def solve(self, right: Array, ridge: float | Array) -> Array:
+        """Return what `weights` does for another right side (F, K) than the cross moments."""
+        return np.asarray(self.vectors @ ((self.vectors.T @ right) * self._known_inverse(ridge)))
+
+    def _known_inverse(self, ridge: float | Array) -> Array:
         inverse = self.inverse(ridge)
         if (inverse == 0).any():
             column = int(np.argmin(inverse.min(axis=0)))
             raise singular_error(self.values, float(np.atleast_1d(ridge)[column]), None)
-        return np.asarray(self.vectors @ (self.cross * inverse))
+        return inverse
 
     def squared_errors(self, ridge: float | Array) -> Array:
         """Return the sum (K,) of squared training errors at one ridge, or at (K,) ridges."""
@@ -303,10 +345,8 @@ def _system(statistics: RidgeStatistics, intercept: bool) -> tuple[Array, Array]
     return statistics.lower_moments(intercept=intercept)
 
 
-def _cholesky_solve(
-    A: Array, C: Array, ridge: float
-) -> tuple[Array, tuple[float, Array] | None] | None:
-    """Return (A + ridge I)^-1 C from the lower triangle of A, overwritten; None if singular.
+def _cholesky(A: Array, ridge: float) -> tuple[Array, tuple[float, Array] | None] | None:
+    """Return the factor of A + ridge I from the lower triangle of A, overwritten; None if singular.
 
     Of a ridge near rounding also an estimate of the smallest eigenvalue of A + ridge I, scaled to a
     diagonal of ones, and the diagonal.
@@ -320,11 +360,10 @@ def _cholesky_solve(
     noise = before * (16 + 4 * len(A)) * EPS
     if info or ((factor.diagonal() ** 2 < noise) & (ridge < 2 * EPS * before)).any():
         return None
-    weights: Array = lapack.dpotrs(factor, C, lower=1)[0]
     if not len(A) or ridge > NEAR * EPS * before.sum():
-        return weights, None
+        return factor, None
     scaled = factor / np.sqrt(before)[:, None]
-    return weights, (float(lapack.dpocon(scaled, 1.0, uplo="L")[0]), before)
+    return factor, (float(lapack.dpocon(scaled, 1.0, uplo="L")[0]), before)
 
 
 def _singular_statistics(

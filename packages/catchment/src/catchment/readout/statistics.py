@@ -8,7 +8,7 @@ how the data were cut.
 
 Where the features lie on a grid (see `catchment.readout.grid`) every sum is a whole number and
 exact: in which order, on how many threads and on which machine it was added does not show in it.
-The solve is in float64 either way.
+`catchment.readout.exact_solve` solves them to the last bit.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from catchment.readout.feature_scale import rescaled, scale_of
 from catchment.readout.grid import Grid
 from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
-from catchment.readout.ridge_choice import RidgeChoice, ridge_grid
+from catchment.readout.ridge_choice import RidgeChoice, best_ridge, ridge_grid
 from catchment.readout.solve import path_errors, solve_path, solve_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import COUNTED, GATHERED, NOT_NEGATIVE, WEIGHT, Kind, Shape, Summable
@@ -245,12 +245,11 @@ def chosen(
     (10.0, 1.0)
     """
     mean = errors.mean_squared()
-    if per_output:
-        return RidgeChoice(ridges, mean, np.asarray(ridges[mean.argmin(axis=0)]))
-    score = mean.sum(axis=1)
-    if by == "accuracy":
-        score = np.where(errors.correct == errors.correct.max(), score, np.inf)
-    return RidgeChoice(ridges, mean, float(ridges[score.argmin()]))
+    score = mean
+    if by == "accuracy" and not per_output:
+        best = errors.correct == errors.correct.max()
+        score = np.where(best[:, None], mean, np.inf)
+    return RidgeChoice(ridges, mean, best_ridge(ridges, score, per_output))
 
 
 def _rest(total: RidgeStatistics, mine: RidgeStatistics) -> RidgeStatistics:

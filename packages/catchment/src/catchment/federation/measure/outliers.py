@@ -168,7 +168,7 @@ def left_out_losses(
     total = reduce(add, filled.values())
     scale, losses = scale_of(total, standardise), {}
     for name, mine in filled.items():
-        readout = solve_readout(total - mine, ridge, scale=scale)
+        readout = solve_readout((total - mine).floats, ridge, scale=scale)
         losses[name] = float(squared_errors(mine, readout).sum() / (mine.weight * mine.n_targets))
     return losses
 
