@@ -19,7 +19,8 @@ from catchment.errors import CatchmentError
 from catchment.federation import DELIVERY, EVALUATION, TRAINING
 from catchment.federation.learn import MANY
 from catchment.federation.runs import MODEL, Run
-from catchment.plans import RATE, About, Files, Invented, PlanFile, Shape, run_plan, shape_of
+from catchment.plans import About, Files, PlanFile, run_plan
+from catchment_lab.invented import RATE, Invented, Shape, shape_of
 
 NOT_TRIED = ("secure_sum", "gaussian_noise")
 FEW = 12  # clients of the smaller trial

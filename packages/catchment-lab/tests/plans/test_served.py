@@ -17,7 +17,7 @@ from catchment import load
 from catchment.errors import FederationError
 from catchment.federation import read_run
 from catchment.federation.runs import unlearn_from_run
-from catchment.plans import parse_plan, read_plan, run_plan, trained_without, without
+from catchment.plans import parse_plan, read_plan, run_plan
 from catchment.readout import Model
 from catchment_lab.diagnose import (
     Served,
@@ -26,6 +26,8 @@ from catchment_lab.diagnose import (
     read_confusions,
     read_served,
     served_in_words,
+    trained_without,
+    without,
 )
 from tests.plans.people import CLASSES, person, write_people, write_plan
 

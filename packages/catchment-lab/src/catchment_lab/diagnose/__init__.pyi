@@ -7,6 +7,8 @@ from catchment_lab.diagnose.reasons import Reason as Reason
 from catchment_lab.diagnose.words import served_in_words as served_in_words
 
 # For the other packages and the tests; may change without notice.
+from catchment_lab.diagnose.judges import trained_without as trained_without, without as without
+from catchment_lab.diagnose.personal_rows import own_readout_of_rows as own_readout_of_rows
 from catchment_lab.diagnose.plan import as_the_server_knows as as_the_server_knows
 from catchment_lab.diagnose.reasons import (
     Evidence as Evidence,

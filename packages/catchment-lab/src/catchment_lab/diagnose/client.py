@@ -15,8 +15,9 @@ from catchment.engine import Source, data_of
 from catchment.errors import CatchmentError
 from catchment.federation import model_of
 from catchment.federation.runs import Run, draw
-from catchment.plans import Judge, PlanData
+from catchment.plans import PlanData
 from catchment.readout import Model, Predictor
+from catchment_lab.diagnose.judges import Judge
 from catchment_lab.diagnose.person import Person
 from catchment_lab.diagnose.reasons import Evidence, fitted_line, reasons
 from catchment_lab.diagnose.records import Quantity, Served, WorstRecording

@@ -19,17 +19,10 @@ from catchment.errors import CatchmentError
 from catchment.federation import Store, messages_of, model_of, read_run
 from catchment.federation.measure import Scores, metrics
 from catchment.federation.runs import MODEL, Run
-from catchment.plans import (
-    Judge,
-    PlanData,
-    PlanFile,
-    plan_of,
-    saved_judge,
-    trained_without,
-    without,
-)
+from catchment.plans import PlanData, PlanFile, plan_of
 from catchment.readout import Predictor, read_for
 from catchment_lab.diagnose.client import About
+from catchment_lab.diagnose.judges import Judge, saved_judge, trained_without, without
 from catchment_lab.diagnose.reasons import Evidence
 from catchment_lab.diagnose.records import Served, read_confusions, write_served
 from catchment_lab.diagnose.run_features import channel_names, kept_moments

@@ -14,7 +14,7 @@ from catchment import Array, Integers
 from catchment.data import Prepare, Recording
 from catchment.errors import CatchmentError
 from catchment.federation import Rows, first_part, targets_of
-from catchment.federation.learn import own_path, own_readout_of_rows, personalise
+from catchment.federation.learn import own_path, personalise
 from catchment.federation.measure import Score, evaluate
 from catchment.readout import (
     ClassCounts,
@@ -25,6 +25,7 @@ from catchment.readout import (
     chosen_readout,
     with_labels,
 )
+from catchment_lab.diagnose.personal_rows import own_readout_of_rows
 from catchment_lab.diagnose.reasons import PersonalTrial, Tried
 from catchment_lab.diagnose.repairs import Repair
 

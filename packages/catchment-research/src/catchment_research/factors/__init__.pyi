@@ -16,6 +16,7 @@ from catchment_research.factors.factors import (
     merged_factors as merged_factors,
     without_each as without_each,
 )
+from catchment_research.factors.least_squares import solve_rows as solve_rows
 from catchment_research.factors.solve import (
     factor_errors as factor_errors,
     factor_path as factor_path,

@@ -13,8 +13,9 @@ from catchment import Array, single_blas_thread
 from catchment.data import Recording
 from catchment.features import Adapted, EchoStateMap, FeatureMap, thinned_recordings
 from catchment.features.echo_state import Batch, SegmentsError
-from catchment.readout import Columns, in_windows, recording_targets, row_blocks, with_rows
+from catchment.readout import Columns, in_windows, recording_targets, row_blocks
 from catchment_research.factors.factors import ROWS_TOGETHER, RidgeFactors
+from catchment_research.factors.triangles import with_rows
 
 
 def accumulate_factors(features: FeatureMap, sequences: Iterable[Recording]) -> RidgeFactors:

@@ -24,11 +24,10 @@ from catchment.readout import (
     Readout,
     checked_ridges,
     for_raw_features,
-    merged,
     singular_error,
-    with_rows,
 )
 from catchment_research.factors.factors import RidgeFactors
+from catchment_research.factors.triangles import merged, with_rows
 
 # A spread below this share of a feature's length is rounding left by the reflections.
 CONSTANT = 1024 * EPS

@@ -16,20 +16,8 @@ from catchment.plans.dataclass_tables import (
     nearest as nearest,
 )
 from catchment.plans.file import fingerprint_of as fingerprint_of
-from catchment.plans.folds import folds_of as folds_of
+from catchment.plans.folds import folds_of as folds_of, n_folds as n_folds, trained_on as trained_on
 from catchment.plans.in_process import InProcess as InProcess, client_memories as client_memories
-from catchment.plans.invented import (
-    Invented as Invented,
-    RATE as RATE,
-    Shape as Shape,
-    shape_of as shape_of,
-)
-from catchment.plans.judges import (
-    Judge as Judge,
-    saved_judge as saved_judge,
-    trained_without as trained_without,
-    without as without,
-)
 from catchment.plans.learners import (
     Recipes as Recipes,
     only_map as only_map,

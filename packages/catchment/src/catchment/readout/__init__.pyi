@@ -76,6 +76,7 @@ from catchment.readout.exact_rows import whole_weights as whole_weights
 from catchment.readout.exact_solve import ExactSystem as ExactSystem
 from catchment.readout.feature_scale import (
     for_raw_features as for_raw_features,
+    for_scaled_features as for_scaled_features,
     rescaled as rescaled,
     scale_of as scale_of,
 )
@@ -87,7 +88,6 @@ from catchment.readout.gram import add_gram as add_gram
 from catchment.readout.grid import TARGET_DIGITS as TARGET_DIGITS
 from catchment.readout.integers import Whole as Whole
 from catchment.readout.intervals import error_counts as error_counts
-from catchment.readout.least_squares import solve_rows as solve_rows
 from catchment.readout.low_rank import (
     independent_rows as independent_rows,
     whole_gram as whole_gram,
@@ -155,11 +155,6 @@ from catchment.readout.storage import (
     typed as typed,
 )
 from catchment.readout.streamed import row_blocks as row_blocks
-from catchment.readout.triangles import (
-    merged as merged,
-    unpacked_triangle as unpacked_triangle,
-    with_rows as with_rows,
-)
 from catchment.readout.uncertainty import BayesianReadout as BayesianReadout
 
 __all__ = [

@@ -5,8 +5,7 @@ the mean prediction. Normal equations lose digits of the weights as the ridge fa
 about 1e-12 at ridge 1, 1e-6 at 1e-6 and 1e-3 at 1e-10 for states of condition 7e7), far fewer of
 the predictions. One eigendecomposition serves any number of ridges but is 2 to 30 times less
 accurate below ridge 1e-4, so it is used only where it is faster. What is below the limit of
-`catchment.readout.precision` takes QR factors (upload="factors"), or the rows and `solve_rows` of
-least_squares.py, which never form G.
+`catchment.readout.precision` takes QR factors (upload="factors"), or the rows themselves.
 """
 
 from __future__ import annotations

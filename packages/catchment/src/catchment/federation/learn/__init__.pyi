@@ -80,12 +80,12 @@ from catchment.federation.learn.optimisers import (
     ServerOptimiser as ServerOptimiser,
 )
 from catchment.federation.learn.personal import (
+    Personal as Personal,
     STRENGTHS as STRENGTHS,
     own_path as own_path,
     own_readout as own_readout,
     smallest_good_step as smallest_good_step,
 )
-from catchment.federation.learn.personal_rows import own_readout_of_rows as own_readout_of_rows
 from catchment.federation.learn.ridge import (
     RidgeState as RidgeState,
     chosen_ridge as chosen_ridge,

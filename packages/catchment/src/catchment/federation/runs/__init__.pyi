@@ -39,6 +39,7 @@ from catchment.federation.runs.training import (
     described as described,
 )
 from catchment.federation.runs.unlearn import (
+    SETTLED as SETTLED,
     WithoutClient as WithoutClient,
     refuse_sum as refuse_sum,
     unlearn_from_run as unlearn_from_run,

@@ -22,9 +22,9 @@ from catchment.readout import (
     ridge_grid,
     smallest_ridge,
     solve_readout,
-    solve_rows,
     warn_of_edge,
 )
+from catchment_research.factors import solve_rows
 
 pytestmark = pytest.mark.processor
 

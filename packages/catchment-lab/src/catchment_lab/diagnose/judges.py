@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catchment.errors import FederationError
-from catchment.federation.runs.read import read_run
-from catchment.federation.runs.unlearn import SETTLED, unlearn_from_run
-from catchment.plans.data import PlanData
+from catchment.federation import read_run
+from catchment.federation.runs import SETTLED, unlearn_from_run
+from catchment.plans import PlanData, folds_of, n_folds, trained_on
 from catchment.plans.file import PlanFile
-from catchment.plans.folds import folds_of, n_folds, trained_on
-from catchment.readout.predictor import Predictor
+from catchment.readout import Predictor
 
 HOW = {
     "equality": "an equality in whole numbers",

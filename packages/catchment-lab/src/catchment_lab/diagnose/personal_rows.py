@@ -20,10 +20,9 @@ import numpy as np
 from scipy.linalg import eigh, qr
 
 from catchment.arrays import Array, Booleans
-from catchment.federation.learn.personal import STRENGTHS, Personal, smallest_good_step
-from catchment.federation.rows import Rows
-from catchment.readout.feature_scale import for_raw_features, for_scaled_features, scale_of
-from catchment.readout.readout import Readout
+from catchment.federation import Rows
+from catchment.federation.learn import STRENGTHS, Personal, smallest_good_step
+from catchment.readout import Readout, for_raw_features, for_scaled_features, scale_of
 
 
 def own_readout_of_rows(

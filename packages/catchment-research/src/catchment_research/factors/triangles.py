@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from catchment.arrays import Array
-from catchment.readout.packing import unpack_lower
+from catchment.readout import unpack_lower
 
 BLOCK = 32  # columns that LAPACK reflects together
 

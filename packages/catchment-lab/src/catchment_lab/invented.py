@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.recording import Recording
-from catchment.engine.local import data_of
-from catchment.plans.about import About, Recordings
-from catchment.plans.data import PlanData
+from catchment.data import Recording
+from catchment.engine import data_of
+from catchment.plans import About, PlanData, Recordings
 
 LOOKED_AT = 9  # clients whose recordings are counted
 RATE = 50.0  # steps a second, where nobody says

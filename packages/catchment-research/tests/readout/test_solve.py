@@ -19,9 +19,9 @@ from catchment.readout import (
     diagnostics,
     solve_path,
     solve_readout,
-    solve_rows,
     squared_errors,
 )
+from catchment_research.factors import solve_rows
 
 pytestmark = pytest.mark.processor
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from catchment.federation import Rows
-from catchment.federation.learn import own_path, own_readout_of_rows, personalise
+from catchment.federation.learn import own_path, personalise
 from catchment.readout import Readout
+from catchment_lab.diagnose import own_readout_of_rows
 
 
 @pytest.mark.parametrize("standardise", [True, False])

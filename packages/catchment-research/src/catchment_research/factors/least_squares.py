@@ -9,8 +9,7 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular, svd
 
 from catchment.arrays import Array, refuse_nonfinite
-from catchment.readout.readout import Readout
-from catchment.readout.solve import EPS, checked_ridges, singular_error
+from catchment.readout import EPS, Readout, checked_ridges, singular_error
 
 
 def solve_rows(
