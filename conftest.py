@@ -20,6 +20,44 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 for folder in [ROOT / "tests", *(ROOT / "tests").rglob("[!_.]*/")]:
     import_module(".".join(folder.relative_to(ROOT).parts))
 
+# What `make test` leaves to `make nightly`, by the beginning of a test's name: each real component,
+# a SuperLink with its nodes, Ray, an emulated board, a browser, the pages, has a test by day.
+NIGHTLY = (
+    "packages/catchment-edge/tests/playground/test_page.py",
+    "packages/catchment-edge/tests/edge/test_federation.py",
+    "packages/catchment-fleet/tests/fleet/test_fleet_apps.py",
+    "packages/catchment-fleet/tests/fleet/test_fleet_faults.py",
+    "packages/catchment-fleet/tests/plans/test_weeks.py::test_the_guide_shows_what_is_printed",
+    "packages/catchment-lab/tests/watch/test_page.py",
+    "packages/catchment-research/tests/reproductions/",
+    "tests/engine/test_flower_simulation.py",
+    "tests/test_examples.py",
+    "tests/test_notebooks.py",
+)
+DAILY = (
+    "packages/catchment-edge/tests/edge/test_federation.py::test_the_sum_of_five_boards",
+    "packages/catchment-lab/tests/watch/test_page.py::test_a_browser_follows_a_run",
+    "packages/catchment-research/tests/reproductions/test_fedip_page.py",
+    "packages/catchment-research/tests/reproductions/test_fedpt_docs.py",
+    "packages/catchment-research/tests/reproductions/test_freeze_results.py",
+    "packages/catchment-research/tests/reproductions/test_intervals.py",
+    "packages/catchment-research/tests/reproductions/test_options.py",
+    "packages/catchment-research/tests/reproductions/test_papers.py",
+    "packages/catchment-research/tests/reproductions/test_parts.py",
+    "packages/catchment-research/tests/reproductions/test_tables.py",
+    "tests/test_examples.py::test_every_example",
+    "tests/test_examples.py::test_sensor_folder",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is tested by night as long."""
+    for item in items:
+        if item.nodeid.startswith(NIGHTLY) and not item.nodeid.startswith(DAILY):
+            item.add_marker(pytest.mark.long)
+
+
 # An example that takes long on a busy machine is no failure. A build machine draws the same
 # examples every time, and fewer where a test does not say how many; everybody else new ones.
 CI = bool(os.environ.get("CI"))

@@ -45,6 +45,7 @@ OTHERS = {
     ("models", "prompt"): "predict prompt.safetensors one.csv",
 }
 PLANS = {
+    "plasticity": WEARABLES + '[features]\nunits = 5\n[plasticity]\nname = "{}"\n',
     "sources": '[data]\nsource = "{}"\n',
     "algorithms": WEARABLES + '[learn]\nalgorithm = "{}"\n',
     "protections": WEARABLES + '[[protect]]\nname = "{}"\n',

@@ -11,9 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import catchment
-
-SOURCE = Path(catchment.__file__).parent
+ROOT = Path(__file__).parents[1]
+PACKAGES = sorted(path.name for path in ROOT.glob("packages/*/src/catchment*"))
 LACKING = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog")
 # They take a minute to import, and on Linux rely on what it has.
 EXTRAS = ["torch", "flwr", "ray", "transformers", "peft", "onnxruntime", "optuna", "matplotlib"]
@@ -31,7 +30,7 @@ CODE = """
 import importlib, json, os, pkgutil, signal, sys
 import numba, scipy, sklearn.base, typer  # which look at the system they are on
 
-lacking, extras = json.loads(sys.argv[1])
+lacking, extras, packages = json.loads(sys.argv[1])
 
 
 class Absent:
@@ -47,11 +46,16 @@ for name in ("fork", "sched_getaffinity", "sysconf", "killpg", "getuid", "geteui
     delattr(os, name)
 del signal.SIGKILL
 
-import catchment
 from catchment.errors import MissingExtraError
 
 tried, failed = [], {}
-for found in pkgutil.walk_packages(catchment.__path__, "catchment.", onerror=str):
+every = [
+    found
+    for name in packages
+    for whole in [importlib.import_module(name)]
+    for found in pkgutil.walk_packages(whole.__path__, name + ".", onerror=str)
+]
+for found in every:
     if found.name.endswith("__main__"):
         continue
     tried.append(found.name)
@@ -67,7 +71,7 @@ print(json.dumps([tried, failed]))
 
 
 def test_every_module_is_imported_without_what_windows_lacks() -> None:
-    given = json.dumps([LACKING, EXTRAS])
+    given = json.dumps([LACKING, EXTRAS, PACKAGES])
     done = subprocess.run([sys.executable, "-c", CODE, given], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     tried, failed = json.loads(done.stdout)
@@ -86,7 +90,7 @@ def expected_to_fail(node: ast.AST) -> list[ast.stmt]:
 
 def test_no_module_imports_what_windows_lacks_nor_reads_proc() -> None:
     # For the modules that need an extra, too.
-    for path in SOURCE.rglob("*.py"):
+    for path in ROOT.glob("packages/*/src/**/*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         expected = {id(one) for node in ast.walk(tree) for one in expected_to_fail(node)}
         for node in ast.walk(tree):

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 OUTSIDE = ("tests", "benchmarks", "tools", "examples", "docs", "conftest.py")
-MODULES = {f"catchment.{name}" for name in ("errors", "plugins", "testing", "wire")}
+FACES = ("arrays", "errors", "parallel", "plugins", "testing", "wire")
+MODULES = {f"catchment.{name}" for name in FACES}
 DOTTED = re.compile(r"catchment(_[a-z]+)?(\.[A-Za-z_]\w*)+")
 IN_TEXT = re.compile(r"^\s*(?:from|import) (catchment[\w.]*)", re.MULTILINE)
 

@@ -24,7 +24,7 @@ from catchment import load
 from catchment.data import ACTIVITIES, RAW, Prepare, Scaler
 from catchment.errors import IntegrityError, TooFewClientsError
 from catchment.features import EchoState, EchoStateMap
-from catchment.features.echo_state import build, spectral_radius
+from catchment.features.echo_state import build, common_radius
 from catchment.federation import (
     REFUSED,
     Course,
@@ -255,7 +255,7 @@ def test_bad_data_another_plan_and_a_missing_key_are_named(tmp_path: Path) -> No
     run = read_run(tmp_path / "there")
     reasons = {r.client: r.reason for r in run.rounds["training"][0].refused}
     assert sorted(reasons) == ["e", "f", "g"]
-    assert "there is no file" in reasons["e"]
+    assert reasons["e"].endswith("do not fit the plan; the log of the node says why")
     assert reasons["f"] == "the server runs another plan than this client agreed to"
     assert "no file of public keys is named" in reasons["g"]
 
@@ -432,13 +432,13 @@ def test_no_node_solves_an_eigenvalue(tmp_path: Path, monkeypatch: pytest.Monkey
     nodes = fleet(tmp_path, WEARABLES, {name: {"name": name} for name in names})
     build._prepared.cache_clear()
     at_node = False
-    solve = spectral_radius
+    solve = common_radius
 
     def guarded(*args: Any, **settings: Any) -> Any:
         assert not at_node, "a node solves an eigenvalue"
         return solve(*args, **settings)
 
-    monkeypatch.setattr(build, "spectral_radius", guarded)
+    monkeypatch.setattr(build, "common_radius", guarded)
     for inhabitant in nodes.place.nodes_by_id.values():
         inner = inhabitant.respond
 

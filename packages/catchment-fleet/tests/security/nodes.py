@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from catchment import Array
-from catchment.federation import REFUSED, TRAINING, Memory, refusal, run
-from catchment.federation.loop import Reply
+from catchment.data import Recording
+from catchment.federation import REFUSED, TRAINING, Memory, Reply, refusal, run
 from catchment.plans import read_plan
 from catchment.privacy import FileMemory, Release, Releases, new_identity
 from catchment.readout import RidgeStatistics
@@ -143,3 +143,14 @@ def numbers(total: RidgeStatistics) -> Array:
     """Return all numbers of some statistics in one vector."""
     found = (total.gram, total.cross, total.feature_sum, total.target_sum)
     return np.concatenate([np.asarray(one, dtype=float).ravel() for one in found])
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A map of a module that nodes can import, and that no policy names."""
+
+    n_features: int = 1
+    bounds = (0.0, 1.0)
+
+    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+        return [np.zeros((1, self.n_features)) for _ in recordings]

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment.federation import REFUSED, TRAINING, Known, Memory, Request, refusal
-from catchment.federation.plan import Turn
+from catchment.federation import REFUSED, TRAINING, Known, Memory, Request, Turn, refusal
 from catchment.plans import read_plan
 from catchment.privacy import (
     NAME,

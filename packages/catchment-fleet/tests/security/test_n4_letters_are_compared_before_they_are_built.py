@@ -33,8 +33,7 @@ from catchment.features import (
     restored,
 )
 from catchment.features.echo_state import build
-from catchment.federation import DELIVERY, EVALUATION, TRAINING, Request
-from catchment.federation.plan import Turn
+from catchment.federation import DELIVERY, EVALUATION, TRAINING, Request, Turn
 from catchment.wire import NOTHING, Parts, join
 from tests.security.test_h4_evaluation_is_no_oracle import PLAN, victim
 
@@ -149,7 +148,8 @@ def test_classes_that_nobody_named_are_not_constructed() -> None:
 
 
 def test_a_plan_names_no_map_that_the_owner_did_not(tmp_path: Path) -> None:
-    text = PLAN.format(of="steps").replace("units = 10\nwashout = 5", f'map = "{__name__}:Foreign"')
+    stranger = 'map = "tests.security.nodes:Stranger"'
+    text = PLAN.format(of="steps").replace("units = 10\nwashout = 5", stranger)
     client = victim(tmp_path, text)
     course = client.node().agreed.course
     answer = client.asked(TRAINING, course.start())

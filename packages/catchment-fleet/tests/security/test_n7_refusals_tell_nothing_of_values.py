@@ -18,8 +18,7 @@ from catchment.errors import (
     RuleError,
     TooFewClientsError,
 )
-from catchment.federation import TRAINING, Request, refusal
-from catchment.federation.plan import Turn
+from catchment.federation import TRAINING, Request, Turn, refusal
 from catchment.plans import read_plan
 from catchment.privacy import Policy
 from catchment.wire import Parts

@@ -166,7 +166,8 @@ def test_numbers_come_with_an_interval_that_holds_them(tmp_path: Path) -> None:
     assert list(found[0]) == ["file", "recording", "start", "load", "load_low", "load_high"]
     assert found[0]["start"] == "10.0"
     expected = model.predict(Recording(u))
-    np.testing.assert_allclose([float(r["load"]) for r in found], expected[:, 0], rtol=1e-5)
+    told = [float(r["load"]) for r in found]
+    np.testing.assert_allclose(told, expected[:, 0], rtol=1e-5, atol=1e-7)
     pairs = zip(found[:-1], u[11:], strict=True)
     inside = [float(row["load_low"]) < y < float(row["load_high"]) for row, y in pairs]
     assert np.mean(inside) > 0.8

@@ -13,7 +13,7 @@ plasticity     what [plasticity] may name
 protections    protections that [[protect]] may name
 uploads        other exact uploads of a ridge: "factors", "gradients"
 engines        who carries the messages: "flower", "ray", and "device", a client elsewhere
-forms          feature maps and statistics on "torch"; reservoirs with "plasticity"
+forms          feature maps and statistics on other hardware: "torch"
 sources        where [data] may come from: public data sets by name
 readers        other files: "parquet", folders whose clients are read one by one
 models         kinds of model files
@@ -62,7 +62,6 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     },
     "research": {
         "algorithms": "aligned conjugate_gradients deep partial prompt stacking",
-        "forms": "plasticity",
         "plasticity": "fedip moments",
         "protections": "rounded",
         "uploads": "factors gradients",

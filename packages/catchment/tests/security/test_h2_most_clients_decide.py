@@ -32,8 +32,9 @@ def honest(n: int = 20) -> dict[str, list[ct.Recording]]:
     return {f"c{k:02d}": [ct.Recording((1 + k / 9) * U[:-1], U[1:])] for k in range(n)}
 
 
-def test_targets_three_steps_short_cost_one_client_and_not_the_others() -> None:
-    clients = {"a": [ct.Recording(U[:-1], U[4:])], **honest()}
+def test_three_targets_cost_one_client_and_not_the_others() -> None:
+    three = np.stack([U[1:]] * 3, axis=1)
+    clients = {"a": [ct.Recording(U[:-1], three)], **honest()}
     pipeline = ct.Pipeline(ct.Prepare(scale="none"), ct.EchoState(15, washout=3))
     with pytest.warns(RefusedClientsWarning, match="20 of 21 clients; a"):
         done = ct.federate(pipeline, clients)

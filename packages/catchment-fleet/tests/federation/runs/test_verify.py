@@ -380,7 +380,9 @@ def test_the_same_sum_in_process_and_on_flower(tmp_path: Path) -> None:
     # In the clear a client sends 20 rows per feature or nothing.
     text = WAVES.replace("= 8\nsteps = 40", "= 130\nsteps = 16")
     text = text.replace("channels = 6", "channels = 6\nwaves = 1")
-    config = {"allow-plain-statistics": True}
+    policy = tmp_path / "maps.toml"
+    policy.write_text('maps = ["tests.federation.runs.own_map:Waves"]\n')
+    config = {"allow-plain-statistics": True, "policy": str(policy)}
     configs = {f"user-{k:03d}": {"name": f"user-{k:03d}", **config} for k in range(6)}
     nodes = fleet(tmp_path, text, configs, secret=False)
     with pytest.warns(PlainStatisticsWarning):

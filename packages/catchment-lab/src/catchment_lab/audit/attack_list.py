@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from catchment.features.echo_state import ACTIVATIONS
+from catchment.plugins import installed
 from catchment_lab.audit import inputs, prompts
 from catchment_lab.audit import membership_and_labels as people
 from catchment_lab.audit.outcomes import Outcome, Trial
@@ -24,7 +25,7 @@ def _pooled(world: World) -> bool:
 
 
 def _adaptive(world: World) -> bool:
-    if not world.setting.plasticity:
+    if not world.setting.plasticity or "fedip" not in installed("plasticity"):
         return False
     layer = world.drive.features.reservoir.layers[0]
     known = {ACTIVATIONS.index("tanh"), ACTIVATIONS.index("sigmoid")}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from catchment import Array
-from catchment.features import EchoStateMap
+from catchment.features import EchoStateMap, Reservoir
 from catchment.plugins import plugin
 from catchment.readout import RidgeStatistics
 from catchment_lab.audit.moments import added_row, class_counts, class_means, input_between
@@ -172,12 +172,19 @@ def difference_of_noise(world: World) -> Outcome:
 
 def _plasticity_changes(world: World) -> list[tuple[Array, Array]]:
     reservoir = world.drive.features.reservoir
-    plasticity = plugin("forms", "plasticity", needed_for="attacks on plasticity")
-    gain, shift = plasticity.plasticity_of(reservoir)
-    rule = plasticity.IntrinsicPlasticity(learning_rate=1e-3)
+    rule = replace(plugin("plasticity", "fedip").rule, learning_rate=1e-3)
+    gain, shift = _gains_and_shifts(reservoir)
     adapted = (rule.adapt(reservoir, [data[0].u[:1]]) for data in world.clients)
-    after = [plasticity.plasticity_of(one) for one in adapted]
+    after = [_gains_and_shifts(one) for one in adapted]
     return [(g - gain, s - shift) for g, s in after]
+
+
+def _gains_and_shifts(reservoir: Reservoir) -> tuple[Array, Array]:
+    layers = reservoir.layers
+    return (
+        np.concatenate([layer.gain for layer in layers]),
+        np.concatenate([layer.shift for layer in layers]),
+    )
 
 
 def _plasticity(world: World, change: tuple[Array, Array]) -> Outcome:

@@ -85,8 +85,8 @@ class PlasticitySpace:
         if rate is None:
             rate = chooser.real("relative_rate", *self.relative_rate, log=True) * std**2
         epochs = chooser.choice("epochs", self.epochs)
-        plasticity = plugin("forms", "plasticity", needed_for="reservoirs that adapt")
-        rule = plasticity.IntrinsicPlasticity(
+        rule = replace(
+            plugin("plasticity", "fedip", needed_for="reservoirs that adapt").rule,
             target_mean=mean,
             target_std=std,
             learning_rate=rate,

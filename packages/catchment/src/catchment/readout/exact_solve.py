@@ -156,7 +156,8 @@ class _Column:
         ridge, exponent = np.frexp(penalty)
         exponent = exponent - _FLOAT + 2 * system.digits[n - len(penalty) :]
         low = min(0, int(exponent[ridge != 0].min(initial=0)))
-        whole = (int(m) << int(e) - low for m, e in zip(ridge * 2.0**_FLOAT, exponent, strict=True))
+        pairs = zip(ridge * 2.0**_FLOAT, exponent, strict=True)
+        whole = (int(m) << int(e) - low if m else 0 for m, e in pairs)
         self.penalty = [0] * (n - len(penalty)) + list(whole)
         self.places = -low  # of the penalty after the point
         self.point: int | None = None  # places of the solution after the point
