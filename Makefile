@@ -56,7 +56,8 @@ QUICK := $(addprefix packages/catchment/tests/,contracts data features federatio
 # The tests of one package, or of all of them and of what holds them together.
 PACKAGE ?=
 TESTS := $(if $(PACKAGE),$(if $(filter core,$(PACKAGE)),packages/catchment/tests,packages/catchment-$(PACKAGE)/tests),packages tests)
-PYTEST_ALL = $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q
+# What pytest makes of a test file is kept, so that workers need not make it each for themselves.
+PYTEST_ALL = PYTHONDONTWRITEBYTECODE= $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q
 
 # The first interpreter that is new enough and really starts (a version manager may only pretend).
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
@@ -112,6 +113,7 @@ programs: $(VENV)/.dev
 kernels: $(VENV)/.dev
 	@$(BIN)/python -m compileall -q packages tests tools
 	@$(BIN)/catchment compile
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq $(TESTS) >/dev/null
 
 security: $(VENV)/.dev nginx spin
 	@$(BIN)/python -m tools.spin

@@ -12,8 +12,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from snowballstemmer import stemmer
-from sphinx.search.en import SearchEnglish
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow
@@ -123,6 +121,10 @@ def test_every_page_says_what_it_is_about(built: Path) -> None:
 
 def ranked(index: dict[str, dict[str, list[int] | int]], query: str) -> list[int]:
     """Return pages that hold all words of a query, best first, by Sphinx's own weights."""
+    # Slow to import, and workers that do not build pages need them not.
+    from snowballstemmer import stemmer
+    from sphinx.search.en import SearchEnglish
+
     stem = stemmer("english").stemWord
     points: Counter[int] = Counter()
     hits: list[set[int]] = []
