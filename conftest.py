@@ -30,7 +30,6 @@ NIGHTLY = (
     "packages/catchment-fleet/tests/plans/test_weeks.py::test_the_guide_shows_what_is_printed",
     "packages/catchment-lab/tests/watch/test_page.py",
     "packages/catchment-research/tests/reproductions/",
-    "tests/engine/test_flower_simulation.py",
     "tests/test_examples.py",
     "tests/test_notebooks.py",
 )

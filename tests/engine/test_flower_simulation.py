@@ -21,8 +21,13 @@ def assert_done(*words: str, seconds: float) -> None:
 
 
 @pytest.mark.slow
-def test_killed_workers_and_a_lake_on_ray_then_simulated_plans_and_faults() -> None:
-    assert_done("killed", "command", "quick", seconds=600)
+def test_a_plan_runs_on_a_real_ray() -> None:
+    assert_done("command", seconds=600)
+
+
+@pytest.mark.long
+def test_killed_workers_on_ray_then_simulated_plans_and_faults() -> None:
+    assert_done("killed", "quick", seconds=600)
 
 
 @pytest.mark.long
