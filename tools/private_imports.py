@@ -2,8 +2,9 @@
 
 A face is a folder with an `__init__.py`, or one of the documented modules in `MODULES`; a
 name that it imports comes from it, even where a file has the same one. Tests,
-benchmarks, tools, examples and pages take what they need from faces, so that a file can be renamed;
-the exceptions stand in tests/private_imports.toml with a reason each.
+benchmarks, tools, examples, pages and the packages beside the core take what they need from faces,
+so that a file can be renamed; the exceptions stand in tests/private_imports.toml, with a reason
+each.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 OUTSIDE = ("tests", "benchmarks", "tools", "examples", "docs", "conftest.py")
-FACES = ("arrays", "errors", "parallel", "plugins", "testing", "wire")
+FACES = ("arrays", "errors", "faces", "parallel", "plugins", "testing", "wire")
 MODULES = {f"catchment.{name}" for name in FACES}
 DOTTED = re.compile(r"catchment(_[a-z]+)?(\.[A-Za-z_]\w*)+")
 IN_TEXT = re.compile(r"^\s*(?:from|import) (catchment[\w.]*)", re.MULTILINE)
@@ -28,7 +29,7 @@ def private_imports(root: Path = Path()) -> dict[str, list[str]]:
     for path in _readers(root):
         for name in _named(path):
             module = _module_of(name, files)
-            if module is not None:
+            if module is not None and module.split(".")[0] != _own(path.relative_to(root)):
                 found[module].add(path.relative_to(root).as_posix())
     return {module: sorted(found[module]) for module in sorted(found)}
 
@@ -48,8 +49,14 @@ def _modules(root: Path) -> set[str]:
     return modules - shown
 
 
+def _own(path: Path) -> str:
+    """Return the package that a source is of, nothing for other files."""
+    return path.parts[3] if path.parts[2:3] == ("src",) else ""
+
+
 def _readers(root: Path) -> Iterator[Path]:
-    places = [*root.glob("packages/*/tests"), *(root / name for name in OUTSIDE)]
+    places = [*root.glob("packages/catchment-*/src"), *root.glob("packages/*/tests")]
+    places += [root / name for name in OUTSIDE]
     for place in places:
         if place.is_dir():
             for pattern in ("*.py", "*.md", "*.ipynb"):

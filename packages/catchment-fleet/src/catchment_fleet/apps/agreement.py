@@ -13,9 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from catchment.federation import DELIVERY, AnyPlan, Course, Known, Place, Request
-from catchment.plans import own_kinds, refuse_weeks
-from catchment.plans.file import PlanFile
-from catchment.plans.sources import About
+from catchment.plans import About, PlanFile, own_kinds, refuse_weeks
 from catchment.privacy import SecureSum, networked
 
 

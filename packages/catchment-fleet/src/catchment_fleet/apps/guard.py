@@ -33,8 +33,7 @@ from catchment.federation import (
     sha256_of,
 )
 from catchment.federation.measure import Score
-from catchment.plans import Files, own_classes
-from catchment.plans.file import PlanFile
+from catchment.plans import Files, PlanFile, own_classes
 from catchment.privacy import GaussianNoise, Policy, SecureSum
 from catchment.readout import Predictor
 from catchment.wire import Parts

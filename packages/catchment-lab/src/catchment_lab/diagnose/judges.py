@@ -15,8 +15,7 @@ from pathlib import Path
 from catchment.errors import FederationError
 from catchment.federation import read_run
 from catchment.federation.runs import SETTLED, unlearn_from_run
-from catchment.plans import PlanData, folds_of, n_folds, trained_on
-from catchment.plans.file import PlanFile
+from catchment.plans import PlanData, PlanFile, folds_of, n_folds, trained_on
 from catchment.readout import Predictor
 
 HOW = {
