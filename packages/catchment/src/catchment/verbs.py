@@ -40,8 +40,7 @@ from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
-from catchment.federation.runs.notes import Notes
-from catchment.federation.runs.write import Store
+from catchment.federation.runs.write import Notes, Store
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.heads import Head

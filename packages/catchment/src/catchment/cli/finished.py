@@ -31,7 +31,7 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
     file
         The plan that was run.
     """
-    from catchment.federation.runs.folds import folds_sentence
+    from catchment.federation.runs.read import folds_sentence
 
     for line in opening_lines(done):
         typer.echo(line)
@@ -47,9 +47,8 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
 def print_finished_as_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> None:
     """Print what came of a run for a script, with what is odd about the data."""
     from catchment.federation.left_out import left_out
-    from catchment.federation.runs.bounds import bounds_of
-    from catchment.federation.runs.explain import thin_clients
-    from catchment.federation.runs.folds import folds_of_run
+    from catchment.federation.runs.explain import bounds_of, thin_clients
+    from catchment.federation.runs.read import folds_of_run
 
     last, thin = done.rounds["training"][-1], thin_clients(done)
     print_json(
@@ -77,7 +76,7 @@ def opening_lines(done: Run) -> list[str]:
     """Return how many took part, which map was chosen, and whose inputs can be rebuilt."""
     from catchment.federation.left_out import counts
     from catchment.federation.runs.explain import thin_clients
-    from catchment.federation.runs.maps import map_sentence
+    from catchment.federation.runs.read import map_sentence
 
     thin = thin_clients(done)
     time = f", time {done.facts['week']}" if "week" in done.facts else ""
@@ -91,7 +90,7 @@ def opening_lines(done: Run) -> list[str]:
 
 def privacy_lines(done: Run, file: PlanFile) -> list[str]:
     """Return what is bounded and what is not, and who stands out."""
-    from catchment.federation.runs.bounds import bounds_of
+    from catchment.federation.runs.explain import bounds_of
 
     lines = []
     if file.protect and len(done.comparison or ()) > 1:

@@ -184,7 +184,7 @@ def _summary(found: Survey) -> list[str]:
 def _outcome(ran: Ran, folder: Path) -> list[str]:
     """Return how good the model is, where it is, and what to type next."""
     from catchment.federation.left_out import headline
-    from catchment.federation.runs.folds import worst_client
+    from catchment.federation.runs.read import worst_client
     from catchment.federation.runs.write import MODEL
 
     done = ran.run
@@ -209,7 +209,7 @@ def _is_far_below(done: Run, worst: str) -> bool:
 
 def score_line(done: Run) -> str:
     """Return the score in a line: by folds with their range, or of the test part."""
-    from catchment.federation.runs.folds import folds_sentence, worst_client
+    from catchment.federation.runs.read import folds_sentence, worst_client
 
     said = folds_sentence(done.facts, done.scores, done.metric, who="people")
     if not said and done.scores:
@@ -224,7 +224,7 @@ def _as_json(found: Survey, made: Proposal, plan: Path, ran: Ran) -> dict[str, o
     from dataclasses import asdict
 
     from catchment.federation.left_out import left_out
-    from catchment.federation.runs.folds import folds_of_run, worst_client
+    from catchment.federation.runs.read import folds_of_run, worst_client
 
     done = ran.run
     worst = worst_client(done.scores, done.metric)

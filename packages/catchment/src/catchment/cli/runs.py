@@ -195,7 +195,7 @@ def stoppable(again: str) -> Iterator[None]:
 @contextmanager
 def one_line_each() -> Iterator[None]:
     """Keep the log from saying who is left out of every stage: it is said once, at the end."""
-    logger = logging.getLogger("catchment.federation.runs.logged")
+    logger = logging.getLogger("catchment.federation.runs.write.rounds")
 
     def silent(record: logging.LogRecord) -> bool:
         return record.levelno < logging.WARNING

@@ -26,8 +26,7 @@ def unlearn(
     Works from what the run kept of each client; nobody is asked again. The run itself stays as it
     is, with what the client sent.
     """
-    from catchment.federation.runs.unlearn import unlearn_from_run
-    from catchment.federation.runs.verify import CERTIFICATE, file_name
+    from catchment.federation.runs.verify import CERTIFICATE, file_name, unlearn_from_run
     from catchment.files import replace_file
 
     with waiting("forgetting", quiet=as_json):

@@ -1,4 +1,4 @@
-from catchment.federation.runs.checks import Check as Check, Verification as Verification
+from catchment.federation.runs.verify import Check as Check, Verification as Verification
 from catchment.plans.examples import example_names as example_names, example_plan as example_plan
 from catchment.plans.file import parse_plan as parse_plan, read_plan as read_plan
 from catchment.plans.in_process import Finished as Finished, run_plan as run_plan

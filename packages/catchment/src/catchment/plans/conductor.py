@@ -42,17 +42,19 @@ from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.plan import Journal, Masking, Plan, Protection
 from catchment.federation.prefix import EVERY
-from catchment.federation.runs.logged import Logged
-from catchment.federation.runs.maps import map_facts, map_sentence
-from catchment.federation.runs.tables import write_comparison, write_confusions, write_results
+from catchment.federation.runs.read import map_facts, map_sentence
 from catchment.federation.runs.write import (
     CHARGED,
     DATABASE,
     MODEL,
     PLAN,
+    Logged,
     Store,
     is_begun,
     remove_run,
+    write_comparison,
+    write_confusions,
+    write_results,
 )
 from catchment.plans.file import PlanFile
 from catchment.plans.sources import About

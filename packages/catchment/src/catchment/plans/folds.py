@@ -22,7 +22,7 @@ from catchment.federation.limits import Limits
 from catchment.federation.loop import Result
 from catchment.federation.measure.evaluation import Evaluation, Score, Scores
 from catchment.federation.plan import Masking, Plan
-from catchment.federation.runs.folds import Fold
+from catchment.federation.runs.read import Fold
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.sources import Clients

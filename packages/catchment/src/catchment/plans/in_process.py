@@ -26,9 +26,7 @@ from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.plan import Memory, Plan
 from catchment.federation.prefix import EVERY
-from catchment.federation.runs.folds import folds_fact
-from catchment.federation.runs.progress import reported
-from catchment.federation.runs.read import Run, read_run
+from catchment.federation.runs.read import Run, folds_fact, read_run, reported
 from catchment.federation.runs.write import CLIENTS, JOURNAL, MODEL, Store
 from catchment.plans.baselines import compared
 from catchment.plans.conductor import Conductor, Done, Watch, opened, own_rows, with_own

@@ -11,8 +11,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.federation.course import PLASTICITY, TRAINING
 from catchment.federation.runs.explain import say_bytes
-from catchment.federation.runs.maps import map_scores, said
-from catchment.federation.runs.read import Run
+from catchment.federation.runs.read import Run, map_scores, said
 from catchment.report.charts import Line, line_chart
 from catchment.report.page import figure, named, score, table
 
