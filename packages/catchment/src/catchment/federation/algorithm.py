@@ -120,7 +120,7 @@ class Turn:
     preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
     on a client; the server has none. `session` names the secure sum that an upload goes into: the
     same one again is the same release. `vault` keeps the client's secrets of it, if its memory does
-    not (`catchment.privacy.secure_sum.vault`).
+    not (`catchment.privacy.secure_sum.client`).
     """
 
     round: int

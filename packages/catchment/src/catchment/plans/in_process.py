@@ -38,8 +38,8 @@ from catchment.plans.results import write_drawn, write_forecast
 from catchment.plans.weeks import Week, begin_week, own_kinds, weekly_memories
 from catchment.plugins import installed, plugin
 from catchment.privacy.dp.budget import data_keys
-from catchment.privacy.secure_sum.client_rules import is_name
 from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.protection import is_name
 from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
 from catchment.readout.personal_models import PersonalModels
 from catchment.readout.predictor import Predictor
