@@ -243,7 +243,7 @@ def plan(
     if schema == (plan_file is not None or example):
         raise ValueError("pass a plan to check, or --schema, or --example NAME")
     if schema:
-        from catchment.plans.schema import plan_schema
+        from catchment.plans.file import plan_schema
 
         print_json(plan_schema())
     elif example:
@@ -253,7 +253,7 @@ def plan(
 
 
 def _print_example(name: str | None) -> None:
-    from catchment.plans.examples import example_names, example_plan
+    from catchment.plans.file import example_names, example_plan
 
     if name is None or name == "list":
         typer.echo("\n".join(example_names()))
@@ -264,8 +264,8 @@ def _print_example(name: str | None) -> None:
 def _check(plan_file: Path, data: Path | None) -> None:
     from catchment.errors import MissingDataError
     from catchment.plans.file import read_plan
-    from catchment.plans.folds import n_folds
-    from catchment.plans.seen import seen
+    from catchment.plans.in_process import n_folds
+    from catchment.plans.propose import seen
 
     file = read_plan(plan_file)
     for line in seen(file):
