@@ -1,10 +1,12 @@
 """Everything that needs a compiled kernel, run once on tiny data, so that the cache has it.
 
-For images and build machines: `catchment compile` fills the cache that every later process reads.
+For images and build machines: `python -m catchment.precompile` fills the cache that every later
+process reads.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -96,3 +98,15 @@ def _learn(described: AnyMap, width: int) -> None:
         ahead.predict(raw)
         if isinstance(described, EchoState):
             ahead.forecast(raw[0], 3)
+
+
+def main() -> None:
+    """Compile all kernels for this processor, and say how many."""
+    done = compile_kernels()
+    if not done.kept:
+        sys.exit("no folder can be written to keep kernels; set NUMBA_CACHE_DIR to one")
+    print(f"compiled {done.kernels} kernels in {done.seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -15,8 +15,7 @@ import typer
 import catchment
 from catchment.cli import runs
 from catchment.cli.calibrate import calibrate
-from catchment.cli.classes import join, retire, unknown
-from catchment.cli.compile import compile_command
+from catchment.cli.classes import join
 from catchment.cli.explain import explain
 from catchment.cli.fit import fit
 from catchment.cli.predict import evaluate, predict
@@ -44,10 +43,7 @@ app.command("explain")(explain)
 app.command("report")(runs.report)
 app.command("unlearn")(unlearn)
 app.command("join")(join)
-app.command("retire")(retire)
-app.command("unknown")(unknown)
 app.command("verify")(verify)
-app.command("compile")(compile_command)
 
 
 def _missing(name: str) -> Callable[[], None]:
