@@ -14,13 +14,9 @@ import typer
 
 import catchment
 from catchment.cli import runs
-from catchment.cli.calibrate import calibrate
-from catchment.cli.classes import join
-from catchment.cli.explain import explain
 from catchment.cli.fit import fit
-from catchment.cli.predict import evaluate, predict
-from catchment.cli.unlearn import unlearn
-from catchment.cli.verify import verify
+from catchment.cli.folders import explain, join, unlearn, verify
+from catchment.cli.predict import calibrate, evaluate, predict
 from catchment.errors import CatchmentError
 from catchment.plugins import installed, known, plugin
 
