@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment import verbs
-from catchment.bit_packing import packed, unpacked
 from catchment.compiling import compilations
 from catchment.data.recording import Recording
 from catchment.features import (
@@ -29,6 +28,7 @@ from catchment.features.pipeline import AnyMap
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
+from catchment.wire.bits import packed, unpacked
 
 # Sequences side by side are padded to 1, 8, 16, 32 or 64; each width is a kernel of its own.
 WIDTHS = (1, 3, 12, 24, 48)

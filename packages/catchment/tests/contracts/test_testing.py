@@ -14,9 +14,8 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.features import as_map
 from catchment.federation import Data, Turn
-from catchment.structure import ROWS, Shape
 from catchment.testing import check_algorithm, check_feature_map, synthetic_clients
-from catchment.wire import Parts
+from catchment.wire import ROWS, Parts, Shape
 from tests.contracts.maps import Delays, OwnStatistics
 from tests.contracts.own_algorithms import NearestMean
 

@@ -38,8 +38,7 @@ from catchment.readout import (
     load_statistics,
     save_statistics,
 )
-from catchment.structure import measured
-from catchment.wire import Parts
+from catchment.wire import Parts, measured
 
 pytestmark = pytest.mark.processor
 

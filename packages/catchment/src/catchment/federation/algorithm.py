@@ -6,7 +6,7 @@
     result(state)                           what was made: a model, scores, a scaler, ...
 
 `as_algorithm` fills in the rest: clients are told nothing, what they send is read, added and
-checked as its class declares (`catchment.structure`), the state is kept in the same way, and the
+checked as its class declares (`catchment.wire`), the state is kept in the same way, and the
 server needs no more than the sum. An algorithm that differs says so with a method or an attribute
 of that name; `Algorithm` has them all.
 """
@@ -36,9 +36,17 @@ import numpy as np
 
 from catchment.federation.cost import Cost
 from catchment.protocols import conforms
-from catchment.structure import Kind, Structure, added, kind_of, put_together, taken_apart
-from catchment.structure.fields import members_of
-from catchment.wire import NOTHING, Parts
+from catchment.wire import (
+    NOTHING,
+    Kind,
+    Parts,
+    Structure,
+    added,
+    kind_of,
+    put_together,
+    taken_apart,
+)
+from catchment.wire.fields import members_of
 
 if TYPE_CHECKING:
     from catchment.federation.measure.drift import Drift

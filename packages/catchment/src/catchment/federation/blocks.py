@@ -26,8 +26,7 @@ from catchment.federation.prefix import Prefix, PrefixKeeper
 from catchment.federation.reading import readers
 from catchment.federation.running_sums import BLOCK, PLAIN, Outline, Sums
 from catchment.federation.runs.ledger import Entries, Entry
-from catchment.structure import is_whole
-from catchment.wire import Parts
+from catchment.wire import Parts, is_whole
 
 AnyPlan = Plan[Any, Any, Any]
 Looked = tuple[Additive, Outline, Claim]

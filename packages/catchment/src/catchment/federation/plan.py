@@ -32,8 +32,7 @@ from catchment.federation.algorithm import (
     needs_of,
 )
 from catchment.federation.limits import Limits
-from catchment.structure import Kind
-from catchment.wire import Fact, Parts
+from catchment.wire import Fact, Kind, Parts
 
 __all__ = [
     "Additive",

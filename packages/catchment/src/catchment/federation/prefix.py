@@ -30,8 +30,7 @@ from catchment.federation.influence import Screen, ScreenState
 from catchment.federation.messages import Post, Refusal
 from catchment.federation.plan import Additive, Plan, Turn
 from catchment.federation.running_sums import BLOCK, GroupState, Outline, Sums
-from catchment.structure import equal, put_together, taken_apart
-from catchment.wire import Fact, Parts, digest, join, split
+from catchment.wire import Fact, Parts, digest, equal, join, put_together, split, taken_apart
 
 log = logging.getLogger(__name__)
 KIND = "round-under-way"

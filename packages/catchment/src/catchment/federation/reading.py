@@ -8,8 +8,7 @@ from typing import TypeVar
 from catchment.errors import UploadError
 from catchment.federation.plan import Additive, Plan, Read, Turn
 from catchment.federation.sums import Tally
-from catchment.structure import measured
-from catchment.wire import Parts
+from catchment.wire import Parts, measured
 
 S = TypeVar("S")
 U = TypeVar("U")

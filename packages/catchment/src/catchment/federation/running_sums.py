@@ -13,8 +13,7 @@ import numpy as np
 from catchment.errors import TooFewClientsError
 from catchment.federation.algorithm import Additive
 from catchment.federation.messages import Refusal
-from catchment.structure import measured
-from catchment.wire import NOTHING, Fact, Parts
+from catchment.wire import NOTHING, Fact, Parts, measured
 
 BLOCK = 256  # clients summed together before their sums are; the order of sums is part of a result
 MOST_GROUPS = 16  # sums kept side by side; more are only there where clients want to cost memory

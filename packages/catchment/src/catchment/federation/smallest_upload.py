@@ -25,8 +25,7 @@ from catchment.readout.low_rank import (
     whole_gram,
 )
 from catchment.readout.statistics import SUMS, RidgeStatistics
-from catchment.structure import Kind
-from catchment.wire import Parts
+from catchment.wire import Kind, Parts
 
 LOW_RANK = "low-rank-statistics"
 WORTHWHILE = 0.1  # share of the Gram matrix; for less nobody looks for its rank

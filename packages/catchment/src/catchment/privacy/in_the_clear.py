@@ -13,8 +13,7 @@ from typing import TypeVar
 from catchment.errors import RuleError
 from catchment.federation.plan import Additive, Plan, Read, Turn, Upload
 from catchment.privacy.dp.per_sequence import Records
-from catchment.structure import measured
-from catchment.wire import Parts
+from catchment.wire import Parts, measured
 
 S = TypeVar("S")
 U = TypeVar("U")

@@ -36,8 +36,7 @@ from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import Kind, Summable
-from catchment.wire import Parts
+from catchment.wire import Kind, Parts, Summable
 
 
 @dataclass(frozen=True, eq=False)

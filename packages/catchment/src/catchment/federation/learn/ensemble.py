@@ -37,8 +37,7 @@ from catchment.federation.folds import FoldedRows
 from catchment.federation.rows import Rows
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
-from catchment.structure import COUNTED, GATHERED, Kind, Structure, Summable
-from catchment.wire import Parts
+from catchment.wire import COUNTED, GATHERED, Kind, Parts, Structure, Summable
 
 
 @dataclass(frozen=True, eq=False)

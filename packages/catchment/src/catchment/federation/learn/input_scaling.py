@@ -24,8 +24,7 @@ from catchment.data.scaling import (
 )
 from catchment.errors import UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
-from catchment.structure import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Shape, Summable
-from catchment.wire import Parts
+from catchment.wire import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Parts, Shape, Summable
 
 CLIENTS_BITS = 16  # a sum of up to 2^16 clients' limbs is taken, and 2^15 such sums can be added
 

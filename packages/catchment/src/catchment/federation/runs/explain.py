@@ -20,7 +20,7 @@ from catchment.federation.left_out import headline, left_out
 from catchment.federation.runs.read import Message, Run, Stage, Traffic, map_sentence
 from catchment.federation.smallest_upload import LOW_RANK
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import Kind
+from catchment.wire import Kind
 
 
 @dataclass(frozen=True)

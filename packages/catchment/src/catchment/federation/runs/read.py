@@ -35,8 +35,7 @@ from catchment.federation.measure.outliers import AnyFlag, Flag, rows_flags
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.runs.drawn import DrawnRecording
 from catchment.federation.runs.write import DATABASE, FORMAT, PRIVATE, PROGRESS, damage, last_seal
-from catchment.structure import Kind
-from catchment.wire import Parts
+from catchment.wire import Kind, Parts
 
 
 @dataclass(frozen=True)

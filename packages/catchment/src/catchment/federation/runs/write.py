@@ -64,8 +64,7 @@ from catchment.federation.runs.ledger import Entries, Entry
 from catchment.files import replace_file
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
-from catchment.structure import Kind
-from catchment.wire import Parts
+from catchment.wire import Kind, Parts
 
 OF_ROUNDS = ("messages", "rounds", "figures", "refusals", "digests")
 OF_RESULTS = (

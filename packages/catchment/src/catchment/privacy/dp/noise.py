@@ -75,8 +75,7 @@ from catchment.privacy.dp.gaussian import (
 from catchment.privacy.dp.per_sequence import Records
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import Kind
-from catchment.wire import Parts
+from catchment.wire import Kind, Parts
 
 SMALL_COHORT = 100
 STEPS = 1 << 20  # fewest grid steps in a standard deviation

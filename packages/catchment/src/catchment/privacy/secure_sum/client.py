@@ -74,8 +74,7 @@ from catchment.privacy.secure_sum.ring import (
     share,
     subtract_from,
 )
-from catchment.structure import measured
-from catchment.wire import Parts, split
+from catchment.wire import Parts, measured, split
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,7 @@ from catchment.federation.plan import Journal, Masking, Memory, Protection, Turn
 from catchment.privacy.secure_sum.graph import corrupt_among, degree, threshold, uncut
 from catchment.privacy.secure_sum.messages import Outline
 from catchment.privacy.secure_sum.ring import Ring
-from catchment.structure import Kind, measured
-from catchment.wire import Parts
+from catchment.wire import Kind, Parts, measured
 
 if TYPE_CHECKING:
     from catchment.privacy.secure_sum.server import SecureRound

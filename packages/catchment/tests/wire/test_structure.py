@@ -16,13 +16,16 @@ from catchment import Array, Integers
 from catchment.errors import CatchmentError, IntegrityError, UploadError
 from catchment.features import Recipe
 from catchment.readout import Readout
-from catchment.structure import (
+from catchment.wire import (
     GATHERED,
     NOT_NEGATIVE,
+    NOTHING,
     ROWS,
     SAME,
     WEIGHT,
+    Fact,
     Kind,
+    Parts,
     Shape,
     Structure,
     Summable,
@@ -35,7 +38,6 @@ from catchment.structure import (
     put_together,
     taken_apart,
 )
-from catchment.wire import NOTHING, Fact, Parts
 
 V = TypeVar("V")
 

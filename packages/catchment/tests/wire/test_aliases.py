@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from typing_extensions import TypeAliasType
 
-from catchment.structure import Summable
-from catchment.wire import Parts
+from catchment.wire import Parts, Summable
 
 T = TypeVar("T", bound=np.generic)
 Declared = TypeAliasType(

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.federation import Tally
-from catchment.structure import FEW, Gathered
-from catchment.structure.gathered import gathered
+from catchment.wire import FEW, Gathered, gathered
 
 PARTS = st.lists(st.dictionaries(st.integers(0, 3000), st.integers(), max_size=300), max_size=12)
 

@@ -1,21 +1,34 @@
-"""From a value to what travels or is kept, and back, as its class declares."""
+"""Values that say themselves what they are made of: how they add, compare, travel and are kept."""
 
 from __future__ import annotations
 
 import re
 import types
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin
+from dataclasses import fields, is_dataclass
+from typing import (
+    Any,
+    Literal,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    runtime_checkable,
+)
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError, UploadError
 from catchment.protocols import conforms
-from catchment.structure.fields import (
+from catchment.wire.fields import (
     ANY_FLOAT,
+    GATHERED,
     LATER,
     NOT_NEGATIVE,
+    POOLED,
     SIGNED,
     WEIGHT,
     Declared,
@@ -25,15 +38,168 @@ from catchment.structure.fields import (
     Written,
     bind_sizes,
     dtype_of,
+    gathered,
     is_array,
     is_value,
     kind_of,
     layout,
     members_of,
 )
-from catchment.wire import NOTHING, Fact, Parts, join, split
+from catchment.wire.messages import NOTHING, Fact, Parts, join, split
 
 T = TypeVar("T")
+EXACT = 2**53  # whole numbers below it are exact in float64
+
+
+def added(one: T, other: T) -> T:
+    """Return the sum of two values, field by field.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Sum:
+    ...     n: int
+    ...     unit: str
+    >>> added(Sum(1, "m"), Sum(2, "m"))
+    Sum(n=3, unit='m')
+    >>> added(Sum(1, "m"), Sum(2, "km"))
+    Traceback (most recent call last):
+    catchment.errors.UploadError: values of unit 'm' and 'km' do not add
+    """
+    return _combined(one, other, _plus)
+
+
+def subtracted(one: T, other: T) -> T:
+    """Return a value without another that was added; ValueError if a count would be negative."""
+    return _combined(one, other, _minus)
+
+
+def is_whole(value: object) -> bool:
+    """Return whether all that adds in a value are whole numbers: its sums have no order then.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Sum:
+    ...     n: int
+    ...     total: float
+    >>> is_whole(Sum(1, 2.0)), is_whole(Sum(1, 2.5))
+    (True, False)
+    """
+    if isinstance(value, Mapping):
+        return all(map(is_whole, value.values()))
+    if isinstance(value, tuple | list):
+        return all(map(is_whole, value))
+    if isinstance(value, np.ndarray):
+        kind = value.dtype.kind
+        return kind in "iu" or (kind == "O" and all(isinstance(one, int) for one in value.flat))
+    if isinstance(value, float):
+        return value.is_integer() and abs(value) < EXACT
+    if is_dataclass(value) and not isinstance(value, type):
+        adds = (part for part in layout(type(value)).parts if part.form != "fact")
+        return all(is_whole(vars(value)[part.name]) for part in adds if GATHERED not in part.marks)
+    return value is None or isinstance(value, int)
+
+
+def _plus(one: Any, other: Any) -> Any:
+    if is_dataclass(one) and not conforms(one, _Adds):
+        return added(one, other)
+    return one + other
+
+
+def _minus(one: Any, other: Any) -> Any:
+    if is_dataclass(one) and not conforms(one, _Subtracts):
+        return subtracted(one, other)
+    if isinstance(one, int) and other > one:
+        raise ValueError(f"cannot take {other} out of {one}; subtract only what was added")
+    return one - other
+
+
+@runtime_checkable
+class _Adds(Protocol):
+    def __add__(self, other: Any, /) -> Any: ...
+
+
+@runtime_checkable
+class _Subtracts(Protocol):
+    def __sub__(self, other: Any, /) -> Any: ...
+
+
+def _combined(one: T, other: T, how: Any) -> T:
+    if type(one) is not type(other):
+        raise TypeError(f"cannot combine {type(one).__name__} with {type(other).__name__}")
+    values: dict[str, Any] = {}
+    for part in layout(type(one)).parts:
+        a, b = vars(one)[part.name], vars(other)[part.name]
+        if part.form == "fact":
+            if a != b:
+                raise UploadError(
+                    "different", f"values of {part.name} {_short(a)} and {_short(b)} do not add"
+                )
+            values[part.name] = a
+        elif part.form == "named":
+            values[part.name] = _by_key(part, a, b, how)
+        elif part.form in ("arrays", "listed"):
+            if len(a) != len(b):
+                raise UploadError("shape", f"{len(b)} {part.name} do not add to {len(a)}")
+            pairs = zip(a, b, strict=True)
+            values[part.name] = tuple(_one_sum(part, x, y, how) for x, y in pairs)
+        elif a is None or b is None:
+            if a is not b:
+                raise UploadError("kind", f"a value with {part.name} and one without do not add")
+            values[part.name] = None
+        else:
+            values[part.name] = _one_sum(part, a, b, how)
+    return type(one)(**values)
+
+
+def _one_sum(part: Part, one: Any, other: Any, how: Any) -> Any:
+    if isinstance(one, np.ndarray) and np.shape(one) != np.shape(other):
+        raise UploadError(
+            "shape", f"{part.name} of {np.shape(other)} and {np.shape(one)} do not add"
+        )
+    return how(one, other)
+
+
+def _by_key(part: Part, one: Mapping[Any, Any], other: Mapping[Any, Any], how: Any) -> Any:
+    if GATHERED in part.marks:
+        return gathered(one, other)
+    if POOLED in part.marks and how is _plus:
+        new = {
+            key: _one_sum(part, one[key], v, how) if key in one else v for key, v in other.items()
+        }
+        return {**one, **new}
+    if one.keys() != other.keys():
+        raise UploadError(
+            "different",
+            f"{part.name} {_short(sorted(other))} do not add to {_short(sorted(one))}",
+        )
+    return {key: _one_sum(part, held, other[key], how) for key, held in one.items()}
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def equal(one: object, other: object) -> bool:
+    """Return whether two values are equal in every field, to the bit.
+
+    >>> equal((np.ones(2), {"a": 1}), (np.ones(2), {"a": 1}))
+    True
+    """
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(cast(Any, one), cast(Any, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(equal(v, other[k]) for k, v in one.items())
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        pairs = zip(one, other, strict=False)
+        return len(one) == len(other) and all(equal(a, b) for a, b in pairs)
+    if isinstance(one, Declared) and type(one).own_parts is not Declared.own_parts:
+        return one == other
+    if is_dataclass(one) and type(one) is type(other):
+        return all(equal(vars(one)[f.name], vars(other)[f.name]) for f in fields(one))
+    return one == other
+
+
 LARGEST = 2**53  # whole numbers up to here are exact in float64
 
 
@@ -285,3 +451,54 @@ def _read(hint: Any, fact: Any, name: str) -> Any:
         if get_origin(member) not in (None, tuple, Literal) and isinstance(fact, Mapping):
             return fact
     raise IntegrityError(f"{name or 'a fact'} came as {str(fact)[:80]!r}, which it cannot be")
+
+
+class Structure(Declared):
+    """Base of frozen dataclasses that travel as their fields say; `KIND` names the message.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Pair(Structure):
+    ...     n: int
+    ...     name: str
+    >>> Pair.from_parts(Parts.from_bytes(Pair(3, "x").parts().to_bytes()))
+    Pair(n=3, name='x')
+    """
+
+    def parts(self) -> Parts:
+        """Return the value as it travels."""
+        return taken_apart(self)
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> Self:
+        """Return the value that travelled.
+
+        IntegrityError if it is malformed, UploadError if no data can have it.
+        """
+        return put_together(cls, parts)
+
+
+class Summable(Structure):
+    """Base of frozen dataclasses whose fields add.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True, eq=False)
+    ... class Mean(Summable):
+    ...     n: int
+    ...     total: float
+    >>> a = Mean(1, 2.5)
+    >>> (a + a).total, a + a - a == a
+    (5.0, True)
+    """
+
+    def __add__(self, other: Self) -> Self:
+        return added(self, other)
+
+    def __sub__(self, other: Self) -> Self:
+        """Return the value without another that was added."""
+        return subtracted(self, other)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and equal(self, other)
+
+    __hash__ = None  # type: ignore[assignment]

@@ -9,7 +9,7 @@ It is read strictly: UTF-8, no name twice in an object, numbers that are finite 
 most 64 bits, and text that can be written again.
 
 Whole numbers of 64 bits, more than 64 of them, travel packed where that is shorter (see
-`catchment.bit_packing`); the header then says in how many bytes. Such a message has format 2, any
+`catchment.wire.bits`); the header then says in how many bytes. Such a message has format 2, any
 other format 1, and both are read.
 """
 
@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.bit_packing import CHUNK, check_length, packed, unpacked
 from catchment.errors import IntegrityError
+from catchment.wire.bits import CHUNK, check_length, packed, unpacked
 
 MAGIC = b"CTMT"
 VERSION = 2

@@ -1,4 +1,4 @@
-"""The compiled half of `catchment.bit_packing`: 64 numbers to planes of one bit each, and back."""
+"""The compiled half of `catchment.wire.bits`: 64 numbers to planes of one bit each, and back."""
 
 from __future__ import annotations
 

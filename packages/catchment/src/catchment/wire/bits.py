@@ -28,7 +28,7 @@ def packed(numbers: NDArray[np.int64]) -> bytes:
     >>> len(packed(np.arange(-100, 100)))  # 4 chunks of 8 bits in place of 1600 bytes
     252
     """
-    from catchment.bit_kernels import pack
+    from catchment.wire.bit_kernels import pack
 
     v = np.ascontiguousarray(numbers, dtype=np.int64).reshape(-1)
     widths = np.empty(_chunks(v.size), dtype=np.uint8)
@@ -43,7 +43,7 @@ def unpacked(content: memoryview, n: int) -> NDArray[np.int64]:
     >>> unpacked(memoryview(packed(np.arange(-100, 100))), 200)[:3]
     array([-100,  -99,  -98])
     """
-    from catchment.bit_kernels import unpack
+    from catchment.wire.bit_kernels import unpack
 
     n_chunks = _chunks(n)
     check_length(n, len(content))
