@@ -44,8 +44,8 @@ except ImportError:
 
 from catchment.data import Recording
 from catchment.features import EchoStateMap, Reservoir, digits_after_point, on_grid
-from catchment.features.echo_state import activations as grid
 from catchment.features.echo_state import cut_places
+from catchment.features.echo_state import kernels as grid
 from catchment.readout import Grid, RidgeStatistics, packed_whole, statistics_of, target_pieces
 from catchment_gpu.echo_state import Repeated, TorchForm, TorchLayer
 from catchment_gpu.readout import Products, statistics_on
@@ -80,7 +80,7 @@ def sine(x: Array) -> Array:
 
 
 def activated(code: int, p: Array, digits: int) -> Array:
-    """Return the activations of `catchment.features.echo_state.activations` in numpy."""
+    """Return the activations of `catchment.features.echo_state.kernels` in numpy."""
     G, top = grid.rounder(digits), 1.0 - 2.0**-digits
     if code == 0:
         e = growth(np.minimum((np.abs(p + p) + grid.R26) - grid.R26, grid.LARGEST))

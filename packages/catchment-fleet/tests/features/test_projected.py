@@ -18,7 +18,7 @@ import catchment as ct
 from catchment import Array
 from catchment.data import Recording
 from catchment.features import Adapted, Concat, EchoState, Projected, as_map, hadamard_sums, suited
-from catchment.features.echo_state import build
+from catchment.features.echo_state import reservoir as build
 from tests.contracts.maps import CHANNELS, OwnStatistics
 from tests.features.test_concat import course, people, travelled
 

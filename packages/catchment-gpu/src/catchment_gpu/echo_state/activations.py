@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from catchment.features.echo_state import ACTIVATIONS
-from catchment.features.echo_state import activations as grid
+from catchment.features.echo_state import kernels as grid
 
 TANH, SIGMOID, RELU, SIN, IDENTITY = range(len(ACTIVATIONS))
 ONE_BITS = 0x3FF0000000000000  # of 1.0

@@ -16,8 +16,7 @@ from catchment.data import ACTIVITIES, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features import EchoStateMap
-from catchment.features.echo_state import with_own_seed
-from catchment.features.echo_state.side_by_side import side_by_side
+from catchment.features.echo_state import side_by_side, with_own_seed
 from catchment.federation import Limits, Plan, as_algorithm
 from catchment.federation.learn import (
     Ensemble,

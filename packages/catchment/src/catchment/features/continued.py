@@ -14,8 +14,7 @@ from catchment.arrays import Array
 from catchment.errors import IntegrityError
 from catchment.features.diagonal.continued import DiagonalContinuation
 from catchment.features.diagonal.diagonal import DiagonalReservoir
-from catchment.features.echo_state.continued import EchoStateContinuation
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoStateContinuation, EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.nvar import NVAR, NVARContinuation
 from catchment.features.own import Adapted, name_of

@@ -15,7 +15,7 @@ from typing import Literal
 from catchment.features.concat import Concat
 from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState
-from catchment.features.echo_state.settings import whole
+from catchment.features.echo_state.recipe import whole
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.nested import foreseen, recognised
 from catchment.features.nvar import NVAR

@@ -20,7 +20,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import ClippingWarning
-from catchment.features.echo_state.settings import choice, flag, real, whole
+from catchment.features.echo_state.recipe import choice, flag, real, whole
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import auto_bits, checked_bits
 from catchment.features.own import LOCAL, as_map

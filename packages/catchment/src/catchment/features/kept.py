@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from functools import partial
 
 from catchment.errors import IntegrityError
-from catchment.features.echo_state import state_map
+from catchment.features.echo_state import echo_state
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import KIND, own_from_parts
 from catchment.wire import Parts
@@ -45,8 +45,8 @@ def restored(parts: Parts, classes: Iterable[type] = ()) -> FeatureMap:
         raise IntegrityError("the feature map is not one that was agreed on; nothing was built")
     named = tuple(classes)
     match parts.kind:
-        case state_map.KIND:
-            return state_map.EchoStateMap.from_parts(parts)
+        case echo_state.KIND:
+            return echo_state.EchoStateMap.from_parts(parts)
         case _ if parts.kind == KIND:
             return own_from_parts(
                 parts, named, partial(_inside, classes=named), only_named=guard is not None

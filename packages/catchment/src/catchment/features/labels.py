@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import Adapted, name_of
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.features.echo_state.random_words import Purpose, Words, uniform
+from catchment.features.echo_state.weights import Purpose, Words, uniform
 from catchment.features.feature_map import FeatureMap
 
 

@@ -20,8 +20,8 @@ from typing import Literal
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.features.echo_state.random_words import Purpose, Words, permutation, signs
-from catchment.features.echo_state.settings import real, whole
+from catchment.features.echo_state.recipe import real, whole
+from catchment.features.echo_state.weights import Purpose, Words, permutation, signs
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import auto_bits, checked_bits, digits_after_point
 from catchment.features.nested import Nested, all_built, built_map, recognised

@@ -16,8 +16,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.features.echo_state.random_words import Purpose, Words, uniform
-from catchment.features.echo_state.whole_weights import rounded
+from catchment.features.echo_state.weights import Purpose, Words, rounded, uniform
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import auto_bits
 from catchment.features.nested import Nested, all_built, built_map, recognised

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from catchment.compiling import njit
-from catchment.features.echo_state.activations import GRID_MATH, grid_sin
-from catchment.features.echo_state.whole_weights import ROUND
+from catchment.features.echo_state.kernels import GRID_MATH, grid_sin
+from catchment.features.echo_state.weights import ROUND
 
 DELAY_DIGITS = 22  # of inputs; their products have 50 bits
 R_DELAY = ROUND / 2**DELAY_DIGITS

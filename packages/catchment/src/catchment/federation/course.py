@@ -21,8 +21,8 @@ from typing import Any, Protocol
 from catchment.data.prepare import RAW, Prepare
 from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.kept import building_only, restored
 from catchment.features.nested import foreseen, recognised

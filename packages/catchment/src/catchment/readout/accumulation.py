@@ -21,9 +21,15 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers
 from catchment.data.recording import Recording
-from catchment.features.echo_state.advance import BLOCK_COLUMNS, Block, SideBySide, padded_lanes
-from catchment.features.echo_state.batches import Batch, SegmentsError
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.run import (
+    BLOCK_COLUMNS,
+    Batch,
+    Block,
+    SegmentsError,
+    SideBySide,
+    padded_lanes,
+)
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import Adapted
 from catchment.features.thinned import thinned_recordings

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array
 from catchment.errors import CoarseTargetsWarning
-from catchment.features.echo_state.advance import aligned
+from catchment.features.echo_state.run import aligned
 from catchment.readout import integers
 from catchment.readout.grid import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, Grid
 from catchment.readout.packing import packed_length

@@ -9,7 +9,7 @@ from itertools import chain, islice
 import numpy as np
 
 from catchment.data.recording import Recording
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.thinned import thinned_recordings
 from catchment.parallel import single_blas_thread

@@ -13,8 +13,8 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
-from catchment.features.echo_state.batches import Batch, Lane
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.run import Batch, Lane
 from catchment.readout.exact_gram import row_units, statistics_of, target_pieces
 from catchment.readout.grid import Grid
 from catchment.readout.packing import pack, packed_length

@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from catchment.compiling import njit
-from catchment.features.echo_state.activations import GRID_MATH, grid_sin
-from catchment.features.echo_state.whole_weights import ROUND
+from catchment.features.echo_state.kernels import GRID_MATH, grid_sin
+from catchment.features.echo_state.weights import ROUND
 
 LIMIT = 8.0  # largest absolute value of inputs, drives and states
 INPUT_DIGITS, STATE_DIGITS, FACTOR_DIGITS, BENT_DIGITS = 24, 28, 23, 24

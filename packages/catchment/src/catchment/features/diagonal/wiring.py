@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.features.echo_state.random_words import (
+from catchment.features.echo_state.weights import (
     Purpose,
     Words,
     geometric,
     permutation,
+    rounded,
     signs,
     uniform,
 )
-from catchment.features.echo_state.whole_weights import rounded
 
 EIGENVALUE_DIGITS, INPUT_WEIGHT_DIGITS, LEAK_DIGITS = 19, 18, 16
 MIX_DIGITS, BIAS_DIGITS = 12, 20

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers
-from catchment.features.echo_state.random_words import Purpose, Words, distinct
+from catchment.features.echo_state.weights import Purpose, Words, distinct
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import auto_bits
 from catchment.features.own import as_map

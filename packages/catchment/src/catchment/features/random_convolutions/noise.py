@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Integers
-from catchment.features.echo_state.random_words import Purpose, Words
+from catchment.features.echo_state.weights import Purpose, Words
 from catchment.features.random_convolutions.kernels import outputs
 from catchment.features.random_convolutions.places import FeatureList
 from catchment.features.random_convolutions.schedule import POSITIONS

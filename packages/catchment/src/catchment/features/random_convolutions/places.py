@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from catchment.arrays import Booleans, Integers
-from catchment.features.echo_state.random_words import Purpose, Words, distinct, log_uniform
+from catchment.features.echo_state.weights import Purpose, Words, distinct, log_uniform
 
 KERNELS = tuple(combinations(range(9), 3))  # the positions of the three weights 2
 N_KERNELS = len(KERNELS)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from catchment.errors import FederationError
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.federation.algorithm import as_algorithm
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.ensemble import ReservoirEnsemble

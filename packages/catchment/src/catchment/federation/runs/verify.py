@@ -26,8 +26,8 @@ from typing import Any, cast
 import numpy as np
 
 from catchment.errors import CatchmentError, MissingExtraError, UnknownMapError, UploadError
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.algorithm import Completed, Data, Turn, as_algorithm
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.digests import Digest, Sum, digest_of, is_exact, members_of, without
