@@ -46,9 +46,10 @@ def inputs(n: int, first: int) -> Array:
 def found(name: str, *, bits: bool) -> dict[str, Any]:
     """Return some rows, and a part of the statistics, of one map in float64 or in fixed point."""
     us = [inputs(n, 100 * k) for k, n in enumerate(LENGTHS)]
-    grid = {} if bits else {"grid": None, "feature_grid": None}
+    grid: dict[str, Any] = {} if bits else {"grid": None, "feature_grid": None}
     values: dict[str, Any] = {}
-    for pool in (None, *POOLS):
+    pools: tuple[Any, ...] = (None, *POOLS)
+    for pool in pools:
         built = EchoState(
             seed=3, pool=pool, segments=1 if pool is None else 2, **MAPS[name], **grid
         ).build(2, per_step=pool is None)

@@ -41,19 +41,16 @@ from catchment.features.echo_state.run import (
     POOLS,
     Batch,
     Block,
-    Fold,
     Pool,
     Program,
     Rows,
     SegmentsError,
-    Sums,
     Totals,
     advance,
     cut_places,
     plan_batches,
     pooled_rows,
     run_batch,
-    whole_rows,
 )
 from catchment.features.echo_state.weights import DEFAULT_RANGE, ROUND, layer_arrays, layers_of
 from catchment.features.feature_map import FeatureMap
@@ -422,25 +419,16 @@ class EchoStateMap:
         """Return one feature row (lanes, F) per lane of a batch."""
         if self.pool is None:
             raise ValueError("these features are per step; pass a pool")
-        if self.reservoir.grid is not None:
-            rows = whole_rows(
-                self.programs,
-                batch,
-                self.select,
-                bounds=self.step_bounds,
-                cut=self.reservoir.cut,
-                pool=self.pool,
-                segments=self.segments,
-            )
-            return self.rounded(rows)
-        return pooled_rows(
+        rows = pooled_rows(
             self.programs,
             batch,
             self.select,
-            n_base=self.n_base,
             pool=self.pool,
             segments=self.segments,
+            bounds=self.step_bounds,
+            cut=self.reservoir.cut,
         )
+        return self.rounded(rows)
 
     def rounded(self, rows: Array) -> Array:
         """Return feature rows (n, F) on their grid, if they have one."""
@@ -790,54 +778,24 @@ class _Pool:
         """Add steps (n, T, 1)."""
         if self.features.pool == "last":
             self.arrays = (Z[:, -1, 0].astype(np.float64),)
-        elif self.features.reservoir.grid is None:
-            self._add_moments(Z)
-        else:
-            totals = self._totals(1)
-            sums = Sums(totals, 1)
-            sums.begin([0])
-            sums.add(Z)
-            totals.add(0, 0, sums.of(0, Z), True)
-            self.arrays = (totals.sums[0, 0],)
+            return
+        totals = self._totals(1)
+        running = totals.sums[0, 0].reshape(*totals.sums.shape[2:], 1)
+        totals.add(running, Z, [] if self.arrays else [0])
+        self.arrays = (running[:, :, 0],)
 
     def row(self, n_steps: int) -> Array:
         """Return the row (1, F) of so many steps."""
-        features = self.features
-        if features.reservoir.grid is not None:
-            return features.rounded(self._totals(n_steps).rows())
-        if features.pool == "last":
-            return self.arrays[0][None]
-        fold, one = self._fold(), np.zeros(1, dtype=np.int64)
-        fold.finish(one, one, one + n_steps, np.empty((features.n_base, 1, 1)))
-        return fold.rows.reshape(1, -1)
+        return self.features.rounded(self._totals(n_steps).rows())
 
     def _totals(self, n_steps: int) -> Totals:
         features = self.features
         assert features.pool is not None
-        assert features.reservoir.grid is not None
-        totals = Totals(
-            features.pool, features.step_bounds, [[0, n_steps]], features.reservoir.grid
-        )
-        if n_steps > totals.most_steps:
-            raise ValueError(
-                f"a recording has {n_steps} steps to pool, and sums on its grid are exact up to "
-                f"{totals.most_steps}; cut it into windows, or use a coarser grid"
-            )
+        grid = features.reservoir.grid
+        totals = Totals(features.pool, features.step_bounds, [[0, n_steps]], grid)
         if self.arrays:
-            totals.sums[0, 0] = self.arrays[0]
+            (kept,) = self.arrays
+            # Once every pool without a grid kept three sums, the second of which it needs.
+            older = kept.ndim == 2 and len(kept) > totals.sums.shape[2]
+            totals.sums[0, 0] = kept[1:2] if older else kept
         return totals
-
-    def _fold(self) -> Fold:
-        features = self.features
-        assert features.pool is not None
-        fold = Fold(features.pool, features.n_base, 1, 1)
-        if self.arrays:
-            fold.reference[:, 0], fold.first[:, 0], fold.second[:, 0] = self.arrays[0]
-        return fold
-
-    def _add_moments(self, Z: Rows) -> None:
-        fold = self._fold()
-        if not self.arrays:
-            fold.begin(Z, [0])
-        fold.add(Z)
-        self.arrays = (np.stack([fold.reference[:, 0], fold.first[:, 0], fold.second[:, 0]]),)

@@ -143,7 +143,6 @@ SAFE_MATH = {"contract", "nnan", "ninf", "nsz"}
 DOT_MATH = SAFE_MATH | {"reassoc"}
 
 TANH, SIGMOID, RELU, SIN, IDENTITY = range(5)
-POOL_MEAN, POOL_MEAN_STD, POOL_MAX = range(3)
 
 
 def fast_tanh(x):
@@ -445,22 +444,41 @@ def _finish_serial(leak, activation, uniform, x, p, S, sums, t, grid):
             S[t, i] = x[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def pool_into(kind, Z, reference, first, second):
-    """Fold the steps of Z (F, T, B) into the running sums (F, B) of a pooling."""
+@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+def pool_into(largest, Z, R, sums):
+    """Fold the steps of Z (F, T, B) into running sums (k, F, B) of a pool.
+
+    One is the sum, or the largest. Three are a reference, and the sums of distances from it and of
+    their squares. Four are exact: a number is split in two by the rounder of its feature, R (F,):
+    z = h + l, so that z z is h h + 2 h l + l l, whose sums stand behind that of z.
+    """
     for i in range(Z.shape[0]):
-        for t in range(Z.shape[1]):
-            if kind == POOL_MEAN:
-                for b in range(Z.shape[2]):
-                    first[i, b] += Z[i, t, b]
-            elif kind == POOL_MEAN_STD:
-                for b in range(Z.shape[2]):
-                    d = Z[i, t, b] - reference[i, b]
-                    first[i, b] += d
-                    second[i, b] += d * d
-            else:
-                for b in range(Z.shape[2]):
-                    first[i, b] = max(first[i, b], Z[i, t, b])
+        first, B = sums[0, i], Z.shape[2]
+        if len(sums) == 1:
+            for t in range(Z.shape[1]):
+                if largest:
+                    for b in range(B):
+                        first[b] = max(first[b], Z[i, t, b])
+                else:
+                    for b in range(B):
+                        first[b] += Z[i, t, b]
+        elif len(sums) == 3:
+            moved, squared = sums[1, i], sums[2, i]
+            for t in range(Z.shape[1]):
+                for b in range(B):
+                    d = Z[i, t, b] - first[b]
+                    moved[b] += d
+                    squared[b] += d * d
+        else:
+            high, cross, low = sums[1, i], sums[2, i], sums[3, i]
+            for t in range(Z.shape[1]):
+                for b in range(B):
+                    h = Z[i, t, b] + R[i] - R[i]
+                    l = Z[i, t, b] - h
+                    first[b] += Z[i, t, b]
+                    high[b] += h * h
+                    cross[b] += h * l
+                    low[b] += l * l
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
@@ -483,21 +501,3 @@ def round_block(Z, R, by_step):
         else:
             for j in range(Z.shape[1]):
                 Z[i, j] = Z[i, j] + R[i] - R[i]
-
-
-@njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def pool_exactly(Z, R, first, high, cross, low):
-    """Add the steps of Z (F, T, B), and their squares, to sums (F, B) in which all is exact.
-
-    A number is split in two by the rounder of its feature, R (F,): z = h + l, so that z z is
-    h h + 2 h l + l l, whose sums `high`, `cross` and `low` hold.
-    """
-    for i in range(Z.shape[0]):
-        for t in range(Z.shape[1]):
-            for b in range(Z.shape[2]):
-                h = Z[i, t, b] + R[i] - R[i]
-                l = Z[i, t, b] - h
-                first[i, b] += Z[i, t, b]
-                high[i, b] += h * h
-                cross[i, b] += h * l
-                low[i, b] += l * l

@@ -768,107 +768,27 @@ def pooled_rows(
     batch: Batch,
     select: Callable[[Rows], Rows],
     *,
-    n_base: int,
     pool: Pool,
     segments: int,
-) -> Array:
-    """Return a row (lanes, F) per lane."""
-    begins: dict[int, list[int]] = defaultdict(list)
-    ends: dict[int, list[tuple[int, int, int]]] = defaultdict(list)  # lane, part, steps
-    for b, lane in enumerate(batch.lanes):
-        edges = [lane.skip + lane.n_rows * k // segments for k in range(segments + 1)]
-        for part, (first, last) in enumerate(pairwise(edges)):
-            begins[first].append(b)
-            ends[last].append((b, part, last - first))
-    fold = Fold(pool, n_base, len(batch.lanes), segments)
-    # Blocks end wherever a segment of any lane does, so that a block belongs to one segment.
-    cuts = [*begins, *ends]
-    sums = pool == "mean" and len(programs) == 1
-    columns = SUM_COLUMNS if sums else BLOCK_COLUMNS
-    for block in run_batch(programs, batch, cuts=cuts, block_columns=columns, sums=sums):
-        if block.stop > min(begins):
-            Z = select(block.rows)
-            fold.begin(Z, begins.get(block.start, []))
-            fold.add(Z)
-            if block.stop in ends:
-                lanes, parts, n_steps = np.array(ends[block.stop]).T
-                fold.finish(lanes, parts, n_steps, Z)
-    return fold.rows.reshape(len(batch.lanes), -1)
-
-
-class Fold:
-    """Running sums of one batch; moments are taken about each part's first step, for accuracy."""
-
-    def __init__(self, pool: Pool, n_base: int, n_lanes: int, segments: int) -> None:
-        self.pool = pool
-        self.rows = np.empty((n_lanes, segments, 2 if pool == "mean_std" else 1, n_base))
-        self.reference, self.first, self.second = np.zeros((3, n_base, padded_lanes(n_lanes)))
-
-    def begin(self, Z: Rows, lanes: list[int]) -> None:
-        if self.pool == "last" or not lanes:
-            return
-        self.reference[:, lanes] = Z[:, 0, lanes]
-        self.first[:, lanes] = -np.inf if self.pool == "max" else 0.0
-        self.second[:, lanes] = 0.0
-
-    def add(self, Z: Rows) -> None:
-        from catchment.features.echo_state import kernels
-
-        kinds = {
-            "mean": kernels.POOL_MEAN,
-            "mean_std": kernels.POOL_MEAN_STD,
-            "max": kernels.POOL_MAX,
-        }
-        if self.pool != "last":
-            kernels.pool_into(kinds[self.pool], Z, self.reference, self.first, self.second)
-
-    def finish(self, lanes: Integers, parts: Integers, n_steps: Integers, Z: Rows) -> None:
-        first = self.first[:, lanes]
-        if self.pool == "last":
-            self.rows[lanes, parts, 0] = Z[:, -1, lanes].T
-        elif self.pool == "max":
-            self.rows[lanes, parts, 0] = first.T
-        elif self.pool == "mean":
-            self.rows[lanes, parts, 0] = (first / n_steps).T
-        else:
-            shift = first / n_steps
-            variance = self.second[:, lanes] / n_steps - shift * shift
-            self.rows[lanes, parts, 0] = (self.reference[:, lanes] + shift).T
-            self.rows[lanes, parts, 1] = np.sqrt(np.maximum(variance, 0.0)).T
-
-
-def whole_rows(
-    programs: Sequence[Program],
-    batch: Batch,
-    select: Callable[[Rows], Rows],
-    *,
     bounds: Array,
-    cut: tuple[int, int],
-    pool: Pool,
-    segments: int,
+    cut: tuple[int, int] = (0, 0),
 ) -> Array:
-    """Return a row (lanes, F) per lane; `bounds` (n,) are powers of two, of one step's features.
+    """Return a row (lanes, F) per lane.
 
     Parameters
     ----------
     batch
-        Whole sequences, in the lanes that make the rows; they are cut here.
+        Whole sequences, in the lanes that make the rows; they are cut here if a grid does it.
+    bounds
+        (n,) of one step's features; powers of two on a grid.
     """
-    bits = programs[0].bits
-    assert bits is not None
     edges = [
         [lane.skip + lane.n_rows * k // segments for k in range(segments + 1)]
         for lane in batch.lanes
     ]
-    totals = Totals(pool, bounds, edges, bits)
-    longest = max(last - first for each in edges for first, last in pairwise(each))
-    if longest > totals.most_steps:
-        raise ValueError(
-            f"a recording has {longest} steps to pool, and sums on its grid are exact up to "
-            f"{totals.most_steps}; cut it into windows, or use a coarser grid"
-        )
+    totals = Totals(pool, bounds, edges, programs[0].bits)
     if cut[0] == 0 or max(len(lane.u) for lane in batch.lanes) <= cut[0]:
-        _pool_batch(programs, batch, select, totals, list(range(len(batch.lanes))))
+        _pool_batch(programs, batch, select, totals, range(len(batch.lanes)))
         return totals.rows()
     lanes = [
         replace(part, source=slot)
@@ -885,104 +805,106 @@ def _pool_batch(
     batch: Batch,
     select: Callable[[Rows], Rows],
     totals: Totals,
-    slots: list[int],
+    slots: Sequence[int],
 ) -> None:
     """Add the steps of a batch's lanes to the totals of the rows (slots) that they belong to."""
     begins: dict[int, list[int]] = defaultdict(list)
     ends: dict[int, list[tuple[int, int, bool]]] = defaultdict(list)  # lane, part, is its last
     for b, (lane, slot) in enumerate(zip(batch.lanes, slots, strict=True)):
-        for part, first, last, whole in _pieces(lane, totals.edges[slot]):
-            begins[first].append(b)
-            ends[last].append((b, part, whole))
-    fold = Sums(totals, padded_lanes(len(batch.lanes)))
+        rest, end = lane.first - lane.skip, lane.first - lane.skip + len(lane.u)
+        for part, (first, last) in enumerate(pairwise(totals.edges[slot])):
+            begin, stop = max(first, lane.first), min(last, end)
+            if begin < stop:
+                begins[begin - rest].append(b)
+                ends[stop - rest].append((b, part, stop == last))
+    running = totals.running(padded_lanes(len(batch.lanes)))
     sums = totals.pool == "mean" and len(programs) == 1
     columns = SUM_COLUMNS if sums else BLOCK_COLUMNS
+    # Blocks end wherever a part of any lane does, so that a block belongs to one part.
     cuts = [*begins, *ends]
     for block in run_batch(programs, batch, cuts=cuts, block_columns=columns, sums=sums):
-        if block.stop <= min(begins):
-            continue
-        Z = select(block.rows)
-        fold.begin(begins.get(block.start, []))
-        fold.add(Z)
-        for b, part, whole in ends.get(block.stop, []):
-            totals.add(slots[b], part, fold.of(b, Z), whole)
-
-
-def _pieces(lane: Lane, edges: Sequence[int]) -> list[tuple[int, int, int, bool]]:
-    """Return what a lane has of each part: its number, steps of the lane, whether it ends it."""
-    rest, end = lane.first - lane.skip, lane.first - lane.skip + len(lane.u)
-    found = []
-    for part, (first, last) in enumerate(pairwise(edges)):
-        begin, stop = max(first, lane.first), min(last, end)
-        if begin < stop:
-            found.append((part, begin - rest, stop - rest, stop == last))
-    return found
-
-
-class Sums:
-    """Running sums (4, n, B) of a batch: steps, and the three parts of their squares.
-
-    Only deviations need the squares; else there are sums (1, n, B).
-    """
-
-    def __init__(self, totals: Totals, B: int) -> None:
-        self.pool, self.R = totals.pool, totals.R
-        self.sums = np.zeros((totals.sums.shape[2], len(totals.R), B))
-
-    def begin(self, lanes: list[int]) -> None:
-        if lanes:
-            self.sums[:, :, lanes] = -np.inf if self.pool == "max" else 0.0
-
-    def add(self, Z: Rows) -> None:
-        from catchment.features.echo_state import kernels
-
-        if self.pool == "mean_std":
-            kernels.pool_exactly(Z, self.R, *self.sums)
-        elif self.pool != "last":
-            kind = kernels.POOL_MAX if self.pool == "max" else kernels.POOL_MEAN
-            kernels.pool_into(kind, Z, self.sums[0], self.sums[0], self.sums[0])
-
-    def of(self, b: int, Z: Rows) -> Rows:
-        """Return the sums (1 or 4, n) of a lane, or its last step."""
-        return Z[:, -1, b] if self.pool == "last" else self.sums[:, :, b]
+        if block.stop > min(begins):
+            Z = select(block.rows)
+            totals.add(running, Z, begins.get(block.start, []))
+            for b, part, is_last in ends.get(block.stop, []):
+                totals.keep(slots[b], part, running[:, :, b], Z[:, -1, b], is_last)
 
 
 class Totals:
-    """Sums (slots, parts, 1 or 4, n) over whole sequences, and the rows made of them."""
+    """Sums (slots, parts, k, n) over the steps of each part of sequences, and rows made of them.
 
-    def __init__(self, pool: Pool, bounds: Array, edges: list[list[int]], bits: int) -> None:
+    Deviations have four on a grid: steps, and the three parts of their squares; else three: the
+    part's first step, for accuracy, and the sums of distances from it and of their squares.
+    """
+
+    def __init__(self, pool: Pool, bounds: Array, edges: list[list[int]], bits: int | None) -> None:
         self.pool, self.edges, self.bits = pool, edges, bits
-        self.r = np.frexp(bounds)[1] - 1  # bounds are 2^r
-        # Digits after the point of the upper half of a number that is squared.
-        self.upper = (bits - self.r + 1) // 2
-        self.R = np.ldexp(ROUND, -self.upper)
-        self.most_steps = 1 << (52 - bits - int(self.r.max()))
-        n_sums = 4 if pool == "mean_std" else 1
+        n_sums = 1 if pool != "mean_std" else 3 if bits is None else 4
         shape = (len(edges), len(edges[0]) - 1, n_sums, len(bounds))
         self.sums = np.full(shape, -np.inf if pool == "max" else 0.0)
+        self.R = np.empty(0)
+        if bits is not None:
+            self.r = np.frexp(bounds)[1] - 1  # bounds are 2^r
+            # Digits after the point of the upper half of a number that is squared.
+            self.upper = (bits - self.r + 1) // 2
+            self.R = np.ldexp(ROUND, -self.upper)
+            longest = max(last - first for each in edges for first, last in pairwise(each))
+            if longest > self.most_steps:
+                raise ValueError(
+                    f"a recording has {longest} steps to pool, and sums on its grid are exact up "
+                    f"to {self.most_steps}; cut it into windows, or use a coarser grid"
+                )
 
-    def add(self, slot: int, part: int, found: Rows, is_last: bool) -> None:
+    @property
+    def most_steps(self) -> int:
+        """Steps up to which sums on the grid are exact."""
+        assert self.bits is not None
+        return 1 << (52 - self.bits - int(self.r.max()))
+
+    def running(self, B: int) -> Array:
+        """Return sums (k, n, B) of B lanes, for `add`."""
+        return np.zeros((*self.sums.shape[2:], B))
+
+    def add(self, running: Array, Z: Rows, begin: Sequence[int]) -> None:
+        """Add the steps of Z (n, T, B) to running sums; parts begin in some lanes."""
+        from catchment.features.echo_state.kernels import pool_into
+
+        if self.pool == "last":
+            return
+        if begin:
+            running[:, :, begin] = -np.inf if self.pool == "max" else 0.0
+            if len(running) == 3:
+                running[0][:, begin] = Z[:, 0, begin]
+        pool_into(self.pool == "max", Z, self.R, running)
+
+    def keep(self, slot: int, part: int, sums: Rows, last: Rows, is_last: bool) -> None:
+        """Add the sums (k, n) of steps of a part, the last (n,) of which may be the part's last."""
         here = self.sums[slot, part]
         if self.pool == "max":
-            np.maximum(here, found, out=here)
+            np.maximum(here, sums, out=here)
         elif self.pool != "last":
-            here += found
+            here += sums
         elif is_last:
-            here[0] = found
+            here[0] = last
 
     def rows(self) -> Array:
         """Return the rows (slots, F)."""
+        sums = self.sums
         if self.pool in ("last", "max"):
-            return self.sums[:, :, 0].reshape(len(self.sums), -1)
+            return sums[:, :, 0].reshape(len(sums), -1)
         T = np.diff(np.array(self.edges))[:, :, None]
-        mean = self.sums[:, :, 0] / T
         if self.pool == "mean":
-            return mean.reshape(len(mean), -1)
-        found = np.stack([mean, self._deviations(T)], axis=2)
+            return (sums[:, :, 0] / T).reshape(len(sums), -1)
+        if self.bits is None:
+            shift = sums[:, :, 1] / T
+            variance = np.maximum(sums[:, :, 2] / T - shift * shift, 0.0)
+            found = np.stack([sums[:, :, 0] + shift, np.sqrt(variance)], axis=2)
+        else:
+            found = np.stack([sums[:, :, 0] / T, self._deviations(T, self.bits)], axis=2)
         return found.reshape(len(found), -1)
 
-    def _deviations(self, T: Integers) -> Array:
-        b, e = self.bits, self.upper
+    def _deviations(self, T: Integers, b: int) -> Array:
+        e = self.upper
         S1 = np.ldexp(self.sums[:, :, 0], b).astype(np.int64)
         m = S1 // T
         squares = np.empty(S1.shape)
