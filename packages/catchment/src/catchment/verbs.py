@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from catchment.clients_alike import all_classes, first_recording, placed, shared_by
-from catchment.data.clients import Clients
-from catchment.data.lazy_clients import LazyClients
+from catchment.data.clients import Clients, LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.data.units import ALL

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
-from catchment.data.lazy_clients import Chosen, LazyClients
+from catchment.data.clients import Chosen, LazyClients
 from catchment.data.units import ALL
 from catchment.errors import CatchmentError
 from catchment.federation.client import Elsewhere, Node, written_together
@@ -87,7 +87,7 @@ class LocalEngine(Generic[S, U, R]):
         for client in clients:
             if not conforms(self.sources[client], Elsewhere):
                 continue
-            source = cast(Elsewhere, self.sources[client])
+            source = cast("Elsewhere", self.sources[client])
             try:
                 source.counted(self.plan, round_, self.memories.setdefault(client, {}))
             except CatchmentError as error:
@@ -96,7 +96,7 @@ class LocalEngine(Generic[S, U, R]):
     def _node(self, client: str) -> Node[S, U, R]:
         source = self.sources[client]
         away = conforms(source, Elsewhere)
-        data = cast(Elsewhere, source) if away else data_of(source)
+        data = cast("Elsewhere", source) if away else data_of(source)
         if self.plan.masking is None and not (away or carries(self.plan.algorithm)):
             return Node(client, self.plan, data)
         memory = self.memories.setdefault(client, {})
@@ -132,7 +132,7 @@ def data_of(source: AnySource) -> Data:
         raise TypeError(
             f"{source!r} has its data for itself, and they are wanted here; leave the device out"
         )
-    here = cast(Source, source)
+    here = cast("Source", source)
     return here if callable(here) else lambda: here
 
 

@@ -29,7 +29,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from catchment.data.lazy_clients import LazyClients, part_of
+from catchment.data.clients import LazyClients, part_of
 from catchment.engine.local import AnySource, LocalEngine, Workers
 from catchment.errors import FederationError
 from catchment.federation.blocks import BlockSum, sum_block, together

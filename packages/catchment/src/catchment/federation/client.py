@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
-from catchment.data.lazy_clients import LazyClients
+from catchment.data.clients import LazyClients
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
 from catchment.federation.algorithm import Ledger
@@ -130,7 +130,7 @@ def refuse_shared(clients: Mapping[str, object]) -> None:
     named: dict[str, str] = {}
     for name, one in clients.items():
         if conforms(one, Elsewhere):
-            place = cast(Elsewhere, one).place
+            place = cast("Elsewhere", one).place
             other = named.setdefault(place, name)
             if other != name:
                 raise ValueError(f"{other} and {name} are both the device at {place}; name it once")
@@ -158,7 +158,7 @@ class Node(Generic[S, U, R]):
         prepare = self.plan.prepare
         if conforms(self.data, Elsewhere):
             raise TypeError(f"the data of {self.name} are elsewhere, they cannot be prepared here")
-        raw = cast(Data, self.data)
+        raw = cast("Data", self.data)
         data = raw if ledger is None else ledger.reading(raw)
         return data if prepare == RAW else lambda: prepare.stream(data())
 
@@ -193,9 +193,9 @@ class Node(Generic[S, U, R]):
         """Return the upload before any protection, made where the data are."""
         plan = self.plan
         if conforms(self.data, Elsewhere):
-            return cast(Elsewhere, self.data).upload(plan, payload, turn, self.memory)
+            return cast("Elsewhere", self.data).upload(plan, payload, turn, self.memory)
         if carries(plan.algorithm):
-            carrying, data = cast(Carrying, plan.algorithm), cast(Data, self.data)
+            carrying, data = cast("Carrying", plan.algorithm), cast("Data", self.data)
             return carrying.client_increment(payload, data, turn, plan.prepare, self.memory)
         made: Upload = plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
         return made

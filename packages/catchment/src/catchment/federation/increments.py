@@ -22,9 +22,8 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.prepare import Prepare
+from catchment.data.prepare import Prepare, Waiting, check_continuable, prepared_stretch
 from catchment.data.recording import Recording
-from catchment.data.stretches import Waiting, check_continuable, prepared_stretch
 from catchment.errors import IntegrityError
 from catchment.features.continued import Carried, continuation
 from catchment.features.feature_map import FeatureMap
@@ -56,7 +55,7 @@ class Carrying(Protocol):
 
 def carries(algorithm: object) -> bool:
     """Return whether an algorithm's clients carry their state from round to round."""
-    return conforms(algorithm, Carrying) and cast(Carrying, algorithm).carries
+    return conforms(algorithm, Carrying) and cast("Carrying", algorithm).carries
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from operator import add
 
 import numpy as np
 
-from catchment.data.generators import seeded_generator
+from catchment.data.synthetic import seeded_generator
 from catchment.engine.local import Workers, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.federation.course import AnyPlan, Course, Known, conduct

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from catchment.data.lazy_clients import Changed
+from catchment.data.clients import Changed
 from catchment.data.prepare import Prepare
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap, MapDescription

@@ -12,16 +12,16 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from catchment.arrays import Integers
-from catchment.data.exact_sums import (
+from catchment.data.prepare import Prepare
+from catchment.data.scaling import (
     LIMB,
     SQUARES_LIMBS,
     TOTAL_LIMBS,
+    Moments,
     from_limbs,
     limbs_of,
     whole_numbers,
 )
-from catchment.data.prepare import Prepare
-from catchment.data.scaling import Moments
 from catchment.errors import UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.structure import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Shape, Summable
