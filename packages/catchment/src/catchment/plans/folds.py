@@ -21,7 +21,8 @@ from catchment.federation.course import AnyPlan, Course, Known, conduct
 from catchment.federation.limits import Limits
 from catchment.federation.loop import Result
 from catchment.federation.measure.evaluation import Evaluation, Score, Scores
-from catchment.federation.plan import Masking, Plan
+from catchment.federation.plan import Plan
+from catchment.federation.protection import Masking
 from catchment.federation.runs.folds import Fold
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
