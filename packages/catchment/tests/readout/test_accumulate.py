@@ -116,7 +116,7 @@ def test_a_row_stride_takes_every_so_manieth_row_after_the_washout(lengths: list
         with pytest.raises(FingerprintError):
             total + other
     for stride in (0, True, 2.0):
-        with pytest.raises(ValueError, match="row_stride is .*; give a whole number from 1 on"):
+        with pytest.raises(ValueError, match=r"row_stride is .*; give a whole number from 1 on"):
             accumulate(features, sequences, row_stride=stride)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="row_stride is 2, and this map has a row per recording"):
         accumulate(EchoStateMap(RESERVOIR, pool="last"), sequences, row_stride=2)
