@@ -46,7 +46,7 @@ from catchment.data import Recording
 from catchment.features import EchoStateMap, Reservoir, digits_after_point, on_grid
 from catchment.features.echo_state import cut_places
 from catchment.features.echo_state import kernels as grid
-from catchment.readout import Grid, RidgeStatistics, packed_whole, statistics_of, target_pieces
+from catchment.readout import Grid, RidgeStatistics, statistics_of, target_pieces
 from catchment_gpu.echo_state import Repeated, TorchForm, TorchLayer
 from catchment_gpu.readout import Products, statistics_on
 
@@ -158,10 +158,8 @@ def numpy_statistics(
     (pieces,), places = target_pieces([y], units)
     rows = np.concatenate([z * np.ldexp(1.0, units.digits), pieces, np.ones((len(z), 1))], axis=1)
     whole = rows.astype(np.int64).astype(object)
-    total, F = np.triu(whole.T @ whole), units.n_features
     return statistics_of(
-        packed_whole(total, F),
-        total[:, F:],
+        whole.T @ whole,
         len(z),
         units,
         places,

@@ -37,12 +37,11 @@ from catchment.federation.measure.outliers import AnyFlag, flags, rows_flags
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
-from catchment.readout.accumulation import accumulate
+from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import DEVICES, Devices, device_for, is_marked, statistics_name
 from catchment.readout.feature_scale import for_raw_features, rescaled, scale_of
 from catchment.readout.grid import Grid
 from catchment.readout.heads import Head
-from catchment.readout.many_clients import accumulate_each
 from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
