@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -131,11 +132,12 @@ def test_what_has_the_methods_but_not_the_base_is_told_which_base_to_take() -> N
         start = client_update = server_update = result = on_client = clients = ask = None
 
     other: Any = Alike()
-    for base, asked in {
+    refused: dict[str, Callable[[], object]] = {
         "Algorithm": lambda: Plan(algorithm=other),
         "Protection": lambda: Plan(algorithm=FederatedPCA(), protections=(other,)),
         "Engine": lambda: run(Plan(algorithm=FederatedPCA()), other),
-    }.items():
+    }
+    for base, asked in refused.items():
         with pytest.raises(TypeError, match=rf"Alike is no {base}; write `class Alike\({base}\)`"):
             asked()
 

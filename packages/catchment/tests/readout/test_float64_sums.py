@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ from catchment.readout import RidgeStatistics, accumulate, accumulate_each, unpa
 RECORD = Path(__file__).parent / "data" / "float64_sums.json"
 SMALL = EchoState(12, seed=3, washout=4, grid=None)
 # Each map, whether it has a row per step, and the lengths of its recordings.
-MAPS = {
+MAPS: dict[str, tuple[Any, bool, Any]] = {
     "echo state, sparse": (EchoState(60, seed=1, washout=5, grid=None), True, (300, 40, 90)),
     "echo state, dense": (EchoState(14, seed=2, density=1.0, grid=None), True, (120,)),
     "echo state, deep": (EchoState((20, 15), seed=2, washout=3, grid=None), True, (80, 70)),
@@ -67,7 +68,8 @@ def recordings(name: str) -> list[Recording]:
 
 def built(name: str) -> FeatureMap:
     described, per_step, _ = MAPS[name]
-    return described.build(2, per_step=per_step)
+    made: FeatureMap = described.build(2, per_step=per_step)
+    return made
 
 
 def told(total: RidgeStatistics) -> list[float]:
