@@ -18,7 +18,7 @@ from catchment_gpu.rows import DeviceForm, DeviceRows, WindowBlocks, WindowForm,
 
 def with_norm_form(outer: WithNorm, device: torch.device) -> DeviceForm | WindowForm | None:
     """Return the form of a map of inputs and norm, None if the map inside has none."""
-    inner = form_of(outer.inner, device)
+    inner = form_of(outer.map, device)
     if isinstance(inner, WindowBlocks):
         return WindowsWithNorm(inner.form)
     return None if inner is None else BlocksWithNorm(inner)

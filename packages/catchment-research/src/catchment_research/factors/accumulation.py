@@ -11,7 +11,7 @@ import numpy as np
 
 from catchment import Array, single_blas_thread
 from catchment.data import Recording
-from catchment.features import Adapted, EchoStateMap, FeatureMap, thinned_recordings
+from catchment.features import EchoStateMap, FeatureMap, thinned_recordings
 from catchment.features.echo_state import Batch, SegmentsError
 from catchment.readout import Columns, in_windows, recording_targets, row_blocks
 from catchment_research.factors.factors import ROWS_TOGETHER, RidgeFactors
@@ -88,7 +88,7 @@ def _row_blocks(
     features: FeatureMap, window: Sequence[Recording], targets: Sequence[Array]
 ) -> Iterator[tuple[Array, Array, Array]]:
     """Yield rows (n, F), their targets (n, K) and weights (n,)."""
-    if isinstance(features, Adapted) and features.streams:
+    if features.streams:
         for one, y in zip(window, targets, strict=True):
             yield from row_blocks(features, one, y, ROWS_TOGETHER)
         return

@@ -1,3 +1,4 @@
+from catchment.features.base import FeatureMap as FeatureMap
 from catchment.features.concat import Concat as Concat
 from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
 from catchment.features.diagonal.diagonal import DiagonalReservoir as DiagonalReservoir
@@ -7,13 +8,8 @@ from catchment.features.echo_state.reservoir import Reservoir as Reservoir
 from catchment.features.echo_state.settings import Mixture as Mixture, Spread as Spread
 from catchment.features.echo_state.state_map import EchoStateMap as EchoStateMap
 from catchment.features.encoder import Encoder as Encoder
-from catchment.features.feature_map import (
-    FeatureMap as FeatureMap,
-    MapDescription as MapDescription,
-)
 from catchment.features.layers import Layers as Layers
 from catchment.features.nvar import NVAR as NVAR
-from catchment.features.own import OwnMap as OwnMap, as_map as as_map
 from catchment.features.pipeline import Pipeline as Pipeline
 from catchment.features.projected import Projected as Projected
 from catchment.features.random_convolutions.hydra import Hydra as Hydra
@@ -24,15 +20,18 @@ from catchment.features.window_statistics import WindowStatistics as WindowStati
 from catchment.features.with_norm import WithNorm as WithNorm
 
 # For the other packages and the tests; may change without notice.
-from catchment.features.clipping import warn_of_clipping as warn_of_clipping
-from catchment.features.grid import digits_after_point as digits_after_point, on_grid as on_grid
-from catchment.features.kept import building_only as building_only, restored as restored
-from catchment.features.library import (
+from catchment.features.base import (
     LEARNED as LEARNED,
     LIBRARY as LIBRARY,
+    building_only as building_only,
+    digits_after_point as digits_after_point,
+    imported as imported,
     library_class as library_class,
+    name_of as name_of,
+    on_grid as on_grid,
+    restored as restored,
+    warn_of_clipping as warn_of_clipping,
 )
-from catchment.features.nested import foreseen as foreseen
 from catchment.features.nvar import LIMIT as LIMIT
 from catchment.features.onnx_session import (
     CPU as CPU,
@@ -40,8 +39,7 @@ from catchment.features.onnx_session import (
     locate as locate,
     runs_on_gpus as runs_on_gpus,
 )
-from catchment.features.own import Adapted as Adapted, imported as imported, name_of as name_of
-from catchment.features.pipeline import AnyMap as AnyMap, suited as suited
+from catchment.features.pipeline import suited as suited
 from catchment.features.projected import hadamard_sums as hadamard_sums
 from catchment.features.random_fourier import (
     FARTHEST as FARTHEST,
@@ -89,11 +87,9 @@ __all__ = [
     "FeatureMap",
     "Hydra",
     "Layers",
-    "MapDescription",
     "MiniRocket",
     "Mixture",
     "NVAR",
-    "OwnMap",
     "Pipeline",
     "Projected",
     "RandomFourier",
@@ -103,5 +99,4 @@ __all__ = [
     "Thinned",
     "WindowStatistics",
     "WithNorm",
-    "as_map",
 ]

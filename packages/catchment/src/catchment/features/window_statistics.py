@@ -21,19 +21,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers
 from catchment.errors import ClippingWarning
-from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import auto_bits
-from catchment.features.own import as_map
+from catchment.features.base import FeatureMap
 from catchment.parallel import ordered_map
 
 DIGITS = 12  # of inputs, after the point
@@ -53,7 +51,7 @@ KINDS = ("mean", "sd", *ORDER, "log_step", *(f"band{k}" for k in range(N_BANDS))
 
 
 @dataclass(frozen=True)
-class WindowStatistics:
+class WindowStatistics(FeatureMap):
     """Mean, deviation, quartiles, extremes, step, nine bands of frequency, and correlations.
 
     One row per recording: 17 numbers for each channel, and one for each pair of channels. There is
@@ -85,8 +83,8 @@ class WindowStatistics:
     input_range: float = 8.0
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
+
     standardise = True
-    per_step = False
     version = 1
 
     def __post_init__(self) -> None:
@@ -101,40 +99,32 @@ class WindowStatistics:
                 f"{MANY_CHANNELS} channels)"
             )
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the map for inputs of this many channels."""
-        if per_step:
-            raise ValueError(
-                "window statistics give one row per recording, and every step has a target here; "
-                "use a map with a row per step, or cut the recordings into windows"
-            )
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        self.refuse_steps(per_step)
         pairs = n_inputs <= MANY_CHANNELS if self.correlations == "auto" else self.correlations
-        bits = auto_bits(self.grid, classes)
-        return as_map(replace(self, n_inputs=n_inputs, correlations=pairs, grid=bits))
+        return {"correlations": pairs}
 
     @property
     def n_features(self) -> int:
-        return self._channels * len(KINDS) + self._n_pairs
+        return self.known_inputs * len(KINDS) + self._n_pairs
 
     @property
     def bounds(self) -> Array:
-        """Lowest and highest value (F, 2) of every feature."""
-        r = float(self.input_range)
-        one = [(-r, r), (0.0, r), *[(-r, r)] * len(ORDER), (-8.0, 8.0), *[(-16.0, 16.0)] * N_BANDS]
-        return np.array(one * self._channels + [(-1.0, 1.0)] * self._n_pairs)
+        one = [float(self.input_range)] * (2 + len(ORDER)) + [8.0] + [16.0] * N_BANDS
+        return np.array(one * self.known_inputs + [1.0] * self._n_pairs)
 
     @property
     def cost(self) -> float:
-        return float(self._channels * (BLOCK // 2 + 2 * len(KINDS)) + 2 * self._n_pairs)
+        return float(self.known_inputs * (BLOCK // 2 + 2 * len(KINDS)) + 2 * self._n_pairs)
 
     def names(self) -> list[str]:
         """Return the name of every feature, in order."""
-        pairs = combinations(range(self._channels), 2) if self._n_pairs else ()
-        return [f"{kind}_u{i}" for i in range(self._channels) for kind in KINDS] + [
+        pairs = combinations(range(self.known_inputs), 2) if self._n_pairs else ()
+        return [f"{kind}_u{i}" for i in range(self.known_inputs) for kind in KINDS] + [
             f"correlation_u{i}_u{j}" for i, j in pairs
         ]
 
-    def array_rows(self, us: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, us: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the row (1, F) of each recording's inputs (T, I)."""
         for k, u in enumerate(us):
             if not 0 < len(u) <= LONGEST:
@@ -161,15 +151,8 @@ class WindowStatistics:
         return [row[None] for row in out]
 
     @property
-    def _channels(self) -> int:
-        if self.n_inputs is None:
-            # No ValueError: what is not built is no map to `isinstance` either.
-            raise AttributeError("a description has no features yet; call build(n_inputs, ...)")
-        return self.n_inputs
-
-    @property
     def _n_pairs(self) -> int:
-        return self._channels * (self._channels - 1) // 2 if self.correlations else 0
+        return self.known_inputs * (self.known_inputs - 1) // 2 if self.correlations else 0
 
     def _batch_rows(self, us: list[Array]) -> tuple[Array, int]:
         """Return rows (n, F) of recordings of equal length, and how many values were cut off."""

@@ -12,27 +12,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.features.feature_map import FeatureMap
-from catchment.features.nested import Nested, all_built, built_map, reached_bounds, recognised
-from catchment.features.own import Adapted, as_map
+from catchment.features.base import FeatureMap
 
 DIGITS = 16  # of inputs, after the point
 RANGE = 64.0  # where inputs are cut off before they are squared
 
 
 @dataclass(frozen=True)
-class WithNorm:
+class WithNorm(FeatureMap):
     """Another map of the inputs and of their Euclidean norm, which is one channel more.
 
     Parameters
     ----------
     map
-        A map, or its description, such as `MiniRocket(504)`.
+        A map such as `MiniRocket(504)`.
     n_inputs
         Channels without the norm; filled in by `build`.
 
@@ -44,88 +43,49 @@ class WithNorm:
     3.586
     """
 
-    map: Nested
+    n_more_inputs = 1
+
+    map: FeatureMap
     n_inputs: int | None = None
-
-    n_more_inputs = 1  # of the map within
-
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the map for inputs of this many channels; see `MapDescription`."""
-        inner = built_map(self.map, n_inputs + 1, per_step=per_step, classes=classes)
-        return as_map(replace(self, map=inner, n_inputs=n_inputs))
-
-    def describes(
-        self,
-        built: FeatureMap,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether a map is the one described, the inner one by its own rule.
-
-        >>> from catchment import EchoState
-        >>> built = WithNorm(EchoState(20)).build(2, per_step=True)
-        >>> WithNorm(EchoState(20, seed=1)).describes(built, 2, per_step=True)
-        False
-        """
-        if not isinstance(built, Adapted) or not isinstance(built.inner, WithNorm):
-            return False
-        return built.n_inputs == n_inputs and recognised(
-            self.map,
-            built.inner.inner,
-            n_inputs + 1,
-            per_step=per_step,
-            classes=classes,
-            adapted=adapted,
-        )
-
-    @property
-    def inner(self) -> FeatureMap:
-        """The map of inputs and norm, built."""
-        (one,) = all_built([self.map], "WithNorm")
-        return one
 
     @property
     def n_features(self) -> int:
-        return self.inner.n_features
+        return self.map.n_features
 
     @property
     def per_step(self) -> bool:
-        return self.inner.per_step
+        return self.map.per_step
 
     @property
     def washout(self) -> int:
-        return self.inner.washout
+        return self.map.washout
 
     @property
     def bounds(self) -> Array:
-        largest = reached_bounds(self.inner)
-        return np.stack([-largest, largest], axis=1)
+        return self.map.reached_bounds
 
     @property
-    def grid(self) -> int | None:
-        return self.inner.grid
+    def grid(self) -> Any:
+        return self.map.grid
 
     @property
     def constant(self) -> bool:
-        return self.inner.constant
+        return self.map.constant
 
     @property
     def standardise(self) -> bool:
-        return self.inner.standardise
+        return self.map.standardise
 
     @property
     def cost(self) -> float:
-        return self.inner.cost
+        return self.map.cost
 
     def names(self) -> list[str]:
-        return self.inner.names()
+        return self.map.names()
 
-    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
-        return self.inner.rows([with_norm(u) for u in inputs], threads=threads)
+        return self.map.rows([with_norm(u) for u in inputs], threads=threads)
 
 
 def with_norm(u: Array) -> Array:

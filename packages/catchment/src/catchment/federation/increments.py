@@ -26,8 +26,7 @@ from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.data.stretches import Waiting, check_continuable, prepared_stretch
 from catchment.errors import IntegrityError
-from catchment.features.continued import Carried, continuation
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import Carried, FeatureMap
 from catchment.federation.algorithm import Data, Turn, Upload
 from catchment.federation.plan import Memory
 from catchment.protocols import conforms
@@ -294,7 +293,7 @@ class Increments:
         self, stretch: Recording, pieces: Sequence[Recording], opened: OpenRecording
     ) -> tuple[list[RidgeStatistics], OpenRecording]:
         """Return the statistics of the rows of a recording's next steps."""
-        goes_on = continuation(self.features)
+        goes_on = self.features.continuation()
         made, carried = [], opened.carried
         for piece in pieces:
             for first in range(0, piece.n_steps, STEPS):

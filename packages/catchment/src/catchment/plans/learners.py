@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from catchment.features.base import FeatureMap, name_of
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.feature_map import FeatureMap
-from catchment.features.own import name_of
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.personal_increments import PersonalIncrements

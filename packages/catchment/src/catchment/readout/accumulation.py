@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers
 from catchment.data.recording import Recording
+from catchment.features.base import FeatureMap
 from catchment.features.echo_state.advance import BLOCK_COLUMNS, Block, SideBySide, padded_lanes
 from catchment.features.echo_state.batches import Batch, SegmentsError
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.feature_map import FeatureMap
-from catchment.features.own import Adapted
 from catchment.features.thinned import thinned_recordings
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.device import (
@@ -201,7 +200,7 @@ def _window_statistics(
             place, features, window, targets, grid, threads=threads
         )
         return made
-    if isinstance(features, Adapted) and features.streams:
+    if features.streams:
         return streamed_statistics(
             features, window, recording_targets(window, per_step=True), grid, threads=threads
         )

@@ -9,8 +9,8 @@ from itertools import chain, islice
 import numpy as np
 
 from catchment.data.recording import Recording
+from catchment.features.base import FeatureMap
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.feature_map import FeatureMap
 from catchment.features.thinned import thinned_recordings
 from catchment.parallel import single_blas_thread
 from catchment.readout.accumulation import accumulate, grid_of, recording_targets

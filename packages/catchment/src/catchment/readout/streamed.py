@@ -10,7 +10,7 @@ import numpy as np
 
 from catchment.arrays import Array, Booleans
 from catchment.data.recording import Recording
-from catchment.features.own import Adapted
+from catchment.features.base import FeatureMap
 from catchment.parallel import ordered_map, single_blas_thread
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
@@ -19,7 +19,7 @@ TOGETHER = 1 << 25  # bytes of rows that are multiplied together; short recordin
 
 
 def streamed_statistics(
-    features: Adapted,
+    features: FeatureMap,
     window: Sequence[Recording],
     targets: Sequence[Array],
     grid: Grid | None,
@@ -73,7 +73,7 @@ def _groups(
     yield group
 
 
-def row_blocks(features: Adapted, recording: Recording, y: Array, n_rows: int) -> Iterator[Part]:
+def row_blocks(features: FeatureMap, recording: Recording, y: Array, n_rows: int) -> Iterator[Part]:
     """Yield the rows of a recording that have targets, at least one block."""
     y = np.broadcast_to(y, (recording.n_steps, y.shape[-1]))
     wanted: Booleans = np.logical_not(np.isnan(y).any(axis=1))
@@ -87,14 +87,16 @@ def row_blocks(features: Adapted, recording: Recording, y: Array, n_rows: int) -
 
 
 def _together(
-    features: Adapted, group: list[tuple[Recording, Array]], grid: Grid | None, n_rows: int
+    features: FeatureMap, group: list[tuple[Recording, Array]], grid: Grid | None, n_rows: int
 ) -> RidgeStatistics:
     parts = [part for one in group for part in row_blocks(features, *one, n_rows)]
     z, y, weight = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return _of(features, z, y, weight, grid)
 
 
-def _of(features: Adapted, z: Array, y: Array, weight: Array, grid: Grid | None) -> RidgeStatistics:
+def _of(
+    features: FeatureMap, z: Array, y: Array, weight: Array, grid: Grid | None
+) -> RidgeStatistics:
     return RidgeStatistics.from_states(
         z,
         y,

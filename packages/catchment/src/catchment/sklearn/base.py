@@ -12,11 +12,12 @@ from sklearn.utils import check_random_state
 
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare
+from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.settings import Mixture, Spread
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.pipeline import AnyMap, Pipeline
+from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
 from catchment.sklearn.inputs import Given, Inputs, read_inputs, several
 from catchment.sklearn.layout import Layout, found_layout, steps_of, time_first
@@ -120,7 +121,7 @@ class SequenceEstimator(ReadingEstimator, ABC):
     n_jobs: int | None = None
 
     @abstractmethod
-    def _description(self) -> AnyMap | str:
+    def _description(self) -> FeatureMap | str:
         """Return the map that the settings describe."""
 
     def _pooling(self) -> object:

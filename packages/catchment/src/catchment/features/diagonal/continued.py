@@ -20,7 +20,7 @@ class DiagonalContinuation:
 
     def rows(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
         """Return the rows of the next steps and what to carry; see `Continuation`."""
-        inner = self.inner
+        inner, u = self.inner, self.inner.checked_inputs(u)
         state = inner.at_rest() if not carried else tuple(array.copy() for array in carried[:3])
         moments = carried[3:]
         wanted = np.arange(steps, steps + len(u)) >= inner.washout
@@ -33,11 +33,11 @@ class DiagonalContinuation:
             elif len(z):
                 moments = (inner.with_moments(z, moments[0] if moments else None),)
         rows = np.concatenate(found) if found else np.empty((0, inner.n_features))
-        return rows, (*state, *moments)
+        return inner.checked_rows(rows) if inner.pool is None else rows, (*state, *moments)
 
     def end(self, steps: int, carried: Arrays) -> Array:
         """Return the row of a pool, if there is one; see `Continuation`."""
         n = steps - self.inner.washout
         if self.inner.pool is None or n < 1:
             return np.empty((0, self.inner.n_features))
-        return self.inner.row_of(carried[3], n)
+        return self.inner.checked_rows(self.inner.row_of(carried[3], n))

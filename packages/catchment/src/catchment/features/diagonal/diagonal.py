@@ -13,7 +13,7 @@ Grigoryeva and Ortega 2018). A step costs a few operations per feature and no ma
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from typing import Any, Literal, get_args
@@ -21,11 +21,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from catchment.arrays import Array, Booleans
-from catchment.features.clipping import warn_of_clipping
+from catchment.features.base import Continuation, FeatureMap, warn_of_clipping
 from catchment.features.diagonal.wiring import Wiring, most_products, wire
-from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import auto_bits
-from catchment.features.own import as_map
 from catchment.parallel import ordered_map
 
 Nonlinearity = Literal["products", "mix", "both", "none"]
@@ -38,7 +35,7 @@ POOLS = (None, "mean_std")
 
 
 @dataclass(frozen=True)
-class DiagonalReservoir:
+class DiagonalReservoir(FeatureMap):
     """A diagonal linear reservoir with products or mixtures of its states.
 
     Its arithmetic is in fixed point, the same bits on every machine: inputs beyond 8 in absolute
@@ -136,20 +133,22 @@ class DiagonalReservoir:
                 "and 'auto', 'mean_std' or None"
             )
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the map for inputs of this many channels; see `MapDescription`."""
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
         pool = (None if per_step else "mean_std") if self.pool == "auto" else self.pool
-        bits = CLASS_BITS if self.grid == "auto" and classes else auto_bits(self.grid, classes)
         memory = MEMORY["step" if pool is None else "recording"]
-        return as_map(
-            replace(
-                self,
-                n_inputs=n_inputs,
-                pool=pool,
-                grid=bits,
-                memory=memory if self.memory == "auto" else self.memory,
-            )
-        )
+        return {"pool": pool, "memory": memory if self.memory == "auto" else self.memory}
+
+    def auto_grid(self, classes: bool) -> int | None:
+        return CLASS_BITS if classes else super().auto_grid(classes)
+
+    @property
+    def streams(self) -> bool:
+        return self.per_step
+
+    def continuation(self) -> Continuation:
+        from catchment.features.diagonal.continued import DiagonalContinuation
+
+        return DiagonalContinuation(self)
 
     @property
     def _states(self) -> int:
@@ -170,15 +169,8 @@ class DiagonalReservoir:
         return self.units - self._states - self._products
 
     @property
-    def _channels(self) -> int:
-        if self.n_inputs is None:
-            # No ValueError: what is not built is no map to `isinstance` either.
-            raise AttributeError("a description has no features yet; call build(n_inputs, ...)")
-        return self.n_inputs
-
-    @property
     def _n_base(self) -> int:
-        return self._channels + self.units
+        return self.known_inputs + self.units
 
     @property
     def per_step(self) -> bool:
@@ -190,23 +182,22 @@ class DiagonalReservoir:
 
     @property
     def bounds(self) -> Array:
-        """Lowest and highest value (F, 2): inputs and states 8, products 64, mixtures 1."""
+        """Largest absolute value (F,): inputs and states 8, products 64, mixtures 1."""
         from catchment.features.diagonal.kernels import LIMIT
 
-        sizes = (self._channels + self._states, self._products, self._mixed)
+        sizes = (self.known_inputs + self._states, self._products, self._mixed)
         largest = np.repeat([LIMIT, LIMIT**2, 1.0], sizes)
-        largest = largest if self.pool is None else np.tile(largest, 2)
-        return np.stack([-largest, largest], axis=1)
+        return largest if self.pool is None else np.tile(largest, 2)
 
     @property
     def cost(self) -> float:
         """Operations per step, about: eight a mode, four a product, 16 a mixture."""
         modes = self._states // 2
-        return 2.0 * modes * (self._channels + 4) + 4.0 * self._products + 16.0 * self._mixed
+        return 2.0 * modes * (self.known_inputs + 4) + 4.0 * self._products + 16.0 * self._mixed
 
     def names(self) -> list[str]:
         modes = self._states // 2
-        base = [f"u{c}" for c in range(self._channels)]
+        base = [f"u{c}" for c in range(self.known_inputs)]
         base += [f"{part}{i}" for part in ("re", "im") for i in range(modes)]
         base += [f"product{j}" for j in range(self._products)]
         base += [f"mixed{j}" for j in range(self._mixed)]
@@ -219,7 +210,7 @@ class DiagonalReservoir:
         """Everything that is drawn from the seed."""
         assert self.memory != "auto"
         return wire(
-            self._channels,
+            self.known_inputs,
             modes=self._states // 2,
             products=self._products,
             mixed=self._mixed,
@@ -230,13 +221,13 @@ class DiagonalReservoir:
             gain=self.gain,
         )
 
-    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
         self.wiring  # noqa: B018  # drawn once, before threads ask for it
         work = self._step_rows if self.pool is None else self._pooled_row
         return list(ordered_map(work, inputs, threads=threads))
 
-    def row_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
+    def compute_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
         """Yield the rows (n, F) of those steps of u (T, I) that are wanted (T,), a few at once.
 
         Every step is computed, but only these are written down.
@@ -257,7 +248,7 @@ class DiagonalReservoir:
     def blocks_from(
         self, state: tuple[Array, ...], u: Array, wanted: Booleans, n_rows: int
     ) -> Iterator[Array]:
-        """Yield what `row_blocks` does from a state on, which moves to the last step wanted."""
+        """Yield what `compute_blocks` does from a state on, which moves to the last step wanted."""
         places = np.flatnonzero(wanted)
         start = 0
         for first in range(0, len(places), n_rows):
@@ -271,28 +262,20 @@ class DiagonalReservoir:
 
         warn_of_clipping(u, kernels.LIMIT)
         drawn = self.wiring
-        part = np.empty((len(u), self._channels))
+        part = np.empty((len(u), self.known_inputs))
         kernels.round_inputs(np.ascontiguousarray(u, dtype=np.float64), part)
         rows = np.empty((int(np.count_nonzero(wanted)), self._n_base))
         weights = (drawn.W, drawn.shifts, drawn.turns, drawn.M, drawn.leak)
         kernels.run(part, wanted, *weights, *state, rows)
         return rows
 
-    def after_washout(self, u: Array) -> Booleans:
-        """Return which steps (T,) of inputs (T, I) give features; ValueError if none does."""
-        if len(u) <= self.washout:
-            raise ValueError(
-                f"a recording has {len(u)} steps and washout is {self.washout}; use a shorter one"
-            )
-        return np.arange(len(u)) >= self.washout
-
     def _step_rows(self, u: Array) -> Array:
-        (rows,) = self.row_blocks(u, self.after_washout(u), len(u))
+        (rows,) = self.compute_blocks(u, self.after_washout(u), len(u))
         return rows
 
     def _pooled_row(self, u: Array) -> Array:
         moments: Array | None = None
-        for rows in self.row_blocks(u, self.after_washout(u), BLOCK_STEPS):
+        for rows in self.compute_blocks(u, self.after_washout(u), BLOCK_STEPS):
             moments = self.with_moments(rows, moments)
         assert moments is not None
         return self.row_of(moments, len(u) - self.washout)

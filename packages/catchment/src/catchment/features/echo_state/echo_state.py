@@ -6,16 +6,17 @@ same map for one owner, for many, in scikit-learn and in a plan file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from catchment.arrays import Array
+from catchment.features.base import FeatureMap, checked_bits
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Mixture, Recipe, Spread
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import grid_digits, power_of_two
 from catchment.features.echo_state.state_map import KIND, EchoStateMap
-from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import checked_bits
 from catchment.wire import Parts
 
 MOST_UNITS = 10_000_000  # refused before anything is built, whatever is summed of them
@@ -37,7 +38,7 @@ AUTO_GRID: dict[str, tuple[int, int, float]] = {
 
 
 @dataclass(frozen=True)
-class EchoState:
+class EchoState(FeatureMap):
     """A reservoir and the features made of its states, before the data are known.
 
     Parameters
@@ -105,6 +106,8 @@ class EchoState:
     feature_grid: int | Literal["auto"] | None = "auto"
     input_range: float | Literal["auto"] = "auto"
 
+    is_bound = False
+
     def __post_init__(self) -> None:
         self.recipe(1 << 31)
         self._refuse_giants()
@@ -130,9 +133,20 @@ class EchoState:
         return Recipe(inputs=n_inputs, **settings)
 
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> EchoStateMap:
-        """Return the map for inputs of this many channels; see `MapDescription`."""
+        """Return the map for inputs of this many channels."""
         recipe = self.recipe(n_inputs, per_step=per_step, classes=classes)
         return self.of(Reservoir.from_recipe(recipe), per_step=per_step, classes=classes)
+
+    @property
+    def n_features(self) -> int:
+        raise self.unbound()
+
+    @property
+    def bounds(self) -> Array:
+        raise self.unbound()
+
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        raise self.unbound()
 
     def of(self, reservoir: Reservoir, *, per_step: bool, classes: bool = False) -> EchoStateMap:
         """Return the features of a reservoir that is there already."""

@@ -20,6 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
+from catchment.features.base import (
+    Continuation,
+    FeatureMap,
+    checked_bits,
+    digits_after_point,
+    on_grid,
+)
 from catchment.features.echo_state.advance import Block, Program, advance
 from catchment.features.echo_state.batches import Batch, SegmentsError, plan_batches, run_batch
 from catchment.features.echo_state.pooling import POOLS, Pool, pooled_rows
@@ -30,7 +37,6 @@ from catchment.features.echo_state.settings import cut_of, grid_digits, power_of
 from catchment.features.echo_state.weights import layer_arrays, layers_of
 from catchment.features.echo_state.whole_pooling import whole_rows
 from catchment.features.echo_state.whole_weights import DEFAULT_RANGE, ROUND
-from catchment.features.grid import checked_bits, digits_after_point, on_grid
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Parts
 
@@ -38,7 +44,7 @@ KIND = "echo_state"
 
 
 @dataclass(frozen=True, eq=False)
-class EchoStateMap:
+class EchoStateMap(FeatureMap):
     """A fixed map from an input sequence to feature rows.
 
     Parameters
@@ -159,9 +165,11 @@ class EchoStateMap:
         return self.bias
 
     @property
-    def standardise(self) -> bool:
-        """Never: states are all of one size."""
-        return False
+    def plan_name(self) -> str:
+        return "EchoStateMap"
+
+    def title(self) -> str:
+        return f"echo_state ({self.reservoir.n_units} units)"
 
     @cached_property
     def bounds(self) -> Array:
@@ -276,12 +284,41 @@ class EchoStateMap:
         parts = [f"_part{k}" for k in range(self.segments)] if self.segments > 1 else [""]
         return [f"{kind}_{name}{part}" for part in parts for kind in kinds for name in base]
 
+    def continuation(self) -> Continuation:
+        from catchment.features.echo_state.continued import EchoStateContinuation
+
+        if self.segments == 1:
+            return EchoStateContinuation(self)
+        raise ValueError(
+            f"segments is {self.segments}, equal parts of a recording whose end is not known while "
+            "it goes on; use segments=1, or cut recordings into windows"
+        )
+
+    def foresees(
+        self,
+        parts: Parts,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
+    ) -> bool:
+        """Return whether parts may be those of this map, adapted if it may be."""
+        own = self.parts()
+        if adapted:
+            return own.kind == parts.kind and own.facts.get("recipe") == parts.facts.get("recipe")
+        return own.to_bytes() == parts.to_bytes()
+
     def __call__(self, u: ArrayLike) -> Array:
         """Return the feature rows of one sequence: (T - washout, F), or (1, F) if pooled."""
         return self.rows([u])[0]
 
     def rows(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
         """Return the feature rows of each sequence."""
+        return self.compute_rows(inputs, threads)
+
+    def compute_rows(self, inputs: Sequence[ArrayLike], threads: int | None) -> list[Array]:
+        """Return the feature rows of each sequence, which is checked first."""
         us = self.checked_all(inputs)
         n_rows = [len(u) - self.washout if self.per_step else 1 for u in us]
         out = [np.empty((n, self.n_features)) for n in n_rows]

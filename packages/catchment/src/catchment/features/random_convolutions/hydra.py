@@ -14,18 +14,16 @@ number of channels in them, and cut off at 1, so that a grid of few bits suits t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers
+from catchment.features.base import FeatureMap
 from catchment.features.echo_state.random_words import Purpose, Words, distinct
-from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import auto_bits
-from catchment.features.own import as_map
 from catchment.features.random_convolutions.batches import in_batches
 from catchment.features.random_convolutions.hydra_kernels import KERNELS, TAPS, competitions
 from catchment.features.random_convolutions.settings import checked_settings
@@ -37,7 +35,7 @@ _PER_GROUP = 2 * KERNELS
 
 
 @dataclass(frozen=True)
-class Hydra:
+class Hydra(FeatureMap):
     """Which of eight random kernels fits best, and which least, one row per recording.
 
     Parameters
@@ -72,20 +70,13 @@ class Hydra:
     n_inputs: int | None = None
 
     standardise = True
-    per_step = False
-    bounds = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         checked_settings(self.features, self.seed, self.length, self.input_range)
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the map for recordings of this many channels."""
-        if per_step:
-            raise ValueError(
-                "Hydra gives one row for a recording, and here every step has a target; use a map "
-                "with a row per step, such as EchoState"
-            )
-        return as_map(replace(self, n_inputs=n_inputs, grid=auto_bits(self.grid, classes)))
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        self.refuse_steps(per_step)
+        return {}
 
     @property
     def n_groups(self) -> int:
@@ -94,6 +85,10 @@ class Hydra:
     @property
     def n_features(self) -> int:
         return _PER_GROUP * self.n_groups
+
+    @property
+    def bounds(self) -> Array:
+        return np.ones(self.n_features)
 
     @property
     def cost(self) -> float:
@@ -108,7 +103,7 @@ class Hydra:
             for k in range(KERNELS)
         ]
 
-    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the features (1, F) of each recording (T, I)."""
         n_inputs = inputs[0].shape[1]
         channels = group_channels(self.n_groups, self.seed, n_inputs)

@@ -13,16 +13,14 @@ divided by the number of steps: every machine finds the same bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import auto_bits
-from catchment.features.own import as_map
+from catchment.features.base import FeatureMap
 from catchment.features.random_convolutions.batches import in_batches
 from catchment.features.random_convolutions.noise import noise_biases
 from catchment.features.random_convolutions.places import KERNELS, channel_subsets, feature_list
@@ -35,7 +33,7 @@ INPUT_BITS, MOST_DIGITS = 22, 16
 
 
 @dataclass(frozen=True)
-class MiniRocket:
+class MiniRocket(FeatureMap):
     """Shares of steps at which dilated kernels are above a bias, one row per recording.
 
     Parameters
@@ -74,8 +72,6 @@ class MiniRocket:
     n_inputs: int | None = None
 
     standardise = True
-    per_step = False
-    bounds = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         checked_settings(self.features, self.seed, self.length, self.input_range)
@@ -95,14 +91,9 @@ class MiniRocket:
             raise ValueError(f"biases reach {np.abs(given).max()}; give numbers below 2^31")
         object.__setattr__(self, "biases", tuple(given.tolist()))
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the map for recordings of this many channels."""
-        if per_step:
-            raise ValueError(
-                "MiniRocket gives one row for a recording, and here every step has a target; use a "
-                "map with a row per step, such as EchoState"
-            )
-        return as_map(replace(self, n_inputs=n_inputs, grid=auto_bits(self.grid, classes)))
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        self.refuse_steps(per_step)
+        return {}
 
     @property
     def n_features(self) -> int:
@@ -112,6 +103,10 @@ class MiniRocket:
     def digits(self) -> int:
         """Binary digits after the point of the rounded inputs."""
         return min(MOST_DIGITS, INPUT_BITS + 1 - int(np.frexp(self.input_range)[1]))
+
+    @property
+    def bounds(self) -> Array:
+        return np.ones(self.n_features)
 
     @property
     def cost(self) -> float:
@@ -124,7 +119,7 @@ class MiniRocket:
             for k, i in zip(listed.kernel, np.arange(self.features) // len(KERNELS), strict=True)
         ]
 
-    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the features (1, F) of each recording (T, I)."""
         scale = 2.0**self.digits
 

@@ -25,12 +25,12 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.prepare import RAW, Prepare
 from catchment.errors import FederationError, UploadError
+from catchment.features.base import name_of
 from catchment.features.echo_state.alignment import aligned_reservoir, with_own_seed
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.side_by_side import side_by_side, state_places
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.own import name_of
 from catchment.features.pipeline import Pipeline
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.folds import FoldedRows

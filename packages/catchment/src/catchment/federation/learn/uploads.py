@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.federation.learn.automatic import Ridge, automatic_ridge
 from catchment.federation.plan import Learner, Masking, Protection
 from catchment.federation.smallest_upload import SmallestUpload
