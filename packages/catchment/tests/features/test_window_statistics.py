@@ -175,5 +175,5 @@ def test_wrong_settings_are_refused_with_a_remedy() -> None:
         WindowStatistics().build(3, per_step=True)
     with pytest.raises(ValueError, match="0 steps"):
         statistics(3).rows([np.zeros((0, 3))])
-    with pytest.raises(AttributeError, match="call build"):
+    with pytest.raises(ValueError, match="call build"):
         WindowStatistics().names()
