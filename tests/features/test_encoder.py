@@ -202,7 +202,7 @@ def test_shapes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         },
     )
     tiny = Encoder(path, write(path), pool="mean")
-    with pytest.raises(ValueError, match="one row for a whole recording"):
+    with pytest.raises(ValueError, match="one row for a recording"):
         tiny.build(3, per_step=True)
     with pytest.raises(ValueError, match="choose a layout with I"):
         Encoder(path, tiny.sha256, layout="1T").build(3, per_step=False)

@@ -137,7 +137,7 @@ class StreamingMiniRocket(FeatureMap):
         return 4 * self.known_inputs * 8 * max(1, (self.length - 1) // 8) + 2 * self.features
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
-        from catchment.features.random_convolutions import (
+        from catchment.features.minirocket import (
             POSITIONS,
             channel_subsets,
             feature_list,

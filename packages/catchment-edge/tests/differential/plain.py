@@ -28,14 +28,10 @@ from catchment.features import (
     Thinned,
     WindowStatistics,
     WithNorm,
+    hydra,
 )
 from catchment.features.echo_state import ACTIVATIONS
-from catchment.features.random_convolutions import (
-    channel_subsets,
-    feature_list,
-    hydra,
-    noise_biases,
-)
+from catchment.features.minirocket import channel_subsets, feature_list, noise_biases
 
 KERNELS = list(combinations(range(9), 3))
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from catchment import Array
-from catchment.features import DIGITS, RANGE, WithNorm
-from catchment.features.with_norm import with_norm
+from catchment.features import DIGITS, RANGE, WithNorm, inputs_with_norm
 from catchment_gpu.exact import root
 from catchment_gpu.rows import DeviceForm, DeviceRows, WindowBlocks, WindowForm, form_of
 
@@ -41,7 +40,7 @@ class BlocksWithNorm:
     inner: DeviceForm
 
     def blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:
-        yield from self.inner.blocks([with_norm(u) for u in inputs])
+        yield from self.inner.blocks([inputs_with_norm(u) for u in inputs])
 
 
 def normed(u: Tensor) -> Tensor:

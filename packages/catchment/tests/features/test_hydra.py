@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 
 from catchment import Array, Hydra, Integers
 from catchment.features import FeatureMap
-from catchment.features.random_convolutions import (
-    group_channels,
-    group_list,
-    input_digits,
-    raw_features,
-    weights,
-)
+from catchment.features.hydra import group_channels, group_list, input_digits, raw_features, weights
 
 AEON = np.load(Path(__file__).parent / "data" / "aeon.npz")
 

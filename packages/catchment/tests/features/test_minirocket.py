@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from catchment import Array, Integers, MiniRocket
 from catchment.features import FeatureMap
-from catchment.features.random_convolutions import (
+from catchment.features.minirocket import (
     channel_subsets,
     feature_list,
+    noise,
     noise_biases,
     scheduled,
 )
-from catchment.features.random_convolutions.noise import noise
 
 AEON = np.load(Path(__file__).parent / "data" / "aeon.npz")
 KERNELS = list(combinations(range(9), 3))

@@ -27,14 +27,8 @@ from catchment.features import (
     digits_after_point,
     tables,
 )
-from catchment.features.random_convolutions import (
-    WEIGHT_BITS,
-    _schedule,
-    group_channels,
-    group_list,
-    input_digits,
-    weights,
-)
+from catchment.features.hydra import WEIGHT_BITS, group_channels, group_list, input_digits, weights
+from catchment.features.minirocket import _schedule
 from catchment.features.window_statistics import DIGITS
 from catchment_edge.c.map_code import Field, MapCode, Setting, Table
 

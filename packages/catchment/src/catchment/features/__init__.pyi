@@ -1,23 +1,22 @@
 from catchment.features.base import FeatureMap as FeatureMap
-from catchment.features.concat import Concat as Concat
 from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
-from catchment.features.diagonal.diagonal import DiagonalReservoir as DiagonalReservoir
+from catchment.features.diagonal import DiagonalReservoir as DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState as EchoState
 from catchment.features.echo_state.recipe import Recipe as Recipe
 from catchment.features.echo_state.reservoir import Reservoir as Reservoir
 from catchment.features.echo_state.settings import Mixture as Mixture, Spread as Spread
 from catchment.features.echo_state.state_map import EchoStateMap as EchoStateMap
 from catchment.features.encoder import Encoder as Encoder
+from catchment.features.hydra import Hydra as Hydra
 from catchment.features.layers import Layers as Layers
+from catchment.features.minirocket import MiniRocket as MiniRocket
 from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
 from catchment.features.projected import Projected as Projected
-from catchment.features.random_convolutions.hydra import Hydra as Hydra
-from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
 from catchment.features.random_fourier import RandomFourier as RandomFourier
 from catchment.features.thinned import Thinned as Thinned
+from catchment.features.union import Concat as Concat, WithNorm as WithNorm
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
-from catchment.features.with_norm import WithNorm as WithNorm
 
 # For the other packages and the tests; may change without notice.
 from catchment.features.base import (
@@ -32,7 +31,7 @@ from catchment.features.base import (
     restored as restored,
     warn_of_clipping as warn_of_clipping,
 )
-from catchment.features.nvar import LIMIT as LIMIT
+from catchment.features.nvar import LIMIT as LIMIT, R_DELAY as R_DELAY
 from catchment.features.onnx_session import (
     CPU as CPU,
     CUDA as CUDA,
@@ -44,14 +43,11 @@ from catchment.features.projected import hadamard_sums as hadamard_sums
 from catchment.features.random_fourier import (
     FARTHEST as FARTHEST,
     LARGEST_RELU as LARGEST_RELU,
-    VALUE_DIGITS as VALUE_DIGITS,
-    WEIGHT_DIGITS as WEIGHT_DIGITS,
-)
-from catchment.features.row_kernels import (
-    R_DELAY as R_DELAY,
     R_SINE as R_SINE,
     TOP as TOP,
     TURN as TURN,
+    VALUE_DIGITS as VALUE_DIGITS,
+    WEIGHT_DIGITS as WEIGHT_DIGITS,
 )
 from catchment.features.sizes import (
     gram_bytes as gram_bytes,
@@ -60,10 +56,15 @@ from catchment.features.sizes import (
     spoken as spoken,
 )
 from catchment.features.thinned import thinned_recordings as thinned_recordings
-from catchment.features.window_kernels import FRACTION as FRACTION, log2_of as log2_of
+from catchment.features.union import (
+    DIGITS as DIGITS,
+    RANGE as RANGE,
+    inputs_with_norm as inputs_with_norm,
+)
 from catchment.features.window_statistics import (
     BLOCK as BLOCK,
     EDGES as EDGES,
+    FRACTION as FRACTION,
     KINDS as KINDS,
     LONGEST as LONGEST,
     LOWEST_LOG as LOWEST_LOG,
@@ -72,9 +73,9 @@ from catchment.features.window_statistics import (
     ORDER as ORDER,
     TABLE_DIGITS as TABLE_DIGITS,
     band_ends as band_ends,
+    log2_of as log2_of,
     tables as tables,
 )
-from catchment.features.with_norm import DIGITS as DIGITS, RANGE as RANGE
 
 __all__ = [
     "AutoMap",

@@ -57,17 +57,17 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "default": ("default_map", "DefaultMap"),
     "auto": ("default_map", "AutoMap"),
     "window_statistics": ("window_statistics", "WindowStatistics"),
-    "concat": ("concat", "Concat"),
-    "hydra": ("random_convolutions.hydra", "Hydra"),
-    "minirocket": ("random_convolutions.minirocket", "MiniRocket"),
+    "concat": ("union", "Concat"),
+    "hydra": ("hydra", "Hydra"),
+    "minirocket": ("minirocket", "MiniRocket"),
     "encoder": ("encoder", "Encoder"),
     "projected": ("projected", "Projected"),
     "layers": ("layers", "Layers"),
-    "diagonal": ("diagonal.diagonal", "DiagonalReservoir"),
+    "diagonal": ("diagonal", "DiagonalReservoir"),
     "nvar": ("nvar", "NVAR"),
     "random_fourier": ("random_fourier", "RandomFourier"),
     "thinned": ("thinned", "Thinned"),
-    "with_norm": ("with_norm", "WithNorm"),
+    "with_norm": ("union", "WithNorm"),
 }
 # Maps that a training makes, and nobody describes.
 LEARNED = frozenset({"layers"})

@@ -15,14 +15,13 @@ from typing import Literal
 
 from catchment.arrays import Array
 from catchment.features.base import FeatureMap
-from catchment.features.concat import Concat
-from catchment.features.diagonal.diagonal import DiagonalReservoir
+from catchment.features.diagonal import DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.settings import whole
+from catchment.features.minirocket import MiniRocket
 from catchment.features.nvar import NVAR
-from catchment.features.random_convolutions.minirocket import MiniRocket
+from catchment.features.union import Concat, WithNorm
 from catchment.features.window_statistics import WindowStatistics
-from catchment.features.with_norm import WithNorm
 
 UNITS = 200  # of the reservoir
 FEWEST = 84  # kernels of MiniRocket: with less room than that it had better have all columns

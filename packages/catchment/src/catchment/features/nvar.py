@@ -15,10 +15,14 @@ from typing import Literal
 import numpy as np
 
 from catchment.arrays import Array, Booleans
-from catchment.features.base import Continuation, FeatureMap, warn_of_clipping
+from catchment.compiling import njit
+from catchment.features.base import Arrays, Continuation, FeatureMap, warn_of_clipping
+from catchment.features.echo_state.activations import GRID_MATH
+from catchment.features.echo_state.whole_weights import ROUND
 from catchment.parallel import ordered_map
 
-Arrays = tuple[Array, ...]
+DELAY_DIGITS = 22  # of inputs; their products have 50 bits
+R_DELAY = ROUND / 2**DELAY_DIGITS
 LARGEST = 50_000  # features
 LIMIT = 8.0  # largest absolute value of an input
 CLASS_BITS = 16  # of features, where targets are classes: products are far below their bounds
@@ -118,8 +122,6 @@ class NVAR(FeatureMap):
 
     def compute_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
         """Yield the rows (n, F) of those steps of u (T, I) that are wanted (T,), a few at once."""
-        from catchment.features.row_kernels import monomials
-
         warn_of_clipping(u, LIMIT)
         # The first row of a block looks back so far.
         reach = (self.delays - 1) * self.stride
@@ -159,3 +161,39 @@ class NVARContinuation:
     def end(self, steps: int, carried: Arrays) -> Array:
         """Return no row: every step had its own."""
         return np.empty((0, self.inner.n_features))
+
+
+@njit(nogil=True, cache=True, fastmath=GRID_MATH, error_model="numpy")
+def monomials(u, wanted, delays, stride, order, limit, out):
+    """Monomials of delayed inputs u (T, I), of the steps that are wanted, into rows of out.
+
+    A row is 1, the delayed inputs, their products in pairs, and with order 3 in triples.
+    """
+    T, I = u.shape
+    n = delays * I
+    x = np.empty(n)
+    row = 0
+    for t in range(T):
+        if not wanted[t]:
+            continue
+        z = out[row]
+        row += 1
+        for d in range(delays):
+            for c in range(I):
+                past = u[t - d * stride, c] if t >= d * stride else 0.0
+                x[d * I + c] = min(max(past, -limit), limit) + R_DELAY - R_DELAY
+        z[0] = 1.0
+        z[1 : n + 1] = x
+        place = n + 1
+        if order > 1:
+            for i in range(n):
+                for j in range(i, n):
+                    z[place + j - i] = x[i] * x[j]
+                place += n - i
+        if order > 2:
+            for i in range(n):
+                for j in range(i, n):
+                    pair = x[i] * x[j] + R_DELAY - R_DELAY
+                    for k in range(j, n):
+                        z[place + k - j] = pair * x[k]
+                    place += n - j

@@ -16,9 +16,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.compiling import njit
 from catchment.features.base import FeatureMap
+from catchment.features.echo_state.activations import GRID_MATH, grid_sin
 from catchment.features.echo_state.random_words import Purpose, Words, uniform
-from catchment.features.echo_state.whole_weights import rounded
+from catchment.features.echo_state.whole_weights import ROUND, rounded
 
 Activation = Literal["cos", "relu"]
 WEIGHT_DIGITS, VALUE_DIGITS = 14, 14  # of weights, and of what they multiply
@@ -29,6 +31,9 @@ CLASS_BITS = 12  # of rectified features, where targets are classes
 PI = 3.141592653589793
 UNIFORMS = 12  # their sum has variance 1
 BLOCK_ROWS = 4096
+SINE_DIGITS = 24
+R_SINE, TOP = ROUND / 2**SINE_DIGITS, 1.0 - 2.0**-SINE_DIGITS
+TURN = 26353589 / 2**22  # 2 pi to 22 binary digits
 
 
 @dataclass(frozen=True)
@@ -148,8 +153,6 @@ class RandomFourier(FeatureMap):
 
     def _of(self, x: Array) -> Array:
         """Return the features of rows x; every sum is exact, so its order does not matter."""
-        from catchment.features.row_kernels import cosines
-
         W, phases = self._weights
         values = rounded(np.clip(x, -FARTHEST, FARTHEST), VALUE_DIGITS) @ W
         if self.activation == "relu":
@@ -157,3 +160,13 @@ class RandomFourier(FeatureMap):
         values += phases
         cosines(values)
         return values
+
+
+@njit(nogil=True, cache=True, fastmath=GRID_MATH, error_model="numpy")
+def cosines(turns):
+    """cos of so many turns (n, F), in place; they have 28 binary digits after the point."""
+    for t in range(turns.shape[0]):
+        for j in range(turns.shape[1]):
+            v = turns[t, j] + 0.25
+            v = v - (v + ROUND - ROUND)
+            turns[t, j] = grid_sin(v * TURN, R_SINE, TOP)

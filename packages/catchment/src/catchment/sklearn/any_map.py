@@ -8,7 +8,7 @@ import numpy as np
 
 from catchment.features.base import FeatureMap, known_map
 from catchment.features.default_map import AutoMap
-from catchment.features.random_convolutions.minirocket import MiniRocket
+from catchment.features.minirocket import MiniRocket
 from catchment.sklearn.base import seed_of
 from catchment.sklearn.classifier import SequenceClassifier
 

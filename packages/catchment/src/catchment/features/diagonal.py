@@ -8,10 +8,23 @@
 
 Linear recurrences with nonlinear readouts approximate any fading memory (Boyd and Chua 1985;
 Grigoryeva and Ortega 2018). A step costs a few operations per feature and no matrix product.
+
+All is in fixed point. Inputs have 24 binary digits after the point and states 28, both at most 8 in
+absolute value. Eigenvalues have 19 digits and input weights 18, so that a step's sum is a multiple
+of 2^-47 below 32 and exact, whether or not its products are fused. What enters products and
+mixtures is a state rounded to 23 digits: a product of two has 52 bits. The leaks of products and
+mixed units have 16 digits. A mixture is bent by x (27 + x^2) / (27 + 9 x^2), x at most 3 in
+absolute value, which is within 0.024 of tanh and takes half its time: x has 22 digits and its
+square 20, so that all but the division is exact. Each rounding is by addition and subtraction of
+1.5 2^(52 - digits).
+
+States lie in a ring, real parts before imaginary ones, which is written twice, so that a unit i of
+a block reads state i plus the block's shift: neighbours read neighbours, and no index is looked up.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,9 +33,19 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from catchment.arrays import Array, Booleans
-from catchment.features.base import Continuation, FeatureMap, warn_of_clipping
-from catchment.features.diagonal.wiring import Wiring, most_products, wire
+from catchment.arrays import Array, Booleans, Integers
+from catchment.compiling import njit
+from catchment.features.base import Arrays, Continuation, FeatureMap, warn_of_clipping
+from catchment.features.echo_state.activations import GRID_MATH, grid_sin
+from catchment.features.echo_state.random_words import (
+    Purpose,
+    Words,
+    geometric,
+    permutation,
+    signs,
+    uniform,
+)
+from catchment.features.echo_state.whole_weights import ROUND, rounded
 from catchment.parallel import ordered_map
 
 Nonlinearity = Literal["products", "mix", "both", "none"]
@@ -146,8 +169,6 @@ class DiagonalReservoir(FeatureMap):
         return self.per_step
 
     def continuation(self) -> Continuation:
-        from catchment.features.diagonal.continued import DiagonalContinuation
-
         return DiagonalContinuation(self)
 
     @property
@@ -183,8 +204,6 @@ class DiagonalReservoir(FeatureMap):
     @property
     def bounds(self) -> Array:
         """Largest absolute value (F,): inputs and states 8, products 64, mixtures 1."""
-        from catchment.features.diagonal.kernels import LIMIT
-
         sizes = (self.known_inputs + self._states, self._products, self._mixed)
         largest = np.repeat([LIMIT, LIMIT**2, 1.0], sizes)
         return largest if self.pool is None else np.tile(largest, 2)
@@ -258,15 +277,13 @@ class DiagonalReservoir(FeatureMap):
 
     def advance(self, state: tuple[Array, ...], u: Array, wanted: Booleans) -> Array:
         """Move a state over inputs u (T, I); return the rows (n, F) of the steps wanted (T,)."""
-        from catchment.features.diagonal import kernels
-
-        warn_of_clipping(u, kernels.LIMIT)
+        warn_of_clipping(u, LIMIT)
         drawn = self.wiring
         part = np.empty((len(u), self.known_inputs))
-        kernels.round_inputs(np.ascontiguousarray(u, dtype=np.float64), part)
+        round_inputs(np.ascontiguousarray(u, dtype=np.float64), part)
         rows = np.empty((int(np.count_nonzero(wanted)), self._n_base))
         weights = (drawn.W, drawn.shifts, drawn.turns, drawn.M, drawn.leak)
-        kernels.run(part, wanted, *weights, *state, rows)
+        run(part, wanted, *weights, *state, rows)
         return rows
 
     def _step_rows(self, u: Array) -> Array:
@@ -285,8 +302,6 @@ class DiagonalReservoir(FeatureMap):
 
         They are the first row, and sums of differences to it and of their squares.
         """
-        from catchment.features.diagonal.kernels import add_moments
-
         if moments is None:
             moments = np.zeros((3, self._n_base))
             moments[0] = rows[0]
@@ -300,3 +315,263 @@ class DiagonalReservoir(FeatureMap):
         shift = first / n_steps
         spread = np.sqrt(np.maximum(second / n_steps - shift * shift, 0.0))
         return np.concatenate([reference + shift, spread])[None]
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalContinuation:
+    """A diagonal reservoir that carries its states, and behind them the moments of its pool."""
+
+    inner: DiagonalReservoir
+
+    def rows(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
+        """Return the rows of the next steps and what to carry; see `Continuation`."""
+        inner, u = self.inner, self.inner.checked_inputs(u)
+        state = inner.at_rest() if not carried else tuple(array.copy() for array in carried[:3])
+        moments = carried[3:]
+        wanted = np.arange(steps, steps + len(u)) >= inner.washout
+        found = []
+        for first in range(0, len(u), BLOCK_STEPS):
+            block = slice(first, first + BLOCK_STEPS)
+            z = inner.advance(state, u[block], wanted[block])
+            if inner.pool is None:
+                found.append(z)
+            elif len(z):
+                moments = (inner.with_moments(z, moments[0] if moments else None),)
+        rows = np.concatenate(found) if found else np.empty((0, inner.n_features))
+        return inner.checked_rows(rows) if inner.pool is None else rows, (*state, *moments)
+
+    def end(self, steps: int, carried: Arrays) -> Array:
+        """Return the row of a pool, if there is one; see `Continuation`."""
+        n = steps - self.inner.washout
+        if self.inner.pool is None or n < 1:
+            return np.empty((0, self.inner.n_features))
+        return self.inner.checked_rows(self.inner.row_of(carried[3], n))
+
+
+EIGENVALUE_DIGITS, INPUT_WEIGHT_DIGITS, LEAK_DIGITS = 19, 18, 16
+MIX_DIGITS, BIAS_DIGITS = 12, 20
+MIXED = 3  # states that a mixed unit sees
+
+
+@dataclass(frozen=True, eq=False)
+class Wiring:
+    """Eigenvalues a + ib and input weights of k modes, and which states are multiplied or mixed."""
+
+    W: Array  # (I, k)
+    eigenvalues: Array  # (2, k) real and imaginary parts
+    shifts: Integers  # (blocks,) of the products; -1: with inputs
+    turns: Integers  # (blocks, 3) of the mixed units
+    M: Array  # (4, Q) weights and biases of the mixed units
+    leak: Array  # (P + Q,)
+
+
+def most_products(n_states: int) -> int:
+    """Return how many different products there are: with inputs, and of two states.
+
+    >>> most_products(4)
+    12
+    """
+    return n_states + n_states * (n_states // 2)
+
+
+def wire(
+    n_inputs: int,
+    *,
+    modes: int,
+    products: int,
+    mixed: int,
+    seed: int,
+    memory: tuple[float, float],
+    frequencies: float,
+    leak_rate: tuple[float, float],
+    gain: float,
+) -> Wiring:
+    """Return the numbers of a reservoir; only operations that IEEE 754 rounds are used.
+
+    >>> drawn = wire(1, modes=4, products=6, mixed=5, seed=0, memory=(1.0, 10.0), frequencies=1.0,
+    ...              leak_rate=(0.1, 1.0), gain=2.0)
+    >>> bool(((drawn.eigenvalues**2).sum(axis=0) < 1).all()), drawn.shifts.tolist()
+    (True, [-1])
+    """
+
+    def words(purpose: Purpose) -> Words:
+        return Words(seed=seed, layer=0, purpose=purpose)
+
+    eigenvalues, moduli = _eigenvalues(words(Purpose.RECURRENT_VALUES), modes, memory, frequencies)
+    N, places = 2 * modes, words(Purpose.RECURRENT_PLACES)
+    shifts = np.concatenate([[-1], permutation(places, max(1, N // 2))])
+    n_turns = -(-mixed // N)
+    turns = [np.resize(permutation(places, N), MIXED) for _ in range(n_turns)]
+    leak = uniform(words(Purpose.LEAK), products + mixed, *leak_rate)
+    leak[: min(N, products)] = 1.0
+    weight = gain / math.sqrt(MIXED)
+    M = signs(words(Purpose.ACTIVATION), MIXED * mixed).reshape(MIXED, mixed) * weight
+    bias = uniform(words(Purpose.BIAS), mixed, -1.0, 1.0)
+    return Wiring(
+        _input_weights(words(Purpose.INPUT_VALUES), n_inputs, moduli),
+        eigenvalues,
+        shifts[: -(-products // N)].astype(np.int64),
+        np.array(turns, dtype=np.int64).reshape(n_turns, MIXED),
+        np.vstack([rounded(M, MIX_DIGITS), rounded(bias, BIAS_DIGITS)]),
+        rounded(leak, LEAK_DIGITS),
+    )
+
+
+def _input_weights(rng: Words, n_inputs: int, moduli: Array) -> Array:
+    """Return weights (I, k): directions of length 1 - modulus, so that no state leaves the range.
+
+    The sum of a state's weights on one channel's past is then at most 1.
+    """
+    W = uniform(rng, n_inputs * len(moduli), -1.0, 1.0).reshape(n_inputs, -1)
+    length = np.zeros(len(moduli))
+    for row in W:  # in this order on every machine
+        length += row * row
+    return rounded(W / np.sqrt(length) * (1.0 - moduli), INPUT_WEIGHT_DIGITS)
+
+
+def _eigenvalues(
+    rng: Words, modes: int, memory: tuple[float, float], frequencies: float
+) -> tuple[Array, Array]:
+    """Return real and imaginary parts (2, k), and the moduli (k,) that they have but for rounding.
+
+    Each of k equal parts of the half circle has one angle, and the moduli m / (1 + m) are those of
+    memories m that grow by one factor, in random order.
+    """
+    v = (np.arange(modes) + uniform(rng, modes)) / modes * frequencies
+    memories = geometric(modes, *memory)[permutation(rng, modes)]
+    moduli = memories / (1.0 + memories)
+    directions = np.empty((2, modes))
+    on_circle(v, directions)
+    return rounded(moduli * directions, EIGENVALUE_DIGITS), moduli
+
+
+LIMIT = 8.0  # largest absolute value of inputs, drives and states
+INPUT_DIGITS, STATE_DIGITS, FACTOR_DIGITS, BENT_DIGITS = 24, 28, 23, 24
+R_INPUT, R_STATE, R_FACTOR, R_BENT = (
+    ROUND / 2**digits for digits in (INPUT_DIGITS, STATE_DIGITS, FACTOR_DIGITS, BENT_DIGITS)
+)
+R_BEND, R_SQUARE = ROUND / 2**22, ROUND / 2**20  # of what is bent, and of its square
+TOP = 1.0 - 2.0**-BENT_DIGITS
+PI = 3.141592653589793
+
+
+@njit(cache=True, error_model="numpy")
+def on_circle(v, out):
+    """cos and sin (2, k) of pi v for v in 0..1, on a grid of 24 digits."""
+    for i in range(len(v)):
+        out[0, i] = grid_sin(PI * (0.5 - v[i]), R_BENT, TOP)
+        out[1, i] = grid_sin(PI * v[i], R_BENT, TOP)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def round_inputs(u, out):
+    """Inputs rounded and cut off."""
+    for t in range(u.shape[0]):
+        for c in range(u.shape[1]):
+            out[t, c] = min(max(u[t, c], -LIMIT), LIMIT) + R_INPUT - R_INPUT
+
+
+@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+def _cut(x):
+    return min(max(x, -LIMIT), LIMIT)
+
+
+@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+def _advance(drive, modes, ring):
+    """Advance the rows re, im of modes, whose first two are a, b, and round them into the ring."""
+    k = modes.shape[1]
+    a, b, re, im = modes[0], modes[1], modes[2], modes[3]
+    for i in range(k):
+        x, y = re[i], im[i]
+        re[i] = _cut(a[i] * x - b[i] * y + _cut(drive[i]) + R_STATE - R_STATE)
+        im[i] = _cut(b[i] * x + a[i] * y + R_STATE - R_STATE)
+    for i in range(k):
+        ring[i] = re[i] + R_FACTOR - R_FACTOR
+    for i in range(k):
+        ring[k + i] = im[i] + R_FACTOR - R_FACTOR
+    for i in range(2 * k):
+        ring[2 * k + i] = ring[i]
+
+
+@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+def _follow(leak, p, q):
+    """q follows p: (1 - leak) q + leak p on the grid of states."""
+    for i in range(len(q)):
+        q[i] = (1.0 - leak[i]) * q[i] + leak[i] * p[i] + R_STATE - R_STATE
+
+
+@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+def _products(u, ring, shifts, p):
+    """Products of states and inputs, where the shift is negative, or of two states."""
+    N, I = len(ring) // 2, len(u)
+    for block in range(len(shifts)):
+        mine = p[block * N : min(block * N + N, len(p))]
+        if shifts[block] < 0:
+            for c in range(I):
+                for i in range(c, len(mine), I):
+                    mine[i] = ring[i] * u[c] + R_STATE - R_STATE
+        else:
+            other = ring[shifts[block] :]
+            for i in range(len(mine)):
+                mine[i] = ring[i] * other[i] + R_STATE - R_STATE
+
+
+@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+def _mixtures(ring, turns, M, p):
+    """A bias and three states each, weighted, and bent."""
+    N = len(ring) // 2
+    for block in range(len(turns)):
+        first = block * N
+        mine = p[first : min(first + N, len(p))]
+        one, two, three = ring[turns[block, 0] :], ring[turns[block, 1] :], ring[turns[block, 2] :]
+        m1, m2, m3, bias = M[0, first:], M[1, first:], M[2, first:], M[3, first:]
+        for i in range(len(mine)):
+            mine[i] = m1[i] * one[i] + m2[i] * two[i] + m3[i] * three[i] + bias[i]
+    for i in range(len(p)):
+        x = min(max(p[i], -3.0), 3.0) + R_BEND - R_BEND
+        y = x * x + R_SQUARE - R_SQUARE
+        bent = x * (27.0 + y) / (27.0 + 9.0 * y) + R_BENT - R_BENT
+        p[i] = min(max(bent, -TOP), TOP)
+
+
+@njit(nogil=True, cache=True, fastmath=GRID_MATH, error_model="numpy")
+def run(u, wanted, W, shifts, turns, M, leak, modes, ring, q, out):
+    """Advance over inputs u (T, I), and put the rows of the steps that are wanted into out.
+
+    Rows are inputs, real parts, imaginary parts, products, mixed units. `modes` (4, k) are real and
+    imaginary parts of the eigenvalues and of the states; these, and the products and mixed units q,
+    are advanced in place. `M` (4, Q) holds the weights of mixed units and their biases.
+    """
+    T, I = u.shape
+    k, Q = modes.shape[1], M.shape[1]
+    P = len(q) - Q
+    drive, p = np.empty(k), np.empty(P + Q)
+    row = 0
+    for t in range(T):
+        drive[:] = 0.0
+        for c in range(I):
+            value = u[t, c]
+            for i in range(k):
+                drive[i] += W[c, i] * value
+        _advance(drive, modes, ring)
+        if P:
+            _products(u[t], ring, shifts, p[:P])
+        if Q:
+            _mixtures(ring, turns, M, p[P:])
+        _follow(leak, p, q)
+        if wanted[t]:
+            out[row, :I] = u[t]
+            out[row, I : I + k] = modes[2]
+            out[row, I + k : I + 2 * k] = modes[3]
+            out[row, I + 2 * k :] = q
+            row += 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def add_moments(z, reference, first, second):
+    """Add rows z (n, F), less a reference, and their squares; one after another, nothing fused."""
+    for t in range(z.shape[0]):
+        for j in range(z.shape[1]):
+            d = z[t, j] - reference[j]
+            first[j] += d
+            second[j] += d * d
