@@ -18,7 +18,7 @@ from catchment.features.echo_state.run import (
     SideBySide,
     padded_lanes,
 )
-from catchment.features.feature_map import Part
+from catchment.features.stacked import Part
 
 if TYPE_CHECKING:
     from catchment.features.echo_state.echo_state import EchoStateMap
