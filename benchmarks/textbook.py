@@ -7,7 +7,7 @@ Five clients hold consecutive stretches of a series. NARMA-10 is predicted at it
 ahead, and Mackey-Glass runs 84 steps in closed loop from 40 places of the test series, of which the
 last is scored. Reservoirs have 300 units; a ridge is chosen by generalised cross-validation. Inputs
 are standardised over all clients, as by default, or left as they are. The laser is looked for where
-CATCHMENT_DATA says. Writes results/textbook.json and .md, and a table of docs/concepts/statistics.md.
+CATCHMENT_DATA says. Writes results/textbook.json and .md, and a table of the page on statistics.
 """
 
 from __future__ import annotations
