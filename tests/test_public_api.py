@@ -39,13 +39,12 @@ FACES = {
     ),
     "catchment.features": (
         "AutoMap Concat DefaultMap DiagonalReservoir EchoState EchoStateMap Encoder FeatureMap "
-        "Hydra Layers MapDescription MiniRocket Mixture NVAR OwnMap Pipeline "
-        "Projected RandomFourier Recipe Reservoir Spread Thinned WindowStatistics WithNorm as_map"
+        "Hydra Layers MiniRocket Mixture NVAR Pipeline "
+        "Projected RandomFourier Recipe Reservoir Spread Thinned WindowStatistics WithNorm"
     ),
     "catchment.federation": (
-        "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
-        "Protection Record Result Rows SmallestUpload Store Turn as_algorithm explain messages_of "
-        "read_run"
+        "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Limits Masking Needs Plan "
+        "Protection Record Result Rows SmallestUpload Store Turn explain messages_of read_run"
     ),
     "catchment.federation.learn": (
         "Adagrad Adam BalancedRidge Candidates Certificate Ensemble FederatedNormal "
@@ -131,6 +130,7 @@ MODULES = {
     "catchment.parallel",
     "catchment.plugins",
     "catchment.sklearn",
+    "catchment.structure",
     "catchment.verbs",
     "catchment.wire",
     "catchment_lab.datasets",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from catchment.errors import MissingExtraError
-from catchment.report import Theme, theme
+from catchment.report import Theme
+from catchment.report.theme import theme
 from reproductions.axes import dress
 from reproductions.incfed_pictures import draw_incfed
 from reproductions.intervals import over_people

@@ -34,6 +34,7 @@ from catchment.federation import (
     MOST_HELD,
     Claim,
     Data,
+    Engine,
     Limits,
     Reply,
     Result,
@@ -54,7 +55,8 @@ from catchment.federation.learn import (
 from catchment.federation.measure import Evaluation, RowsFlag, left_out_losses
 from catchment.privacy import SecureSum
 from catchment.readout import RidgeStatistics, accumulate
-from catchment.wire import Parts, taken_apart
+from catchment.structure import taken_apart
+from catchment.wire import Parts
 from catchment_research.plasticity import FederatedPlasticity, MomentPlasticity
 
 PEOPLE = synthetic_wearables(16, windows_per_user=40, steps=60)
@@ -72,7 +74,7 @@ Change = Callable[[Parts], Parts]
 
 
 @dataclass
-class Tampering:
+class Tampering(Engine):
     """An engine on which one client's upload is another."""
 
     plan: Plan[Any, Any, Any]

@@ -22,8 +22,10 @@ from catchment.data.recording import Recording
 from catchment.data.units import ALL
 from catchment.engine.local import AnySource, Source, Workers, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
-from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
+from catchment.features.base import FeatureMap
+from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
+from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.client import Elsewhere, refuse_shared
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Known, Maps, conduct
@@ -39,8 +41,10 @@ from catchment.federation.left_out import warn_of
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
-from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
-from catchment.federation.runs.write import Notes, Store
+from catchment.federation.plan import Plan
+from catchment.federation.protection import Masking, Protection
+from catchment.federation.runs.notes import Notes
+from catchment.federation.runs.write import Store
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.heads import Head
@@ -56,7 +60,7 @@ R = TypeVar("R")
 
 
 def fit(
-    pipeline: Pipeline | AnyMap | str,
+    pipeline: Pipeline | FeatureMap | str,
     recordings: Iterable[Recording],
     *,
     ridge: Ridge = "auto",
@@ -119,10 +123,10 @@ def federate(
 
 @overload
 def federate(
-    what: Pipeline | AnyMap | str,
+    what: Pipeline | FeatureMap | str,
     clients: Mapping[str, AnySource],
     *,
-    protect: Sequence[Protection | Masking] = (),
+    protect: Sequence[Protection] = (),
     ridge: Ridge = "auto",
     upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
@@ -141,10 +145,10 @@ def federate(
 
 
 def federate(
-    what: Plan[Any, Any, Any] | Pipeline | AnyMap | str,
+    what: Plan[Any, Any, Any] | Pipeline | FeatureMap | str,
     clients: Mapping[str, AnySource],
     *,
-    protect: Sequence[Protection | Masking] = (),
+    protect: Sequence[Protection] = (),
     ridge: Ridge = "auto",
     upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
@@ -429,7 +433,7 @@ def _learning(
         # Nobody can be taken out of a group again: who comes after goes into groups, too.
         n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
 
-    def learn(maps: Maps) -> Learner[Any, Any, Any]:
+    def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
         if len(maps) > 1:
             return Candidates(features=maps, classes=classes)
         return uploads.learner(

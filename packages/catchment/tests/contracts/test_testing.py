@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from catchment import Array
-from catchment.data import Recording
-from catchment.features import as_map
-from catchment.federation import Data, Turn
+from catchment.features import FeatureMap
+from catchment.federation import Algorithm, Data, Turn
+from catchment.structure import ROWS, Shape
 from catchment.testing import check_algorithm, check_feature_map, synthetic_clients
-from catchment.wire import ROWS, Parts, Shape
+from catchment.wire import Parts
 from tests.contracts.maps import Delays, OwnStatistics
 from tests.contracts.own_algorithms import NearestMean
 
@@ -23,18 +23,16 @@ CALLS = count()
 
 
 @dataclass(frozen=True)
-class CarelessMap:
+class CarelessMap(FeatureMap):
     """A map that breaks a law which no single call shows."""
 
     fault: str
     n_features = 1
-    bounds = (-np.inf, np.inf)
+    bounds = np.full(1, np.inf)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        more = {"again": next(CALLS), "company": len(recordings)}
-        return [
-            np.array([[r.u.mean() + more.get(self.fault, k)]]) for k, r in enumerate(recordings)
-        ]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        more = {"again": next(CALLS), "company": len(inputs)}
+        return [np.array([[u.mean() + more.get(self.fault, k)]]) for k, u in enumerate(inputs)]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,7 @@ class Added:
 
 
 @dataclass(frozen=True)
-class Means:
+class Means(Algorithm[Sums, Sums, Array]):
     """The mean of all clients' inputs; it breaks no law."""
 
     def start(self) -> Sums:
@@ -121,7 +119,7 @@ class Rounding(Means):
 
 
 class Believing(Means):
-    def read_update(self, parts: Parts, turn: Turn) -> Added:
+    def read_update(self, parts: Parts, turn: Turn) -> Added:  # type: ignore[override]
         return Added(parts.arrays[0] if parts.arrays else np.zeros(3))
 
 
@@ -132,7 +130,7 @@ class Last(Added):
 
 
 class TakesTheLast(Means):
-    def read_update(self, parts: Parts, turn: Turn) -> Added:
+    def read_update(self, parts: Parts, turn: Turn) -> Added:  # type: ignore[override]
         total = parts.arrays[-1] if parts.arrays else np.array(np.nan)
         if not np.isfinite(total).all():
             raise ValueError("not finite")
@@ -161,5 +159,5 @@ def test_an_algorithm_that_breaks_a_law_is_named_with_the_law(algorithm: Means, 
 def test_algorithms_of_ones_own_keep_the_laws() -> None:
     check_algorithm(Means())
     six = synthetic_clients(3, channels=6)
-    features = as_map(OwnStatistics(channels=6))
+    features = OwnStatistics(channels=6)
     check_algorithm(NearestMean(features, classes=("odd", "even")), six)

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from catchment import wire
 from catchment.engine import LocalEngine
 from catchment.errors import IntegrityError
 from catchment.federation import (
     REPLY_HEADER,
+    Engine,
     Limits,
     Reply,
     Request,
@@ -27,7 +29,6 @@ from catchment.federation import (
 )
 from catchment.federation.runs import ledger
 from catchment.wire import NOTHING, Parts
-from catchment.wire import messages as wire
 from tests.security.test_a20_fuzz_and_schedules import Mutator
 from tests.security.test_h1_one_reply_refuses_one_client import PLAN, waves
 
@@ -36,7 +37,7 @@ FUZZED = replace(PLAN, limits=Limits(min_usable=0.0))
 
 
 @dataclass(frozen=True, eq=False)
-class Crowd:
+class Crowd(Engine):
     """Eight honest clients, and others that send whatever the mutator makes of honest answers."""
 
     mutated: Mutator

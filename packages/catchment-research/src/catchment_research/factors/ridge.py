@@ -21,7 +21,7 @@ import numpy as np
 
 from catchment.errors import FederationError
 from catchment.features import FeatureMap
-from catchment.federation import Data, Kept, Needs, Tally, Turn, stretch
+from catchment.federation import Algorithm, Data, Kept, Needs, Tally, Turn, stretch
 from catchment.federation.learn import (
     MANY,
     group_of,
@@ -33,7 +33,8 @@ from catchment.federation.learn import (
 )
 from catchment.federation.measure import AnyFlag, loss_flags, rows_flags
 from catchment.readout import Model, Readout, RidgeChoice, solved_model
-from catchment.wire import LATER, Parts
+from catchment.structure import LATER
+from catchment.wire import Parts
 from catchment_research.factors.accumulation import accumulate_factors
 from catchment_research.factors.checks import check_factors
 from catchment_research.factors.choice import choose_by_factor_blocks, chosen_from_factors
@@ -75,7 +76,7 @@ class FactoredState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FactoredRidge:
+class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
     """One round of QR factors, merged and solved at the server.
 
     Parameters

@@ -24,9 +24,10 @@ import torch
 from numpy.typing import NDArray
 
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation import UNKNOWN, Data, Needs, Progress, Turn
+from catchment.federation import UNKNOWN, Algorithm, Data, Needs, Progress, Turn
 from catchment.federation.learn import Arrays, Mean, ServerOptimiser
-from catchment.wire import ANY_FLOAT, NOT_NEGATIVE, REMARK, WEIGHT, Kind, Parts, Structure
+from catchment.structure import ANY_FLOAT, NOT_NEGATIVE, REMARK, WEIGHT, Kind, Structure
+from catchment.wire import Parts
 from catchment_research.partial.dropout import WHOLE, Dropout, Kept, links, masks_of
 from catchment_research.partial.freeze import Freeze, PartialNetwork
 from catchment_research.partial.ftrl import FollowTheLeader
@@ -112,7 +113,7 @@ class Trained:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FederatedTraining:
+class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
     """FedPT: local steps on the trainable part, averaged.
 
     Parameters

@@ -489,7 +489,7 @@ class _File:
 
 def _opened(path: Path) -> IO[bytes]:
     if path.suffix.lower() == ".gz":
-        return cast(IO[bytes], gzip.open(path))
+        return cast("IO[bytes]", gzip.open(path))
     return path.open("rb")
 
 

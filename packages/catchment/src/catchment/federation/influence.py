@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from catchment.errors import FederationError, UploadError
 from catchment.federation.limits import Limits
 from catchment.federation.sums import Tally
-from catchment.wire import CLIENTS, COUNTED, ROWS, WEIGHT, Parts
-from catchment.wire.fields import marks_of
+from catchment.structure import CLIENTS, COUNTED, ROWS, WEIGHT
+from catchment.structure.fields import marks_of
+from catchment.wire import Parts
 
 V = TypeVar("V")
 

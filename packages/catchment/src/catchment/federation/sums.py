@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Generic, Self, TypeVar
 from catchment.arrays import Array
 from catchment.errors import FederationError, UploadError
 from catchment.federation.progress import Progress
-from catchment.wire import (
+from catchment.structure import (
     ANY_FLOAT,
     CLIENTS,
     GATHERED,

@@ -15,10 +15,10 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.readout.normal import NormalModel
 from catchment.readout.readout import Readout
-from catchment.wire import SAME, Kind, Structure
+from catchment.structure import SAME, Kind, Structure
 
 Score = Literal["features", "error"]
 

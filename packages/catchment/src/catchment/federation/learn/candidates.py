@@ -16,9 +16,8 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.features.feature_map import FeatureMap
-from catchment.features.labels import label_of
-from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.features.base import FeatureMap, label_of
+from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import (
     FederatedRidge,
     has_a_class_alone,
@@ -36,7 +35,8 @@ from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Kind, Parts, Summable
+from catchment.structure import Kind, Summable
+from catchment.wire import Parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class Race:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidates:
+class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
     """The best of several feature maps, and its readout, by the error on left-out clients.
 
     The server sees and keeps every client's statistics of every candidate that is still in. Where

@@ -23,8 +23,9 @@ from catchment.data.scaling import (
     whole_numbers,
 )
 from catchment.errors import UploadError
-from catchment.federation.algorithm import Data, Needs, Turn
-from catchment.wire import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Parts, Shape, Summable
+from catchment.federation.algorithm import Algorithm, Data, Turn
+from catchment.structure import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Shape, Summable
+from catchment.wire import Parts
 
 CLIENTS_BITS = 16  # a sum of up to 2^16 clients' limbs is taken, and 2^15 such sums can be added
 
@@ -67,7 +68,7 @@ class SentMoments(Summable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederatedScaling:
+class FederatedScaling(Algorithm[SentMoments, SentMoments, Prepare]):
     """The mean and standard deviation of every channel over all clients' training data.
 
     The server sees three numbers per channel of each client: how many values, their sum and their
@@ -89,10 +90,6 @@ class FederatedScaling:
 
     channels: int
     prepare: Prepare = field(default_factory=Prepare)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def start(self) -> SentMoments:
         none = whole_numbers([0] * self.channels)

@@ -32,8 +32,8 @@ from scipy.linalg import eigh
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
-from catchment.features.feature_map import FeatureMap
-from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.features.base import FeatureMap
+from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
 from catchment.federation.sums import Tally
@@ -47,7 +47,8 @@ from catchment.readout.personal_models import PersonalModels
 from catchment.readout.readout import Readout
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import GATHERED, NOTHING, Kind, Parts, Structure, Summable, join, split
+from catchment.structure import GATHERED, Kind, Structure, Summable
+from catchment.wire import NOTHING, Parts, join, split
 
 STRENGTHS = tuple(float(x) for x in np.geomspace(1e3, 1e-4, 15))
 SHARES = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.0)
@@ -100,7 +101,9 @@ class PersonalState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PersonalReadouts:
+class PersonalReadouts(
+    Algorithm[PersonalState, Tally[RidgeStatistics] | OwnReadouts, PersonalModels]
+):
     """The exact shared readout, then a round in which every client makes one of its own from it.
 
     The readouts are gathered, so that one file serves every client by its name: the server sees

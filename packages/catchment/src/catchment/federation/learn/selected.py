@@ -21,8 +21,8 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
-from catchment.features.feature_map import FeatureMap
-from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.features.base import FeatureMap
+from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import learned, readout_figures
 from catchment.federation.rows import Rows
 from catchment.federation.upload_checks import check_statistics
@@ -34,19 +34,8 @@ from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, best_ridge, ridge_grid
 from catchment.readout.solve import path_errors, solve_path, solve_readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import (
-    COUNTED,
-    GATHERED,
-    NOT_NEGATIVE,
-    NOTHING,
-    WEIGHT,
-    Kind,
-    Parts,
-    Shape,
-    Summable,
-    join,
-    split,
-)
+from catchment.structure import COUNTED, GATHERED, NOT_NEGATIVE, WEIGHT, Kind, Shape, Summable
+from catchment.wire import NOTHING, Parts, join, split
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +98,7 @@ class Selection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectedRidge:
+class SelectedRidge(Algorithm[Selection, Evidence, Model]):
     """Exact ridge regression with the ridge chosen on left-out clients, from sums alone.
 
     Two rounds, with all clients in both: `Plan(algorithm=..., rounds=2)`. In the first clients

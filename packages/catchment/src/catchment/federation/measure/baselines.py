@@ -17,11 +17,10 @@ import numpy as np
 from catchment.arrays import Array, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.errors import UploadError
+from catchment.features.base import FeatureMap
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.feature_map import FeatureMap
-from catchment.features.own import as_map
-from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.measure.evaluation import Score, Scores
 from catchment.federation.plan import Plan
@@ -33,7 +32,8 @@ from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import GATHERED, Kind, Parts, Structure, Summable, join, split
+from catchment.structure import GATHERED, Kind, Structure, Summable
+from catchment.wire import Parts, join, split
 
 RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
 
@@ -76,16 +76,16 @@ def autoregression(
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(FeatureMap):
     """A feature map that sees nothing: one feature, always one."""
 
-    per_step: bool
+    per_step: bool = False
     washout: int = 0
     n_features = 1
-    bounds = (1.0, 1.0)
+    bounds = np.ones(1)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        lengths = (s.n_steps - self.washout if self.per_step else 1 for s in recordings)
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        lengths = (len(u) - self.washout if self.per_step else 1 for u in inputs)
         return [np.ones((n, 1)) for n in lengths]
 
 
@@ -99,17 +99,17 @@ def mean_target(features: FeatureMap, *, classes: tuple[str, ...] | None = None)
 
     >>> from catchment.engine.local import run_locally
     >>> data = {"a": [Recording([0.0, 0.0], [1.0, 3.0])], "b": [Recording([0.0], [5.0])]}
-    >>> plan = mean_target(as_map(Constant(per_step=True)))
+    >>> plan = mean_target(Constant(per_step=True))
     >>> run_locally(plan, data).model.predict(np.array([7.0]))
     array([[3.]])
     """
-    constant = as_map(Constant(features.per_step, features.washout))
+    constant = Constant(features.per_step, features.washout)
     algorithm = FederatedRidge(features=constant, ridge=1.0, classes=classes, keep_clients=False)
     return Plan(algorithm=algorithm)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guess:
+class Guess(Algorithm[Scores, Tally[Score], Scores]):
     """The score of predictions that no model makes; the server learns error sums, nothing else.
 
     Parameters
@@ -145,10 +145,6 @@ class Guess:
     @property
     def horizons(self) -> tuple[int, ...]:
         return (self.horizon,) if isinstance(self.horizon, int) else self.horizon
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def start(self) -> Scores:
         return Scores()
@@ -215,7 +211,7 @@ class Readouts(Summable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalReadouts:
+class LocalReadouts(Algorithm[Readouts, Readouts, dict[str, Model]]):
     """Every client alone: the readout each solves on its own data, gathered to be tested.
 
     Whoever goes it alone sends nothing; here the readouts leave the clients only so that `Trials`
@@ -304,7 +300,7 @@ class TrialScores(Structure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trials:
+class Trials(Algorithm[TrialScores, TrialScores, TrialScores]):
     """Many models that read the same features, scored in one pass over the clients' data.
 
     A client that has a model of its own name tests that one alone: going it alone is about one's
@@ -319,10 +315,6 @@ class Trials:
             raise ValueError(
                 f"the models read {len(found)} kinds of features; pass models that share one"
             )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def start(self) -> TrialScores:
         return TrialScores()

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
-from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.learn.personal import Personal, own_readout
 from catchment.federation.measure.evaluation import KEPT_APART, Score, evaluate
 from catchment.federation.rows import N_BLOCKS, first_part
@@ -16,7 +16,8 @@ from catchment.federation.sums import Tally
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Kind, Parts, Structure, Summable, join, split
+from catchment.structure import Kind, Structure, Summable
+from catchment.wire import Parts, join, split
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ class Comparisons(Structure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PersonalEvaluation:
+class PersonalEvaluation(Algorithm[Comparisons, Tally[Comparison], Comparisons]):
     """The shared readout against one of each client's own, on the client's later data.
 
     The server learns both scores of each client, not its readout.

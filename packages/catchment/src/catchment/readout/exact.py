@@ -1,0 +1,377 @@
+"""Sums of products of whole numbers, exact: products in floating point, totals in integers.
+
+A float64 sum of whole numbers is exact in any order as long as no partial sum passes 2^53, a
+float32 sum up to 2^24. By Cauchy and Schwarz no partial sum of k_i k_j passes the larger of the
+sums of k_i^2 and k_j^2, so it is enough to watch those. Before they would pass the limit, what was
+summed is added to totals in int64, and before these could overflow their upper digits move on.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache, reduce
+from operator import add
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.arrays import Array
+from catchment.errors import CoarseTargetsWarning
+from catchment.features.echo_state.run import aligned
+from catchment.readout import integers
+from catchment.readout.grid import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, Grid
+from catchment.readout.packing import packed_length
+from catchment.readout.statistics import RidgeStatistics
+
+FINE = 2.0**-16  # targets that are all smaller have fewer than 20 bits
+PIECE = 20  # binary digits of a piece of a target
+N_PIECES = 4
+SINGLE_BITS = 8  # features of so few bits are multiplied in float32, if targets are whole
+_MOST_COLUMNS = 2048  # added at once: sums grow by less than 2^59
+_FULL = 1 << 62  # what sums hold at most before some of it is moved
+_CARRY = 32  # digits that stay
+
+
+class ExactGram:
+    """The sum of K K' (n, n) over whole numbers K (n, m), as integers.
+
+    Parameters
+    ----------
+    scale
+        (n,) what rows are multiplied by to be whole numbers: powers of two.
+    bits
+        (n,) their absolute values are at most 2^bits.
+    single
+        Whether to multiply in float32.
+
+    >>> total = ExactGram(np.array([4.0, 1.0]), np.array([2, 1]), single=True)
+    >>> total.add(np.array([[0.25, 0.5], [1.0, 2.0]]))
+    >>> np.triu(total.result())
+    array([[5, 5],
+           [0, 5]])
+    """
+
+    def __init__(self, scale: Array, bits: NDArray[np.int64], *, single: bool) -> None:
+        from catchment.readout import exact_kernels as kernels
+
+        self.limit = 2.0**24 if single else 2.0**53
+        widest = int(bits.max(initial=0))
+        if kernels.PIECE * 4.0**widest > self.limit:
+            raise ValueError(f"whole numbers have {widest} bits; sums of so many would be rounded")
+        self.scale, self.most = scale, np.ldexp(1.0, bits)
+        self.width = kernels.panel_rows(single=single)
+        self.height = -(-len(scale) // self.width) * self.width
+        group = kernels.GROUP * (2 if single else 1)
+        self.room = aligned((group * self.height,), np.float32 if single else np.float64)
+        self.energies = np.empty(group // kernels.PIECE * self.height)
+        self.sums = aligned((self.height**2,)).view(np.int64)
+        self.sums[:] = 0
+        self.held = 0  # no entry of the sums is larger
+        self.carried: NDArray[np.int64] | None = None  # what was moved away, in units of 2^32
+
+    @classmethod
+    def of(cls, grid: Grid, n_target_rows: int, *, constant: bool) -> ExactGram:
+        """Return an empty sum for rows of features, of pieces of targets, and of ones.
+
+        Parameters
+        ----------
+        constant
+            Whether the first feature is 1 in every row. It is then counted as such: as 2^bits it
+            would fill the sums before any other.
+        """
+        F, n = grid.n_features, grid.n_features + n_target_rows + 1
+        scale, bits = np.ones(n), np.zeros(n, dtype=np.int64)
+        scale[:F], bits[:F] = np.ldexp(1.0, grid.digits), grid.bits
+        bits[F:-1] = SINGLE_BITS if grid.is_whole else PIECE
+        if constant:
+            scale[0], bits[0] = 1.0, 0
+        return cls(scale, bits, single=grid.is_whole and grid.bits <= SINGLE_BITS)
+
+    def add(self, Z: Array) -> None:
+        """Add the products of rows Z (n, m), or of the transpose of rows that lie one by one."""
+        from catchment.readout.exact_kernels import add_whole
+
+        if Z.itemsize not in Z.strides:
+            Z = np.ascontiguousarray(Z)
+        along = Z.strides[1] == Z.itemsize
+        for first in range(0, Z.shape[1], _MOST_COLUMNS):
+            part = Z[:, first : first + _MOST_COLUMNS]
+            z, apart = _flat(part if along else part.T)
+            self.held += 1 + int(
+                add_whole(
+                    z,
+                    apart,
+                    along,
+                    part.shape[1],
+                    self.scale,
+                    self.most,
+                    self.room,
+                    self.width,
+                    self.energies,
+                    self.sums,
+                    self.height,
+                    self.limit,
+                )
+            )
+            if self.held >= _FULL:
+                self._carry()
+
+    def _carry(self) -> None:
+        """Make room in the sums."""
+        from catchment.readout.exact_kernels import carry
+
+        if self.carried is None:
+            self.carried = np.zeros_like(self.sums)
+        carry(self.sums, self.carried, _CARRY)
+        self.held = 1 << _CARRY
+
+    def result(self) -> integers.Whole:
+        """Return the sum; what lies below its diagonal has no meaning."""
+        sums = self._square(self.sums)
+        if self.carried is None:
+            return sums
+        moved = integers.multiplied(self._square(self.carried), 1 << _CARRY)
+        return integers.added(moved, sums)
+
+    def _square(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        n = len(self.scale)
+        return values.reshape(self.height, self.height)[:n, :n]
+
+
+def _flat(lines: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """Return the memory of lines whose numbers are neighbours, and how far lines are apart."""
+    count, length = lines.shape
+    apart = lines.strides[0] // lines.itemsize if count > 1 else length
+    size = (count - 1) * apart + length
+    return np.lib.stride_tricks.as_strided(lines, (size,), (lines.itemsize,)), apart
+
+
+def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[int, ...]]:
+    """Return targets (n, K) or (K,) as whole numbers (n, P K) or (P K,), and the places of pieces.
+
+    Piece p of a target counts 2^(20 p - digits); pieces that are zero throughout are left out. NaN
+    stays NaN.
+
+    >>> target_pieces([np.array([[1.25 + 2.0**-36], [0.5]])], Grid(20, ((1, 20),), 36))
+    ([array([[1.0000e+00, 8.1920e+04],
+           [0.0000e+00, 3.2768e+04]])], (0, 1))
+    """
+    if not targets:
+        return [], (0,)
+    y = np.concatenate([y.reshape(-1, y.shape[-1]) for y in targets])
+    highest, lowest = (float(f.reduce(y, axis=None, initial=0.0)) for f in (np.fmax, np.fmin))
+    largest = max(highest, -lowest)
+    check_largest(largest, grid)
+    if grid.is_whole:
+        if ((np.rint(y) != y) & (y == y)).any():
+            refuse_parts_of_classes(largest)
+        return list(targets), (0,)
+    pieces, places = _split(y, largest)
+    ends = np.cumsum([y.size // y.shape[-1] for y in targets]).tolist()
+    parts = [
+        pieces[end - y.size // y.shape[-1] : end] for y, end in zip(targets, ends, strict=True)
+    ]
+    return [z[0] if y.ndim == 1 else z for y, z in zip(targets, parts, strict=True)], places
+
+
+def check_largest(largest: float, grid: Grid) -> None:
+    """Raise, or warn, if the largest absolute value of a target does not suit a grid."""
+    if grid.is_whole:
+        if largest > LARGEST_CLASS:
+            refuse_parts_of_classes(largest)
+        return
+    if not largest < LARGEST_TARGET:
+        raise ValueError(
+            f"a target is {largest:g}; on a grid they stay below 2^40, so scale the targets"
+        )
+    if 0.0 < largest < FINE:
+        warnings.warn(
+            f"the largest target is {largest:.3g}, of which whole multiples of 2^-{TARGET_DIGITS} "
+            f"keep {largest * 2.0**TARGET_DIGITS:.3g} steps; scale the targets, or pass grid=None",
+            CoarseTargetsWarning,
+            stacklevel=3,
+        )
+
+
+def refuse_parts_of_classes(largest: float) -> NoReturn:
+    """Raise the error of targets that are no classes."""
+    raise ValueError(
+        f"targets of classes are whole numbers up to {LARGEST_CLASS}, and others came (up "
+        f"to {largest:g}); pass classes=False if they are numbers"
+    )
+
+
+def _split(y: Array, largest: float) -> tuple[Array, tuple[int, ...]]:
+    """Return the pieces (n, P K) of targets (n, K), lowest first, and which they are; exact."""
+    unit = 2.0**TARGET_DIGITS
+    if largest * unit < 2.0 ** (2 * PIECE - 1):
+        from catchment.readout.exact_kernels import split_in_two
+
+        pieces = np.empty((len(y), 2 * y.shape[1]))
+        on_left, on_right = split_in_two(y, unit, 2.0**PIECE, pieces)
+        if on_left and on_right:
+            return pieces, (0, 1)
+        side = int(on_right)
+        return np.ascontiguousarray(np.split(pieces, 2, axis=1)[side]), (side,)
+    left = np.rint(y * unit)
+    found: dict[int, Array] = {}
+    for p in range(N_PIECES - 1, 0, -1):
+        found[p] = np.rint(left * 2.0 ** (-PIECE * p))
+        left = left - found[p] * 2.0 ** (PIECE * p)
+    found[0] = left
+    used = [p for p in sorted(found) if (np.abs(found[p]) > 0).any()] or [0]
+    return np.concatenate([found[p] for p in used], axis=1), tuple(used)
+
+
+def statistics_of(
+    M: integers.Whole,
+    n_rows: int,
+    grid: Grid,
+    places: tuple[int, ...],
+    *,
+    constant: bool,
+    fingerprint: str,
+) -> RidgeStatistics:
+    """Return the statistics of rows of features Z, pieces of targets Y, and ones.
+
+    Parameters
+    ----------
+    M
+        [Z; Y'; 1] [Z; Y'; 1]', of which only the upper triangle counts.
+    """
+    F, P = grid.n_features, len(places)
+    gram, edge = packed_whole(M, F), M[:, F:]
+    K = (edge.shape[1] - 1) // P
+    below = edge[F:-1]
+    weight, edge = float(int(edge[-1, -1])), edge[:F].copy()
+    if constant:
+        unit = 1 << int(grid.digits[0])
+        gram = _times(_times(gram, slice(F), unit), slice(1), unit)
+        edge = _times(edge, slice(1), unit)
+    sums = (below[:, -1].copy(), edge[:, :K].copy(), below[:, :K][_upper(K)])
+    if places != (0,):
+        sums = _of_pieces(below, edge, places)
+    target_sum, cross, target_gram = sums
+    return RidgeStatistics(
+        n_rows,
+        weight,
+        integers.canonical(edge[:, -1].copy()),
+        target_sum,
+        gram,
+        cross,
+        target_gram,
+        fingerprint,
+        grid,
+    )
+
+
+@lru_cache(maxsize=16)
+def _upper(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of a packed upper triangle in a matrix (n, n)."""
+    rows, columns = np.triu_indices(n)
+    return rows, columns
+
+
+def _of_pieces(
+    below: integers.Whole, edge: integers.Whole, places: tuple[int, ...]
+) -> tuple[integers.Whole, integers.Whole, integers.Whole]:
+    """Return Y'1, Z'Y and the packed triangle of Y'Y from the sums of pieces of targets."""
+    K, rows = below.shape[0] // len(places), below.tolist()
+    pieces = [(p * K, PIECE * place) for p, place in enumerate(places)]
+    cross = np.zeros((len(edge), K), dtype=np.int64)
+    for first, digits in pieces:
+        part = integers.multiplied(edge[:, first : first + K], 1 << digits)
+        cross = integers.added(cross, part)
+    target_sum = [sum(rows[a + k][-1] << d for a, d in pieces) for k in range(K)]
+    both = [(a, b, d + e) for a, d in pieces for b, e in pieces]
+    target_gram = [
+        sum(rows[min(a + i, b + j)][max(a + i, b + j)] << digits for a, b, digits in both)
+        for i in range(K)
+        for j in range(i, K)
+    ]
+    return np.array(target_sum, dtype=object), cross, np.array(target_gram, dtype=object)
+
+
+def _times(values: integers.Whole, where: slice, factor: int) -> integers.Whole:
+    """Return the array with some of its entries multiplied."""
+    some = integers.multiplied(values[where], factor)
+    found = values.astype(object) if some.dtype == object else values
+    found[where] = some
+    return found
+
+
+def packed_whole(M: integers.Whole, n: int) -> integers.Whole:
+    """Return the packed upper triangle of the first n rows and columns."""
+    if M.dtype == object:
+        return integers.canonical(M[:n, :n][np.triu_indices(n)])
+    from catchment.readout.exact_kernels import packed_upper
+
+    found = np.empty(packed_length(n), dtype=np.int64)
+    packed_upper(M, found)
+    return found
+
+
+def exact_statistics(
+    z: Array, y: Array, grid: Grid, *, weight: Array | None = None, fingerprint: str = ""
+) -> RidgeStatistics:
+    """Return the statistics of features (n, F) that lie on a grid and targets (n, K), all known.
+
+    >>> z, y = np.array([[0.5], [0.25]]), np.array([[1.0], [0.0]])
+    >>> exact_statistics(z, y, Grid(4, ((1, 4),))).gram
+    array([80])
+    """
+    _check_rows(z, grid)
+    if weight is None:
+        return _unweighted(z, y, grid, fingerprint)
+    found = RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
+    groups = [(value, weight == value) for value in whole_weights(weight)]
+    parts = [_unweighted(z[m], y[m], grid, fingerprint).scaled(value) for value, m in groups]
+    return reduce(add, parts, found)
+
+
+def whole_weights(weight: Array) -> list[int]:
+    """Return the different weights, ascending; ValueError if one is not whole.
+
+    >>> whole_weights(np.array([2.0, 1.0, 2.0]))
+    [1, 2]
+    """
+    values = np.unique(weight)
+    odd = values[np.rint(values) != values]
+    if len(odd):
+        raise ValueError(
+            f"a weight is {odd[0]:g}; on a grid weights are whole numbers, so multiply all of "
+            "them by one number and round, or use a map with grid=None"
+        )
+    return [int(value) for value in values]
+
+
+def _check_rows(z: Array, grid: Grid) -> None:
+    if z.shape[1] != grid.n_features:
+        raise ValueError(f"features have {z.shape[1]} columns, the grid has {grid.n_features}")
+    if not z.size:
+        return
+    from catchment.readout.exact_kernels import first_off_grid
+
+    flat = np.require(z, requirements=["C", "W"]).reshape(-1)
+    place = int(first_off_grid(flat, np.ldexp(1.0, grid.digits), 2.0**grid.bits))
+    if place >= 0:
+        row, column = divmod(place, z.shape[1])
+        raise ValueError(
+            f"feature {column} is {z[row, column]!r} in row {row}, which is not on its grid of "
+            f"{grid.bits} bits; round rows with catchment.features.grid.on_grid"
+        )
+
+
+def _unweighted(z: Array, y: Array, grid: Grid, fingerprint: str) -> RidgeStatistics:
+    if not len(z):
+        return RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
+    (pieces,), places = target_pieces([y], grid)
+    constant = bool(z.shape[1] and (z[:, 0] == 1.0).all() and 0 <= grid.digits[0] <= grid.bits)
+    total = ExactGram.of(grid, pieces.shape[1], constant=constant)
+    rows = np.concatenate([z, pieces, np.ones((len(z), 1))], axis=1)
+    for start in range(0, len(rows), _MOST_COLUMNS):
+        total.add(rows[start : start + _MOST_COLUMNS].T)
+    return statistics_of(
+        total.result(), len(z), grid, places, constant=constant, fingerprint=fingerprint
+    )
