@@ -40,15 +40,11 @@ from catchment.features.echo_state.recipe import (
     power_of_two,
 )
 from catchment.features.echo_state.run import (
-    Batch,
     Program,
-    SegmentsError,
     advance,
     found_cut,
     inputs_on_grid,
-    plan_batches,
     programs_on_grid,
-    run_batch,
 )
 from catchment.features.echo_state.weights import (
     ACTIVATIONS,
@@ -70,7 +66,6 @@ from catchment.features.echo_state.weights import (
     state_bounds,
     uniform,
 )
-from catchment.parallel import ordered_map
 
 _one_at_a_time = Lock()
 
@@ -385,17 +380,17 @@ class Reservoir:
                 f"the reservoir has a grid of {self.grid} digits, which float32 does not hold; use "
                 "float64, or no grid"
             )
-        return self._single if dtype is np.float32 else self._double
+        if dtype not in self._programs:
+            if self.grid is None:
+                self._programs[dtype] = tuple(Program.of(layer, dtype) for layer in self.layers)
+            else:
+                on_grid = programs_on_grid(self.layers, self.grid, self.input_range)
+                self._programs[dtype] = on_grid
+        return self._programs[dtype]
 
     @cached_property
-    def _double(self) -> tuple[Program, ...]:
-        if self.grid is not None:
-            return programs_on_grid(self.layers, self.grid, self.input_range)
-        return tuple(Program.of(layer) for layer in self.layers)
-
-    @cached_property
-    def _single(self) -> tuple[Program, ...]:
-        return tuple(Program.of(layer, np.float32) for layer in self.layers)
+    def _programs(self) -> dict[type[np.floating[Any]], tuple[Program, ...]]:
+        return {}
 
     def states(self, u: ArrayLike, x0: Array | None = None) -> Array:
         """Return the states (T, N) that the inputs drive the reservoir through.
@@ -415,45 +410,22 @@ class Reservoir:
         if start.shape != (self.n_units,):
             raise ValueError(f"x0 has shape {start.shape}, expected ({self.n_units},)")
         if self.grid is not None:
-            start = self._start_on_grid(start)
+            if not (np.abs(start) <= self.state_bounds).all():
+                raise ValueError(
+                    f"x0 reaches {np.abs(start).max():g}, and a state on the grid lies within 1, "
+                    "or 8 for relu and identity; pass a state that the reservoir can have"
+                )
+            start = rounded(start, self.grid)
         xs = np.empty((len(inputs), self.n_units))
         for block in advance(self.programs(), [inputs], x0=start[:, None]):
             xs[block.start : block.stop] = block.rows[-self.n_units :, :, 0].T
         return xs
 
-    def _start_on_grid(self, x0: Array) -> Array:
-        assert self.grid is not None
-        if not (np.abs(x0) <= self.state_bounds).all():
-            raise ValueError(
-                f"x0 reaches {np.abs(x0).max():g}, and a state on the grid lies within 1, or 8 for "
-                "relu and identity; pass a state that the reservoir can have"
-            )
-        return rounded(x0, self.grid)
-
     def run(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
         """Return the states (T_k, N) of each sequence, every one started from zero."""
-        us = self.checked_all(inputs)
-        out = [np.empty((len(u), self.n_units)) for u in us]
-        batches = plan_batches(self.programs(), us, washout=0, may_segment=True, cut=self.cut)
+        from catchment.features.echo_state.echo_state import EchoStateMap
 
-        def fill(batch: Batch) -> None:
-            try:
-                self._fill(batch, out)
-            except SegmentsError:
-                self._fill(batch.in_one_piece(us, 0), out)
-
-        for _ in ordered_map(fill, batches, threads=threads):
-            pass
-        return out
-
-    def _fill(self, batch: Batch, out: list[Array]) -> None:
-        for block in run_batch(self.programs(), batch):
-            for b, lane in enumerate(batch.lanes):
-                begin, end = max(block.start, lane.skip), min(block.stop, len(lane.u))
-                if begin < end:
-                    place = slice(lane.first + begin - lane.skip, lane.first + end - lane.skip)
-                    part = block.rows[-self.n_units :, begin - block.start : end - block.start, b]
-                    out[lane.source][place] = part.T
+        return EchoStateMap(self, input=False).rows(inputs, threads=threads)
 
     def checked(self, u: ArrayLike, name: str = "inputs") -> Array:
         """Return inputs (T, I) as float64; raise if they do not fit or are not finite.
@@ -558,20 +530,12 @@ def aligned_reservoir(own: Reservoir, target: Reservoir, alpha: float) -> Reserv
         raise ValueError(
             f"layers of {sizes[0]} units do not align with layers of {sizes[1]}; use equal sizes"
         )
-    return Reservoir(
-        tuple(
-            replace(layer, W=_blend(mine, layer, alpha))
-            for mine, layer in zip(own.layers, target.layers, strict=True)
-        ),
-        grid=target.grid,
-        input_range=target.input_range,
-    )
-
-
-def _blend(own: LayerWeights, target: LayerWeights, alpha: float) -> SparseRows:
-    W = SparseRows.from_dense((1 - alpha) * own.W.to_dense() + alpha * target.W.to_dense())
-    radius, wanted = common_radius(W)[0], common_radius(target.W)[0]
-    return W.times(wanted / radius) if radius > 0 else W
+    layers = []
+    for mine, layer in zip(own.layers, target.layers, strict=True):
+        W = SparseRows.from_dense((1 - alpha) * mine.W.to_dense() + alpha * layer.W.to_dense())
+        radius, wanted = common_radius(W)[0], common_radius(layer.W)[0]
+        layers.append(replace(layer, W=W.times(wanted / radius) if radius > 0 else W))
+    return Reservoir(tuple(layers), grid=target.grid, input_range=target.input_range)
 
 
 def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
@@ -607,25 +571,19 @@ def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
             "one grid stand side by side"
         )
     ((grid, input_range),) = grids
+    cuts = [reservoir.cut for reservoir in reservoirs]
+    # Long enough for all, and none if one member has none.
+    cut = (0, 0) if (0, 0) in cuts else (max(L for L, _ in cuts), max(M for _, M in cuts))
     stacks = zip(*(reservoir.layers for reservoir in reservoirs), strict=True)
     return Reservoir(
         tuple(_joined(stack, first=k == 0) for k, stack in enumerate(stacks)),
         grid=grid,
         input_range=input_range,
-        known_cut=None if grid is None else _common_cut([r.cut for r in reservoirs]),
+        known_cut=cut,
     )
 
 
-def _common_cut(cuts: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Return the cut of a union: long enough for all, none if one member has none."""
-    if (0, 0) in cuts:
-        return 0, 0
-    return max(L for L, _ in cuts), max(M for _, M in cuts)
-
-
-def state_places(
-    reservoirs: Sequence[Reservoir],
-) -> list[Integers]:
+def state_places(reservoirs: Sequence[Reservoir]) -> list[Integers]:
     """Return, for each member, where (N_m,) its states lie among the union's.
 
     >>> from catchment import Recipe

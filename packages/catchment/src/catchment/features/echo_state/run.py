@@ -86,16 +86,6 @@ def weight_digits(rows: Integers, values: Array, bounds: Array, bits: int) -> in
         w -= 1
 
 
-def leak_on_grid(leak: Array, bits: int) -> Array:
-    """Return leak rates (N,) with min(bits, 20) digits, one step at least.
-
-    >>> leak_on_grid(np.array([0.3, 1e-9, 1.0]), 8)
-    array([0.30078125, 0.00390625, 1.        ])
-    """
-    digits = min(bits, MOST_WEIGHT_DIGITS)
-    return np.maximum(rounded(leak, digits), 2.0**-digits)
-
-
 def inputs_on_grid(u: Array, bits: int, input_range: float) -> tuple[Array, int]:
     """Return inputs (T, I) cut off at the range and rounded, and how many values were cut off.
 
@@ -176,7 +166,8 @@ class Program:
             inputs = np.ones(I) if input_bounds is None else input_bounds
             bounds = np.concatenate([state_bounds(layer), inputs, np.ones(1)])
             w = weight_digits(rows, values, bounds[columns], bits)
-            values, leak = rounded(values, w), leak_on_grid(leak, bits)
+            digits = min(bits, MOST_WEIGHT_DIGITS)
+            values, leak = rounded(values, w), np.maximum(rounded(leak, digits), 2.0**-digits)
         order = np.argsort(rows, kind="stable")
         starts = np.zeros(N + 1, dtype=np.int64)
         np.cumsum(np.bincount(rows, minlength=N), out=starts[1:])
@@ -340,7 +331,9 @@ def advance(
     B = padded_lanes(len(lanes) if step is None else max(2, len(lanes)))
     layers = [_Layer.of(program, B, dtype) for program in programs]
     if x0 is not None:
-        _set_states(layers, x0)
+        ends = np.cumsum([program.n_units for program in programs])[:-1]
+        for layer, x in zip(layers, np.split(x0, ends), strict=True):
+            layer.X[: len(x), : x.shape[1]] = x
     block_steps = max(1, min(T, min(block_columns, LONE_STEPS) if B == 1 else block_columns // B))
     kept_steps, kept_type = (1, np.dtype(np.float64)) if sums else (block_steps, dtype)
     height = 1 + I + N + spare_rows
@@ -428,14 +421,6 @@ class _Layer:
                 kernels.activate_all(*units, X, flat, P, S, sums, t, grid)
         else:
             kernels.lockstep(*rows, *units, U, X, flat, P, S, sums, (0,) * (B // 4), grid)
-
-
-def _set_states(layers: Sequence[_Layer], x0: Array) -> None:
-    first = 0
-    for layer in layers:
-        N = layer.program.n_units
-        layer.X[:N, : x0.shape[1]] = x0[first : first + N]
-        first += N
 
 
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-6}
