@@ -17,7 +17,7 @@ from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features import EchoStateMap
 from catchment.features.echo_state import side_by_side, with_own_seed
-from catchment.federation import Limits, Plan, as_algorithm
+from catchment.federation import Limits, Plan
 from catchment.federation.learn import (
     Ensemble,
     FederatedRidge,
@@ -189,7 +189,7 @@ def test_stacking_works_for_classes_and_helps_no_less_than_the_mean_on_its_own_r
 
 
 def reread(algorithm: Any, state: Any) -> Any:
-    whole = as_algorithm(algorithm)
+    whole = algorithm
     return whole.load_state(Parts.from_bytes(whole.save_state(state).to_bytes()))
 
 

@@ -30,6 +30,7 @@ from catchment.features.with_norm import WithNorm as WithNorm
 
 # For the other packages and the tests; may change without notice.
 from catchment.features.clipping import warn_of_clipping as warn_of_clipping
+from catchment.features.feature_map import Part as Part
 from catchment.features.grid import digits_after_point as digits_after_point, on_grid as on_grid
 from catchment.features.kept import building_only as building_only, restored as restored
 from catchment.features.library import (

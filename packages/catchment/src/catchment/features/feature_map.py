@@ -7,13 +7,18 @@ which needs no more than `n_features`, `bounds` and `rows` (see `catchment.featu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike
 
 from catchment.arrays import Array
 from catchment.wire import Parts
+
+# Rows that one thread works on: asked with a number of buffers it yields blocks, each the number of
+# its rows and [Z; Y'; 1] (F + K + 1, n), columns being rows with their targets, or zeros. A block
+# stays valid until so many more were taken. None: all blocks before are void, others replace them.
+Part = Callable[[int], Iterator[tuple[int, Array] | None]]
 
 
 @runtime_checkable
@@ -69,6 +74,40 @@ class FeatureMap(Protocol):
 
     def rows(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
         """Return the feature rows (n, F) of each recording's inputs."""
+
+    def stacked(
+        self,
+        inputs: Sequence[ArrayLike],
+        targets: Sequence[Array],
+        roots: Array,
+        *,
+        threads: int | None = None,
+        rounded: bool = True,
+    ) -> list[Part]:
+        """Return the rows of recordings beside their targets, a part of them at a time.
+
+        Only of a map with a row per step.
+
+        Parameters
+        ----------
+        targets
+            (T, K) or (K,) of each recording, NaN where a row is to be left out.
+        roots
+            Of the recordings' weights; columns are multiplied by them.
+        rounded
+            Whether features lie on their grid; False if who takes them rounds them anyway.
+        """
+
+    def stacked_each(
+        self, inputs: Sequence[ArrayLike], targets: Sequence[Array], roots: Array
+    ) -> Iterator[tuple[int, Array]]:
+        """Yield the number and all columns [Z; Y'; 1] of each recording that is short.
+
+        They are the same whoever else is among them, and features may not be rounded yet.
+        """
+
+    def is_short(self, n_steps: int, n_targets: int) -> bool:
+        """Whether a recording has so few steps that it is worth its while to wait for others."""
 
     def parts(self) -> Parts:
         """Return the recipe as it travels and is kept; `restored` rebuilds the map from it."""

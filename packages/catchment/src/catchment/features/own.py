@@ -36,9 +36,10 @@ from numpy.typing import ArrayLike, NDArray
 from catchment.arrays import Array, Booleans, as_matrix, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UnknownMapError
-from catchment.features.feature_map import FeatureMap
+from catchment.features.feature_map import FeatureMap, Part
 from catchment.features.grid import checked_bits, digits_after_point, on_grid
 from catchment.features.library import library_class, library_name
+from catchment.features.stacked import stacked_rows
 from catchment.wire import Fact, Parts
 
 KIND = "own_map"
@@ -188,6 +189,28 @@ class Adapted:
         assert isinstance(self.inner, Streaming)
         for z in self.inner.row_blocks(self.checked_inputs(inputs, 0), wanted, n_rows):
             yield self.checked_rows(z)
+
+    def stacked(
+        self,
+        inputs: Sequence[ArrayLike],
+        targets: Sequence[Array],
+        roots: Array,
+        *,
+        threads: int | None = None,
+        rounded: bool = True,
+    ) -> list[Part]:
+        """Return the parts of recordings with their targets; see `FeatureMap`."""
+        return stacked_rows(self, inputs, targets, roots, threads=threads)
+
+    def stacked_each(
+        self, inputs: Sequence[ArrayLike], targets: Sequence[Array], roots: Array
+    ) -> Iterator[tuple[int, Array]]:
+        """Yield nothing: no recording is short."""
+        return iter(())
+
+    def is_short(self, n_steps: int, n_targets: int) -> bool:
+        """Whether a recording gains by company: never."""
+        return False
 
     def checked_inputs(self, u: ArrayLike, k: int = 0) -> Array:
         """Return the inputs (T, I) of recording k, finite and with the right channels."""

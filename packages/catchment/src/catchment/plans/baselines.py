@@ -141,5 +141,5 @@ def _personalised(
 
 def _alone(plan: AnyPlan, result: Result[Any, Any]) -> AnyPlan:
     """Return the plan for one who has all data: with nobody to leave out, the ridge is kept."""
-    algorithm = plan.whole.alone(result.state)
+    algorithm = plan.algorithm.alone(result.state)
     return replace(plan, algorithm=algorithm, share=1.0, min_clients=1, protections=(), prepare=RAW)

@@ -52,8 +52,9 @@ from catchment.features.echo_state.run import (
     pooled_rows,
     run_batch,
 )
+from catchment.features.echo_state.stacked import stacked_each, stacked_states
 from catchment.features.echo_state.weights import DEFAULT_RANGE, ROUND, layer_arrays, layers_of
-from catchment.features.feature_map import FeatureMap
+from catchment.features.feature_map import FeatureMap, Part
 from catchment.features.grid import checked_bits, digits_after_point, on_grid
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Parts
@@ -380,6 +381,33 @@ class EchoStateMap:
                 if rounded:
                     self._round(rows)
                 yield Block(block.start, block.stop, rows)
+
+    def stacked(
+        self,
+        inputs: Sequence[ArrayLike],
+        targets: Sequence[Array],
+        roots: Array,
+        *,
+        threads: int | None = None,
+        rounded: bool = True,
+    ) -> list[Part]:
+        """Return the parts of recordings with their targets; see `FeatureMap`."""
+        return stacked_states(self, self.checked_all(inputs), targets, roots, rounded=rounded)
+
+    def stacked_each(
+        self, inputs: Sequence[ArrayLike], targets: Sequence[Array], roots: Array
+    ) -> Iterator[tuple[int, Array]]:
+        """Yield the columns of each short recording; see `FeatureMap`."""
+        return stacked_each(self, self.checked_all(inputs), targets, roots)
+
+    def is_short(self, n_steps: int, n_targets: int) -> bool:
+        """Whether a recording is so short that eight cost little more than one; not if it is cut.
+
+        Beyond these numbers of steps and features BLAS takes each recording better by itself.
+        """
+        few = n_steps <= 256 and self.n_features + n_targets <= 128
+        whole = self.precision == "float64" and not 0 < self.reservoir.cut[0] < n_steps
+        return few and whole and self.per_step
 
     def select(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """Return the chosen rows of a block, and any spare ones; a view where it can be."""

@@ -36,7 +36,7 @@ from catchment.features.echo_state.reservoir import (
 )
 from catchment.features.own import name_of
 from catchment.features.pipeline import Pipeline
-from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
 from catchment.federation.rows import Rows
 from catchment.readout.model import Model
@@ -112,7 +112,7 @@ class Ensemble:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReservoirEnsemble:
+class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     """Train a readout on every client's own reservoir; the model is the mean of their predictions.
 
     Parameters
