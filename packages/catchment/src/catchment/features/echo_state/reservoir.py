@@ -4,6 +4,13 @@ Only `prepare` solves for an eigenvalue, which it rounds to few enough bits that
 the same. A prepared recipe is built by multiplication with the scale it carries, and the result
 must have the fingerprint it carries.
 
+On a grid of b digits states and inputs are k 2^-b. A layer's weights, gain folded in, are rounded
+to w binary digits after the point: as many as min(b, 20) bits hold, and few enough that the sum of
+a row, sum |k_weight| 2^b bound(what it multiplies), stays below 2^53. Then every product and every
+sum of a step is exact in float64, in whatever order it is done, and the drive of a unit is one
+definite number. Leak rates a have min(b, 20) digits and are one step at least, so (1 - a) x + a y
+is exact too before it is rounded to b digits.
+
 Several reservoirs side by side are one: they share the inputs and nothing else. The states of the
 union are the states of its members, so whatever is linear in each member's features (an ensemble of
 readouts, joint statistics of all of them) is linear in the union's.
@@ -17,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,17 +47,13 @@ from catchment.features.echo_state.recipe import (
     grid_digits,
     power_of_two,
 )
-from catchment.features.echo_state.run import (
-    Program,
-    advance,
-    found_cut,
-    inputs_on_grid,
-    programs_on_grid,
-)
+from catchment.features.echo_state.run import advance, aligned, found_cut, inputs_on_grid
 from catchment.features.echo_state.weights import (
     ACTIVATIONS,
     DEFAULT_RANGE,
+    MOST_WEIGHT_DIGITS,
     RADIUS_BITS,
+    ROUND,
     LayerWeights,
     Purpose,
     SparseRows,
@@ -66,6 +70,144 @@ from catchment.features.echo_state.weights import (
     state_bounds,
     uniform,
 )
+
+
+def weight_digits(rows: Integers, values: Array, bounds: Array, bits: int) -> int:
+    """Return the digits w after the point of a layer's weights.
+
+    Parameters
+    ----------
+    rows
+        (nnz,) unit that each weight drives.
+    bounds
+        (nnz,) largest absolute value of what each weight multiplies.
+    bits
+        Binary digits of the states.
+
+    >>> weight_digits(np.zeros(2, int), np.array([0.4, 3.0]), np.ones(2), 15)
+    13
+    """
+    wanted = min(bits, MOST_WEIGHT_DIGITS)
+    fraction, exponent = np.frexp(np.abs(values).max(initial=0.0))
+    w = wanted - max(0, int(exponent) - int(fraction == 0.5))
+    while True:
+        k = np.abs(np.rint(np.ldexp(values, w)))
+        sums = np.bincount(rows, weights=k * bounds, minlength=1)
+        if k.max(initial=0.0) < 2.0**wanted and sums.max() < 2.0 ** (53 - bits):
+            return w
+        w -= 1
+
+
+DENSE_FROM = 0.25  # density from which a dense product beats the sparse rows...
+DENSE_UNITS = 300  # ...when there are at least this many units to fill a matrix product
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """One layer as the kernels want it: sparse (or dense) rows over [x; u; 1], gain folded in.
+
+    On a grid `bits` are the digits of its states and `weight_digits` those of its values.
+    """
+
+    starts: NDArray[np.int64]
+    columns: NDArray[np.uint32]
+    values: NDArray[np.floating[Any]]
+    leak: NDArray[np.floating[Any]]
+    activation: NDArray[np.uint8]
+    n_inputs: int
+    uniform: bool
+    dense: NDArray[np.floating[Any]] | None
+    bits: int | None = None
+    weight_digits: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        layer: LayerWeights,
+        dtype: type[np.floating[Any]] = np.float64,
+        *,
+        bits: int | None = None,
+        input_bounds: Array | None = None,
+    ) -> Program:
+        """Return the program of a layer.
+
+        Parameters
+        ----------
+        bits
+            Digits of its grid, if it is on one.
+        input_bounds
+            (I,) largest absolute value of each input, on a grid.
+        """
+        N, I = layer.n_units, layer.n_inputs
+        rows = np.concatenate([layer.W.rows(), layer.W_in.rows(), np.arange(N)])
+        columns = np.concatenate(
+            [
+                layer.W.columns.astype(np.int64),
+                layer.W_in.columns.astype(np.int64) + N,
+                np.full(N, N + I),
+            ]
+        )
+        offset = layer.gain * layer.bias + layer.shift
+        values = np.concatenate(
+            [
+                layer.W.values * layer.gain[layer.W.rows()],
+                layer.W_in.values * layer.gain[layer.W_in.rows()],
+                offset,
+            ]
+        )
+        leak, w = layer.leak, 0
+        if bits is not None:
+            inputs = np.ones(I) if input_bounds is None else input_bounds
+            bounds = np.concatenate([state_bounds(layer), inputs, np.ones(1)])
+            w = weight_digits(rows, values, bounds[columns], bits)
+            digits = min(bits, MOST_WEIGHT_DIGITS)
+            values, leak = rounded(values, w), np.maximum(rounded(leak, digits), 2.0**-digits)
+        order = np.argsort(rows, kind="stable")
+        starts = np.zeros(N + 1, dtype=np.int64)
+        np.cumsum(np.bincount(rows, minlength=N), out=starts[1:])
+        dense = None
+        if layer.W.density >= DENSE_FROM:
+            dense = aligned((N, N + I + 1), dtype)
+            dense[:] = 0
+            dense[rows, columns] = values
+        return cls(
+            starts,
+            columns[order].astype(np.uint32),
+            values[order].astype(dtype),
+            leak.astype(dtype),
+            layer.activation,
+            I,
+            len(set(leak)) == 1 and len(set(layer.activation)) == 1,
+            dense,
+            bits,
+            w,
+        )
+
+    @property
+    def n_units(self) -> int:
+        return len(self.leak)
+
+    @property
+    def grid(self) -> tuple[()] | tuple[float, float]:
+        """Rounder and largest number below 1 of states on a grid, as the kernels want them."""
+        return () if self.bits is None else (math.ldexp(ROUND, -self.bits), 1 - 0.5**self.bits)
+
+    @property
+    def by_matrix(self) -> bool:
+        """Whether a step of many lanes is best done as one dense matrix product."""
+        return self.dense is not None and self.n_units >= DENSE_UNITS
+
+
+def programs_on_grid(
+    layers: Sequence[LayerWeights], bits: int, input_range: float
+) -> tuple[Program, ...]:
+    """Return the programs of layers whose states have this many digits after the point."""
+    programs, bounds = [], np.full(layers[0].n_inputs, input_range)
+    for layer in layers:
+        programs.append(Program.of(layer, bits=bits, input_bounds=bounds))
+        bounds = state_bounds(layer)
+    return tuple(programs)
+
 
 _one_at_a_time = Lock()
 
