@@ -34,14 +34,14 @@ from benchmarks.runners import Work
 from benchmarks.timing import once
 from catchment import Array
 from catchment.data import lorenz, mackey_glass, narma
-from catchment.features import MapDescription
+from catchment.features import FeatureMap
 from catchment.readout import accumulate, nrmse
 
 TRAIN, TEST, WASHOUT, FEATURES, LAGS = 4000, 2000, 200, 400, 30
 AHEAD, LORENZ_AHEAD = 84, 10
 CHOOSING = (100, 101)  # seeds of the series on which settings are chosen
 Split = tuple[ct.Recording, ct.Recording]
-Described = Callable[..., MapDescription]
+Described = Callable[..., FeatureMap]
 
 
 @cache
@@ -76,7 +76,7 @@ SMOOTH: dict[str, Any] = {
 }
 
 
-def error(described: MapDescription, split: Split) -> float:
+def error(described: FeatureMap, split: Split) -> float:
     """Return the NRMSE on the test series after the washout."""
     train, test = split
     model = ct.fit(ct.Pipeline(ct.Prepare(), described), [train])
@@ -138,20 +138,20 @@ def candidates() -> dict[str, list[tuple[Described, dict[str, Any]]]]:
     }
 
 
-def _seeded(kind: Any, units: int, seed: int, **settings: Any) -> MapDescription:
-    found: MapDescription = kind(units, seed=seed, washout=WASHOUT, **settings)
+def _seeded(kind: Any, units: int, seed: int, **settings: Any) -> FeatureMap:
+    found: FeatureMap = kind(units, seed=seed, washout=WASHOUT, **settings)
     return found
 
 
-def _delays(lags: int, seed: int) -> MapDescription:
+def _delays(lags: int, seed: int) -> FeatureMap:
     return ct.NVAR(lags, order=1, washout=WASHOUT)
 
 
-def _nvar(seed: int, **settings: Any) -> MapDescription:
+def _nvar(seed: int, **settings: Any) -> FeatureMap:
     return ct.NVAR(washout=WASHOUT, **settings)
 
 
-def _fourier(n: int, seed: int, *, stride: int, scale: float) -> MapDescription:
+def _fourier(n: int, seed: int, *, stride: int, scale: float) -> FeatureMap:
     inner = ct.NVAR(LAGS, stride, order=1, washout=WASHOUT)
     return ct.RandomFourier(inner, features=n, seed=seed, scale=scale)
 
@@ -242,7 +242,7 @@ def job_errors(job: Job, task: str, seeds: Iterable[int]) -> dict[str, float]:
         "bias_scaling": 0.2,
         "bias": True,
     }
-    maps: dict[str, Callable[[int], MapDescription]] = {
+    maps: dict[str, Callable[[int], FeatureMap]] = {
         "EchoState as timed": lambda s: _seeded(ct.EchoState, job.units, s, **as_timed),
         "EchoState, defaults": lambda s: _seeded(ct.EchoState, job.units, s),
         "diagonal": lambda s: ct.Thinned(

@@ -37,7 +37,7 @@ from benchmarks.gpu_cases import (
 from benchmarks.gpu_plain import graphed, plain_gram, plain_steps
 from catchment import Array, DefaultMap, DiagonalReservoir, EchoState, MiniRocket
 from catchment.data import Recording
-from catchment.features import EchoStateMap, FeatureMap, MapDescription
+from catchment.features import EchoStateMap, FeatureMap
 from catchment.readout import accumulate, train
 from catchment_gpu.echo_state import TorchForm, Uploaded, cut_into_pieces
 from catchment_gpu.readout import Products, padded
@@ -202,7 +202,7 @@ def long_sequence(bench: Bench) -> Iterator[Line]:
 def window_maps(bench: Bench) -> Iterator[Line]:
     """Yield windows a second from recordings to statistics, on the device and on all cores."""
     data = windows(60 if bench.small else 7352)
-    maps: dict[str, MapDescription] = {
+    maps: dict[str, FeatureMap] = {
         "default": DefaultMap(),
         "minirocket, 504": MiniRocket(504),
         "echo_state, 200 units": EchoState(200),

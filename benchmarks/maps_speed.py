@@ -27,7 +27,6 @@ import numpy as np
 from benchmarks.aeon_side import data
 from benchmarks.record import write
 from catchment import Hydra, MiniRocket
-from catchment.features import Adapted
 
 # Channels and steps.
 SHAPES = ((1, 150), (1, 500), (1, 1460), (9, 128))
@@ -44,15 +43,13 @@ def compared(kind: str, channels: int, steps: int, pipe: Pipe, repeats: int) -> 
     """Return the times of one kind of map on recordings of one shape."""
     described = (MiniRocket if kind == "minirocket" else Hydra)(FEATURES[kind])
     features = described.build(channels, per_step=False, classes=True)
-    assert isinstance(features, Adapted)
-    inner: Any = features.inner
     us = [np.ascontiguousarray(u.T) for u in data(RECORDINGS, channels, steps)]
     features.rows(us, threads=1)
     job = {"kind": kind, "n": RECORDINGS, "channels": channels, "steps": steps}
     n_theirs = pipe.ask(json.dumps({**job, "features": FEATURES[kind]}))
     ours, checked, theirs = [], [], []
     for _ in range(repeats):
-        ours.append(cpu(lambda: inner.array_rows(us, 1)))
+        ours.append(cpu(lambda: features.compute_rows(us, 1)))
         checked.append(cpu(lambda: features.rows(us, threads=1)))
         if n_theirs:
             theirs.append(pipe.ask(""))

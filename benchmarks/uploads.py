@@ -25,13 +25,13 @@ import numpy as np
 from benchmarks.record import RESULTS, write
 from catchment import EchoState, Recording, evaluate, federate
 from catchment.data import synthetic_wearables
-from catchment.features import MapDescription, MiniRocket
+from catchment.features import FeatureMap, MiniRocket
 from catchment.federation import Record
 from catchment.federation.learn import MASKED_FLOAT, masked_bytes
 from catchment_research.learn import ConjugateGradients
 
 Clients = Mapping[str, Sequence[Recording]]
-MAPS: dict[str, MapDescription] = {
+MAPS: dict[str, FeatureMap] = {
     **{f"reservoir {units}": EchoState(units, seed=0) for units in (50, 100, 200, 400)},
     **{f"MiniRocket {n}": MiniRocket(n, seed=0) for n in (504, 1008, 2016)},
 }
@@ -46,7 +46,7 @@ def people(windows: int) -> tuple[Clients, Clients]:
     return {n: everyone[n] for n in names[:10]}, {n: everyone[n] for n in names[10:]}
 
 
-def measured(name: str, described: MapDescription, windows: int) -> dict[str, object]:
+def measured(name: str, described: FeatureMap, windows: int) -> dict[str, object]:
     """Return the bytes of a client by every upload, and the accuracy."""
     train, test = people(windows)
     runs = {

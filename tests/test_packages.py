@@ -163,22 +163,22 @@ from dataclasses import dataclass
 import numpy as np
 import typer
 
-from catchment import Recording
+from catchment.features import FeatureMap
 from catchment.federation.learn import FederatedRidge
 
 @dataclass(frozen=True)
-class Means:
+class Means(FeatureMap):
     """The mean of every channel."""
 
     channels: int = 6
-    bounds = (-1e6, 1e6)
+    bounds = property(lambda self: np.full(self.n_features, 1e6))
 
     @property
     def n_features(self):
         return self.channels
 
-    def rows(self, recordings):
-        return [r.u.mean(axis=0, keepdims=True) for r in recordings]
+    def compute_rows(self, inputs, threads):
+        return [u.mean(axis=0, keepdims=True) for u in inputs]
 
 @dataclass(frozen=True, kw_only=True)
 class Firm(FederatedRidge):

@@ -39,8 +39,8 @@ FACES = {
     ),
     "catchment.features": (
         "AutoMap Concat DefaultMap DiagonalReservoir EchoState EchoStateMap Encoder FeatureMap "
-        "Hydra Layers MapDescription MiniRocket Mixture NVAR OwnMap Pipeline "
-        "Projected RandomFourier Recipe Reservoir Spread Thinned WindowStatistics WithNorm as_map"
+        "Hydra Layers MiniRocket Mixture NVAR Pipeline "
+        "Projected RandomFourier Recipe Reservoir Spread Thinned WindowStatistics WithNorm"
     ),
     "catchment.federation": (
         "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Limits Masking Needs Plan "

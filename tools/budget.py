@@ -28,7 +28,7 @@ CORE = Path("packages/catchment/src/catchment")
 ROOMS = {
     "EchoState": "features/echo_state",
     "EchoStateMap": "features/echo_state",
-    "MiniRocket": "features/random_convolutions",
+    "MiniRocket": "features/minirocket.py",
 }
 LONG = 50
 HEAD = """\
@@ -68,7 +68,7 @@ def sizes(root: Path) -> Counts:
                 found["public_names"][face] = public_names(text)
         for name, room in ROOMS.items():
             word, own = re.compile(rf"\b{name}\b"), root / CORE / room
-            outside = (path for path in texts if own not in path.parents)
+            outside = (path for path in texts if own not in (path, *path.parents))
             named[name] |= {path for path in outside if word.search(texts[path])}
     rooms: dict[str, int] = defaultdict(int)
     for path in sorted((root / CORE).rglob("*.py")):

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from catchment import Recording
 from catchment.arrays import Array
+from catchment.features import FeatureMap
 
 
 @dataclass(frozen=True)
-class WindowStatistics:
+class WindowStatistics(FeatureMap):
     """Mean, deviation, extremes and mean step of every channel; inputs beyond `limit` are cut."""
 
     channels: int
@@ -23,11 +23,11 @@ class WindowStatistics:
         return 5 * self.channels
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        return -2 * self.limit, 2 * self.limit
+    def bounds(self) -> Array:
+        return np.full(self.n_features, 2 * self.limit)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        return [self._row(np.clip(r.u, -self.limit, self.limit)) for r in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [self._row(np.clip(u, -self.limit, self.limit)) for u in inputs]
 
     def _row(self, u: Array) -> Array:
         steps = np.abs(np.diff(u, axis=0)).sum(axis=0) / max(len(u) - 1, 1)

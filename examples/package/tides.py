@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from catchment import Model, Readout, Recording
+from catchment import Model, Readout
 from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.features import FeatureMap
@@ -18,7 +18,7 @@ from catchment.wire import Parts
 
 
 @dataclass(frozen=True)
-class Tides:
+class Tides(FeatureMap):
     """Mean and range of every channel, after inputs beyond `limit` are cut."""
 
     channels: int
@@ -29,11 +29,11 @@ class Tides:
         return 2 * self.channels
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        return -self.limit, 2 * self.limit
+    def bounds(self) -> Array:
+        return np.full(self.n_features, 2 * self.limit)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        cut = [np.clip(recording.u, -self.limit, self.limit) for recording in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        cut = [np.clip(u, -self.limit, self.limit) for u in inputs]
         return [np.concatenate([u.mean(axis=0), np.ptp(u, axis=0)])[None] for u in cut]
 
 

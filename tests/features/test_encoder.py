@@ -202,7 +202,7 @@ def test_shapes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         },
     )
     tiny = Encoder(path, write(path), pool="mean")
-    with pytest.raises(ValueError, match="one row for a whole recording"):
+    with pytest.raises(ValueError, match="one row for a recording"):
         tiny.build(3, per_step=True)
     with pytest.raises(ValueError, match="choose a layout with I"):
         Encoder(path, tiny.sha256, layout="1T").build(3, per_step=False)
@@ -229,8 +229,8 @@ def test_a_gpu_is_asked_for_in_plain_float32(
     from catchment.features import CPU, CUDA
     from catchment_gpu import EncoderForm, encoder_form
 
-    built = tiny.build(3, per_step=False)
-    inner, gpu = built.inner, torch.device("cuda")  # type: ignore[attr-defined]
+    inner, gpu = tiny.build(3, per_step=False), torch.device("cuda")
+    assert isinstance(inner, Encoder)
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPU"])
     assert encoder_form(inner, gpu) is None
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [CUDA])
@@ -247,5 +247,5 @@ def test_a_gpu_is_asked_for_in_plain_float32(
     form = EncoderForm(inner, torch.device("cpu"))
     (block,) = form.blocks(INPUTS)
     assert asked == [[(CUDA, {"device_id": 0, "use_tf32": 0}), CPU]]
-    for z, one in zip(block.z.T.numpy(), inner.array_rows(INPUTS, 1), strict=True):
+    for z, one in zip(block.z.T.numpy(), inner.compute_rows(INPUTS, 1), strict=True):
         np.testing.assert_array_equal(z, one[0])

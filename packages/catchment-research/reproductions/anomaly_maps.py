@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.signal import lfilter
 
 from catchment import NVAR, Array, EchoState, WindowStatistics
-from catchment.features import MapDescription
+from catchment.features import FeatureMap
 from reproductions.streams_maps import Lags
 
 Make = Callable[[Sequence[Array], int], list[Array]]  # inputs (T, I) of each, and a seed
@@ -32,7 +32,7 @@ class Option:
     drawn: bool = False  # whether a seed makes a difference
 
 
-def of_map(describe: Callable[[int], MapDescription]) -> Make:
+def of_map(describe: Callable[[int], FeatureMap]) -> Make:
     """Return what makes rows by a map of the library with a row for every step."""
 
     def make(inputs: Sequence[Array], seed: int) -> list[Array]:

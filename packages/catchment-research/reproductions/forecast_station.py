@@ -9,7 +9,7 @@ import numpy as np
 
 import catchment as ct
 from catchment import Array
-from catchment.features import AnyMap
+from catchment.features import FeatureMap
 from catchment.readout import horizon_targets
 from reproductions.forecast_data import N_TEST, N_TRAIN, N_VALIDATION
 
@@ -21,11 +21,11 @@ NAIVE = ("last value", "last day")
 
 
 @dataclass(frozen=True)
-class Differences:
+class Differences(FeatureMap):
     """What the hours before differ by from the present one; a row per step."""
 
     lags: int = LAGS
-    bounds = (-100.0, 100.0)
+    bounds = property(lambda self: np.full(self.n_features, 100.0))
     per_step = True
     standardise = True
 
@@ -37,9 +37,9 @@ class Differences:
     def washout(self) -> int:
         return self.lags - 1
 
-    def rows(self, recordings: Sequence[ct.Recording]) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (T - washout, lags - 1) of each recording."""
-        seen = [np.lib.stride_tricks.sliding_window_view(r.u[:, 0], self.lags) for r in recordings]
+        seen = [np.lib.stride_tricks.sliding_window_view(u[:, 0], self.lags) for u in inputs]
         return [one[:, -2::-1] - one[:, -1:] for one in seen]
 
 
@@ -79,7 +79,7 @@ def fitted(series: Mapping[str, Array], horizon: int, form: str, ridge: float) -
     """Return the model of all channels, each a client, in one round."""
     clients = {name: [recording(one, "train", horizon, form)] for name, one in series.items()}
     lags = ct.NVAR(LAGS, order=1, washout=LAGS - 1, grid=None)
-    chosen: AnyMap = Differences() if form == "changes" else lags
+    chosen: FeatureMap = Differences() if form == "changes" else lags
     pipeline = ct.Pipeline(ct.Prepare(gaps="error", scale="none"), chosen)
     run = ct.federate(pipeline, clients, ridge=ridge, upload="statistics")
     return replace(run.model, statistics=None)

@@ -10,7 +10,7 @@ import numpy as np
 import catchment as ct
 from catchment import Array
 from catchment.engine import run_locally
-from catchment.features import AnyMap
+from catchment.features import FeatureMap
 from catchment.federation.learn import PersonalReadouts
 from catchment.readout import PersonalModels, scale_of, solve_readout
 from reproductions.forecast_data import WASHOUT, only, parts
@@ -42,7 +42,7 @@ class Contender:
             predicted=("t",),
             calendar=self.calendar,  # type: ignore[arg-type]
         )
-        lags: AnyMap = ct.NVAR(self.delays, order=1, washout=WASHOUT)
+        lags: FeatureMap = ct.NVAR(self.delays, order=1, washout=WASHOUT)
         if not self.reservoir:
             return ct.Pipeline(prepare, lags)
         echo = ct.EchoState(

@@ -19,7 +19,6 @@ import numpy as np
 
 import catchment as ct
 from catchment import Array, Run, replace_file
-from catchment.features import as_map
 from catchment.federation import Result
 from catchment.federation.learn import BalancedRidge, UnknownThreshold, among_by_class
 from catchment.readout import KnownClasses, RidgeStatistics, chosen_readout
@@ -163,7 +162,7 @@ def _highest(outputs: Outputs, held: Sequence[ct.Recording]) -> list[int]:
 
 def on_grid(held: Sequence[ct.Recording]) -> Array:
     """Return the rows (n, F) of clips as the map gives them."""
-    return np.concatenate(as_map(Embedded()).rows([one.u for one in held]))
+    return np.concatenate(Embedded().rows([one.u for one in held]))
 
 
 def _labelled(clips: Clips, names: tuple[str, ...]) -> Clips:

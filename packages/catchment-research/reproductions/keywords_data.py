@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import numpy as np
 import catchment as ct
 from catchment import Array, replace_file
 from catchment.data import model_directories
+from catchment.features import FeatureMap
 from catchment_lab.datasets import Dataset
 
 SIZE, BOUND, BITS = 96, 128.0, 12
@@ -21,15 +22,18 @@ Clips = dict[str, list[ct.Recording]]
 
 
 @dataclass(frozen=True)
-class Embedded:
+class Embedded(FeatureMap):
     """A map of recordings that are rows (1, F) of an encoder already."""
 
     n_features: int = SIZE
     grid: int | None = BITS
-    bounds: tuple[float, float] = field(default=(-BOUND, BOUND))
     standardise: bool = True
 
-    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+    @property
+    def bounds(self) -> Array:
+        return np.full(self.n_features, BOUND)
+
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the inputs."""
         return list(inputs)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 import catchment as ct
 from catchment import Array, Run, replace_file
-from catchment.features import AnyMap
+from catchment.features import FeatureMap
 from catchment.readout import chosen_readout
 from reproductions.life_data import CAP, Engines
 from reproductions.study import environment
@@ -29,20 +29,20 @@ WINDOW = 30
 MEAN, AGE, ALONE = "the mean of all targets", "age alone, and its square", "an engine alone"
 
 
-def _echo(seed: int, radius: float, scaling: float, units: int = 600) -> AnyMap:
+def _echo(seed: int, radius: float, scaling: float, units: int = 600) -> FeatureMap:
     leaks = ct.Spread("log_uniform", 0.02, 0.5)
     return ct.EchoState(
         units, leak_rate=leaks, spectral_radius=radius, input_scaling=scaling, seed=seed
     )
 
 
-def _diagonal(seed: int, states: int, units: int = 600) -> AnyMap:
+def _diagonal(seed: int, states: int, units: int = 600) -> FeatureMap:
     return ct.DiagonalReservoir(
         units, seed, "mix", states, (2.0, 60.0), frequencies=0.02, leak_rate=(0.05, 0.5)
     )
 
 
-Options = Callable[[int], dict[str, AnyMap]]
+Options = Callable[[int], dict[str, FeatureMap]]
 CONTENDERS: dict[str, Options] = {
     AGE: lambda seed: {"": ct.NVAR(1, order=2)},
     "single rows, linear": lambda seed: {"": ct.NVAR(1, order=1)},

@@ -15,14 +15,14 @@ from catchment.features import (
     Concat,
     DefaultMap,
     EchoState,
+    FeatureMap,
     Hydra,
-    MapDescription,
     MiniRocket,
     Projected,
     WindowStatistics,
 )
 
-Method = Callable[[int, int], tuple[MapDescription, ...]]  # of the seed and the channels
+Method = Callable[[int, int], tuple[FeatureMap, ...]]  # of the seed and the channels
 MAJORITY = "majority"
 RULES = ("default, 510", "default, 800", "auto")  # what targets are compared with, on every set
 ANY_SIZE = "default, 2016"
@@ -30,16 +30,16 @@ OVER_ROUNDS = "MiniRocket, 9996 over rounds"  # computed only of dealt cases
 LARGE = ("MiniRocket, 2016", "default, 2016")  # computed only where there is one fold
 
 
-def _one(make: Callable[[int], MapDescription]) -> Method:
+def _one(make: Callable[[int], FeatureMap]) -> Method:
     return lambda seed, n_inputs: (make(seed),)
 
 
-def documented(seed: int) -> MapDescription:
+def documented(seed: int) -> FeatureMap:
     """Return the reservoir that docs/experiments.md has for UCI HAR."""
     return EchoState(500, seed=seed, spectral_radius=0.397, leak_rate=0.336, input_scaling=0.361)
 
 
-def recipes(seed: int, n_inputs: int) -> tuple[MapDescription, ...]:
+def recipes(seed: int, n_inputs: int) -> tuple[FeatureMap, ...]:
     """Return six reservoirs of 300 units to choose from: slow or quick, weakly or strongly driven.
 
     >>> len(recipes(0, n_inputs=3))
@@ -51,7 +51,7 @@ def recipes(seed: int, n_inputs: int) -> tuple[MapDescription, ...]:
     )
 
 
-def beside_all(seed: int) -> MapDescription:
+def beside_all(seed: int) -> FeatureMap:
     """Return window statistics beside many convolutions that are mixed into few."""
     return Concat(WindowStatistics(), Projected(MiniRocket(4032, seed=seed), 600, seed=seed))
 

@@ -22,6 +22,7 @@ import numpy as np
 import catchment as ct
 from catchment import Array, Integers
 from catchment.data import cache_directory
+from catchment.features import FeatureMap
 from catchment_research.prompt import Example, TransformersLM
 from reproductions.prompt_tasks import SENTIMENTS, WordTask, sst2_task
 from reproductions.smollm2 import SMOLLM2, locate_model
@@ -30,12 +31,12 @@ from reproductions.study import Began, Value, environment
 STEM = "sentences"
 LAYERS = (10, 15, 20, 25, 30)
 LIMIT, QUICK_LIMIT = 1_000_000, 40
-WIDTH = 576
+WIDTH, BOUND = 576, 64.0
 Kind = Literal["mean", "last"]
 
 
 @dataclass(frozen=True)
-class HiddenStates:
+class HiddenStates(FeatureMap):
     """States of a frozen language model, of the last token or their mean, as features.
 
     Parameters
@@ -53,14 +54,13 @@ class HiddenStates:
     n_features: int = WIDTH
     n_inputs = 1
     standardise = True
-    bounds = (-64.0, 64.0)
+    bounds = property(lambda self: np.full(self.n_features, BOUND))
 
-    def rows(self, recordings: Sequence[ct.Recording]) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the row (1, F) of each recording of tokens (T, 1)."""
-        tokens = [one.u[:, 0].astype(np.int64) for one in recordings]
+        tokens = [u[:, 0].astype(np.int64) for u in inputs]
         found = states(self.model, tokens)[:, LAYERS.index(self.layer), int(self.kind == "last")]
-        lowest, highest = self.bounds
-        return list(np.clip(found.astype(np.float64), lowest, highest)[:, None])
+        return list(np.clip(found.astype(np.float64), -BOUND, BOUND)[:, None])
 
 
 _readers: dict[str, TransformersLM] = {}

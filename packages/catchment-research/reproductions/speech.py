@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import catchment as ct
 from catchment import Array, Run
 from catchment.data import model_directories
-from catchment.features import AnyMap, FeatureMap, OwnMap
+from catchment.features import FeatureMap
 from catchment_lab import datasets as loaders
 from catchment_lab.datasets import Dataset, mel_bands
 from reproductions.places import locate
@@ -49,7 +50,7 @@ class Method:
     """A map, and the recordings that it takes: samples or mel bands."""
 
     name: str
-    make: Callable[[], AnyMap]
+    make: Callable[[], FeatureMap]
     sound: bool
     prepare: ct.Prepare = field(default_factory=ct.Prepare)
 
@@ -59,7 +60,7 @@ _known: dict[str, Array] = {}
 
 
 @dataclass(frozen=True)
-class Remembered:
+class Remembered(FeatureMap):
     """A map that encodes no recording twice in a process."""
 
     inner: FeatureMap
@@ -70,17 +71,17 @@ class Remembered:
 
     @property
     def bounds(self) -> Array:
-        return np.stack([-self.inner.bounds, self.inner.bounds], axis=1)
+        return self.inner.bounds
 
     @property
-    def grid(self) -> int | None:
+    def grid(self) -> Any:
         return self.inner.grid
 
     @property
     def standardise(self) -> bool:
         return self.inner.standardise
 
-    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the row (1, F) of each recording's inputs (T, I)."""
         keys = [self.inner.fingerprint + hashlib.sha256(u.tobytes()).hexdigest() for u in inputs]
         new = {key: u for key, u in zip(keys, inputs, strict=True) if key not in _known}
@@ -93,10 +94,9 @@ def methods(directory: Path | None = None) -> tuple[Method, ...]:
     path = model_directories()[-1] / "speech_encoder.onnx"
     sha256 = write_encoder(locate_networks(directory), path)
 
-    def encoder(pool: str) -> AnyMap:
+    def encoder(pool: str) -> FeatureMap:
         made = ct.Encoder(path, sha256, layout="1T", pool=pool, bound=128.0)  # type: ignore[arg-type]
-        own: OwnMap = Remembered(made.build(1, per_step=False, classes=True))  # type: ignore[assignment]
-        return own
+        return Remembered(made.build(1, per_step=False, classes=True))
 
     raw = ct.Prepare(scale="none")
     found = [

@@ -15,13 +15,11 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.features import (
     NVAR,
-    Adapted,
     Concat,
     DiagonalReservoir,
     EchoState,
     EchoStateMap,
     FeatureMap,
-    MapDescription,
     MiniRocket,
     WindowStatistics,
 )
@@ -38,7 +36,7 @@ class Option:
     """One setting of a contender: a map, and the steps it sees again where it has no state."""
 
     label: str
-    describe: Callable[[int], MapDescription]  # of a seed
+    describe: Callable[[int], FeatureMap]  # of a seed
     window: int | None = None
     standardise: bool | None = None  # whether columns are divided by their spread; None: as usual
 
@@ -98,8 +96,7 @@ class Option:
         return _state_bytes(built, n_inputs)
 
 
-def _state_bytes(built: object, n_inputs: int) -> int:
-    inner = built.inner if isinstance(built, Adapted) else built
+def _state_bytes(inner: FeatureMap, n_inputs: int) -> int:
     match inner:
         case Lags() | ExponentialMeans() | StreamingMiniRocket():
             return inner.state_bytes

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.signal import lfilter
 
 from catchment import Array
-from catchment.features import FeatureMap, as_map
+from catchment.features import FeatureMap
 
 RANGE = 8.0  # where inputs are cut off
 SMALLEST = 2.0**-7  # added before a logarithm
 
 
 @dataclass(frozen=True)
-class Lags:
+class Lags(FeatureMap):
     """The last inputs of every step, each `stride` steps before the one after it.
 
     >>> rows = Lags(2).build(1, per_step=True).rows([[1.0, 2.0, 3.0]])[0]
@@ -27,26 +27,23 @@ class Lags:
     lags: int = 24
     stride: int = 1
     grid: int | None = 12
-    n_inputs: int = 0
+    n_inputs: int | None = None
     per_step = True
     standardise = True
-    bounds = (-RANGE, RANGE)
-
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        return as_map(replace(self, n_inputs=n_inputs))
+    bounds = property(lambda self: np.full(self.n_features, RANGE))
 
     @property
     def n_features(self) -> int:
-        return self.lags * self.n_inputs
+        return self.lags * self.known_inputs
 
     @property
     def state_bytes(self) -> int:
         """Bytes of what is kept from one step to the next."""
-        return 4 * self.n_inputs * (self.lags - 1) * self.stride
+        return 4 * self.known_inputs * (self.lags - 1) * self.stride
 
-    def array_rows(self, us: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         found = []
-        for u in us:
+        for u in inputs:
             x = np.clip(u, -RANGE, RANGE)
             rows = np.zeros((len(x), self.lags, x.shape[1]))
             for k in range(min(self.lags, -(-len(x) // self.stride))):
@@ -57,7 +54,7 @@ class Lags:
 
 
 @dataclass(frozen=True)
-class ExponentialMeans:
+class ExponentialMeans(FeatureMap):
     """The input, and exponential means of it, of its square and of its absolute steps.
 
     With `logarithms` the last two are logarithms of root mean squares and of mean steps.
@@ -69,34 +66,30 @@ class ExponentialMeans:
     rates: tuple[float, ...] = (1 / 8, 1 / 16, 1 / 32, 1 / 64)
     logarithms: bool = False
     grid: int | None = 12
-    n_inputs: int = 0
+    n_inputs: int | None = None
     per_step = True
     standardise = True
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        return as_map(replace(self, n_inputs=n_inputs))
-
     @property
     def n_features(self) -> int:
-        return self.n_inputs * (1 + 3 * len(self.rates))
+        return self.known_inputs * (1 + 3 * len(self.rates))
 
     @property
     def bounds(self) -> Array:
         most = [RANGE, *[RANGE, RANGE if self.logarithms else RANGE**2, 2 * RANGE]]
-        sizes = np.repeat(most[:1] + most[1:] * len(self.rates), self.n_inputs)
-        return np.stack([-sizes, sizes], axis=1)
+        return np.repeat(most[:1] + most[1:] * len(self.rates), self.known_inputs)
 
     @property
     def cost(self) -> float:
-        return 9.0 * self.n_inputs * len(self.rates)
+        return 9.0 * self.known_inputs * len(self.rates)
 
     @property
     def state_bytes(self) -> int:
         """Bytes of what is kept from one step to the next."""
         return 4 * self.n_features
 
-    def array_rows(self, us: Sequence[Array], threads: int | None) -> list[Array]:
-        return [self._rows(np.clip(u, -RANGE, RANGE)) for u in us]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [self._rows(np.clip(u, -RANGE, RANGE)) for u in inputs]
 
     def _rows(self, x: Array) -> Array:
         steps = np.abs(np.diff(x, axis=0, prepend=x[:1]))
@@ -113,7 +106,7 @@ class ExponentialMeans:
 
 
 @dataclass(frozen=True)
-class StreamingMiniRocket:
+class StreamingMiniRocket(FeatureMap):
     """MiniRocket's kernels on a stream: exponential means of "above the bias", one row per step.
 
     Kernels, dilations, channels and biases are those of `MiniRocket(features, seed, length)`. A
@@ -125,13 +118,10 @@ class StreamingMiniRocket:
     length: int = 64
     rate: int = 5
     grid: int | None = 8
-    n_inputs: int = 0
+    n_inputs: int | None = None
     per_step = True
     standardise = True
-    bounds = (0.0, 1.0)
-
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        return as_map(replace(self, n_inputs=n_inputs))
+    bounds = property(lambda self: np.full(self.n_features, 1.0))
 
     @property
     def n_features(self) -> int:
@@ -144,10 +134,10 @@ class StreamingMiniRocket:
     @property
     def state_bytes(self) -> int:
         """Bytes of what is kept: the last inputs for the widest kernel, and the shares."""
-        return 4 * self.n_inputs * 8 * max(1, (self.length - 1) // 8) + 2 * self.features
+        return 4 * self.known_inputs * 8 * max(1, (self.length - 1) // 8) + 2 * self.features
 
-    def array_rows(self, us: Sequence[Array], threads: int | None) -> list[Array]:
-        from catchment.features.random_convolutions import (
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        from catchment.features.minirocket import (
             POSITIONS,
             channel_subsets,
             feature_list,
@@ -156,14 +146,14 @@ class StreamingMiniRocket:
         from reproductions.streams_kernels import forgotten_shares
 
         listed = feature_list(self.features, self.length)
-        subsets = channel_subsets(self.features, self.seed, self.n_inputs)
+        subsets = channel_subsets(self.features, self.seed, self.known_inputs)
         one = 2**16
-        biases = noise_biases(listed, subsets, self.length, self.seed, self.n_inputs, one)
+        biases = noise_biases(listed, subsets, self.length, self.seed, self.known_inputs, one)
         first = np.concatenate([[0], np.cumsum([len(s) for s in subsets])])
         channels = np.concatenate([np.array(s, dtype=np.int64) for s in subsets])
         dilation = np.minimum(listed.dilation, max(1, (self.length - 1) // 8))
         found = []
-        for u in us:
+        for u in inputs:
             x = np.ascontiguousarray(np.rint(np.clip(u, -64.0, 64.0) * one).astype(np.int32).T)
             shares = np.empty((self.features, len(u)), dtype=np.int32)
             forgotten_shares(

@@ -17,7 +17,6 @@ from catchment import Array
 from catchment.data import Prepare, Scaler
 from catchment.features import (
     NVAR,
-    Adapted,
     Concat,
     DefaultMap,
     DiagonalReservoir,
@@ -29,14 +28,10 @@ from catchment.features import (
     Thinned,
     WindowStatistics,
     WithNorm,
+    hydra,
 )
 from catchment.features.echo_state import ACTIVATIONS
-from catchment.features.random_convolutions import (
-    channel_subsets,
-    feature_list,
-    hydra,
-    noise_biases,
-)
+from catchment.features.minirocket import channel_subsets, feature_list, noise_biases
 
 KERNELS = list(combinations(range(9), 3))
 
@@ -257,7 +252,7 @@ def hydra_rows(own: hydra.Hydra, u: Array) -> Array:
 
 
 def random_fourier(own: RandomFourier, u: Array) -> Array:
-    x = u if own.map is None else rows_of(own.inner, u)
+    x = u if own.map is None else rows_of(own.map, u)
     W, phases = own._weights
     values = to(np.clip(x, -256.0, 256.0), 14) @ W
     if own.activation == "relu":
@@ -268,7 +263,7 @@ def random_fourier(own: RandomFourier, u: Array) -> Array:
 
 
 def projected(own: Projected, u: Array) -> Array:
-    Z = rows_of(own._inner, u)
+    Z = rows_of(own.inner, u)
     flips, kept = own._drawn
     H = np.ones((1, 1))
     while len(H) < Z.shape[1]:
@@ -282,11 +277,11 @@ def with_norm(own: WithNorm, u: Array) -> Array:
     x = np.rint(np.clip(u, -64.0, 64.0) * 2**16).astype(np.int64)
     usual = math.isqrt(u.shape[1] << 32)
     length = np.array([math.isqrt(int(total)) for total in (x * x).sum(axis=1)]) - usual
-    return rows_of(own.inner, np.column_stack([u, length / 2.0**16]))
+    return rows_of(own.map, np.column_stack([u, length / 2.0**16]))
 
 
 def concat(own: Concat, u: Array) -> Array:
-    built = own._built
+    built = own.maps
     late = max(one.washout for one in built)
     found = [rows_of(one, u) for one in built]
     skips = [late - one.washout if one.per_step else 0 for one in built]
@@ -295,11 +290,7 @@ def concat(own: Concat, u: Array) -> Array:
 
 def rows_of(features: FeatureMap, u: Array) -> Array:
     """Feature rows (n, F) of prepared inputs (T, I), on their grid if they have one."""
-    if isinstance(features, EchoStateMap):
-        rows = echo_state(features, u)
-    else:
-        assert isinstance(features, Adapted)
-        rows = _own_rows(features.inner, u)
+    rows = _own_rows(features, u)
     if features.grid is None:
         return rows
     digits = features.grid - np.ceil(np.log2(features.bounds)).astype(np.int64)
@@ -310,6 +301,8 @@ def rows_of(features: FeatureMap, u: Array) -> Array:
 
 def _own_rows(own: Any, u: Array) -> Array:
     match own:
+        case EchoStateMap():
+            return echo_state(own, u)
         case DiagonalReservoir():
             return diagonal(own, u)
         case NVAR():
@@ -327,24 +320,15 @@ def _own_rows(own: Any, u: Array) -> Array:
         case Concat():
             return concat(own, u)
         case Thinned():
-            return rows_of(own.inner, u)
+            return rows_of(own.map, u)
     raise LookupError(f"there is no plain form of {type(own).__name__}")
 
 
 def has_plain_form(features: FeatureMap) -> bool:
     """Whether all of a map is written here; spectra of window statistics are not."""
-    match features:
-        case Adapted(inner=WindowStatistics() | DefaultMap()):
-            return False
-        case Adapted(inner=Concat() as own):
-            return all(has_plain_form(one) for one in own._built)
-        case Adapted(inner=Projected() as own):
-            return has_plain_form(own._inner)
-        case Adapted(inner=RandomFourier() as own):
-            return own.map is None or has_plain_form(own.inner)
-        case Adapted(inner=WithNorm() | Thinned() as own):
-            return has_plain_form(own.inner)
-    return True
+    if isinstance(features, WindowStatistics | DefaultMap):
+        return False
+    return all(has_plain_form(one) for one in features.inner_maps)
 
 
 def prepared(prepare: Prepare, u: Array) -> list[Array]:

@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 from catchment import Array, Prepare, Recording
 from catchment.data import Scaler
-from catchment.features import FeatureMap, MapDescription, Pipeline
+from catchment.features import FeatureMap, Pipeline
 from catchment.readout import Model, Readout
 
 STEPS, CHANNELS = 40, 2
@@ -38,7 +38,7 @@ def readout_of(features: FeatureMap, n_outputs: int, seed: int = 1) -> Readout:
 
 
 def model_of(
-    described: MapDescription,
+    described: FeatureMap,
     *,
     per_step: bool = False,
     classes: tuple[str, ...] | None = ("run", "sit", "walk"),

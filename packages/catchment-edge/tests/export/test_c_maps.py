@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import catchment as ct
 from catchment import Array
+from catchment.features import FeatureMap
 from catchment_edge import c_code
 from tests.export.compiled import SANITIZED, build, compiled
 
@@ -227,13 +229,13 @@ def test_maps_of_windows_share_one_buffer() -> None:
 
 
 @dataclass(frozen=True)
-class Own:
+class Own(FeatureMap):
     n_inputs: int = 3
     n_features = 1
-    bounds = (-10.0, 10.0)
+    bounds = np.full(1, 10.0)
 
-    def rows(self, recordings: Any) -> list[Array]:
-        return [r.u[:1, :1] for r in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [u[:1, :1] for u in inputs]
 
 
 def test_what_cannot_be_written_says_what_can() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,23 +12,24 @@ import numpy as np
 import pytest
 
 import catchment as ct
+from catchment import Array
 from catchment.cli import main
-from catchment.features import as_map
+from catchment.features import FeatureMap
 from catchment.readout import PersonalModels
 from catchment_edge import c_code
 from tests.export.models import untrained
 
 
 @dataclass(frozen=True)
-class Range:
+class Range(FeatureMap):
     """A map of one's own."""
 
     n_features = 1
     n_inputs = 2
-    bounds = (0.0, 9.0)
+    bounds = np.full(1, 9.0)
 
-    def rows(self, recordings: Any) -> Any:
-        return [np.ptp(one.u, axis=0)[None, :1] for one in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [np.ptp(u, axis=0)[None, :1] for u in inputs]
 
 
 def with_prepare(**settings: Any) -> ct.Model:
@@ -37,7 +38,7 @@ def with_prepare(**settings: Any) -> ct.Model:
 
 MISTAKES: dict[str, tuple[Callable[[], ct.Model], dict[str, Any], str]] = {
     "own map": (
-        lambda: untrained(as_map(Range())),
+        lambda: untrained(Range()),
         {},
         "Range cannot be written as C.*WindowStatistics$",
     ),

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from inspect import getmodule
 from pathlib import Path
@@ -35,7 +36,7 @@ from catchment import (
 )
 from catchment.cli import app
 from catchment.errors import IntegrityError
-from catchment.features import Layers, Pipeline, as_map
+from catchment.features import FeatureMap, Layers, Pipeline
 from catchment.readout import Model, PersonalModels, Readout
 from catchment.sklearn import (
     EchoStateClassifier,
@@ -254,12 +255,12 @@ def test_a_regressor_answers_for_its_washout(tmp_path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Own:
+class Own(FeatureMap):
     n_features = 1
-    bounds = (0.0, 100.0)
+    bounds = np.full(1, 100.0)
 
-    def rows(self, recordings: Any) -> Any:
-        return [np.ptp(one.u, axis=0)[:1][None] for one in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [np.ptp(u, axis=0)[:1][None] for u in inputs]
 
 
 def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
@@ -287,7 +288,7 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
         (model_of(MiniRocket(84)), {"steps": 0}, "steps is 0; give the length"),
     ]
     own = Model(Pipeline(RAW, Own()), Readout(np.eye(1), np.zeros(1)), channels=("x",))
-    deep = Model(Pipeline(RAW, as_map(layers)), Readout(np.eye(3), np.zeros(3)), channels=("x",))
+    deep = Model(Pipeline(RAW, layers), Readout(np.eye(3), np.zeros(3)), channels=("x",))
     cases += [(own, {}, "map of one's own"), (deep, {}, 'train with algorithm = "ridge"')]
     for given_, settings_, said in cases:
         with pytest.raises(ValueError, match=said):

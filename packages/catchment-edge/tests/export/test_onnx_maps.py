@@ -30,7 +30,7 @@ from catchment import (
     WindowStatistics,
     WithNorm,
 )
-from catchment.features import MapDescription
+from catchment.features import FeatureMap
 from catchment.features.echo_state import Mixture, Spread
 from catchment_edge import to_onnx
 from tests.export.onnx_models import (
@@ -43,7 +43,7 @@ from tests.export.onnx_models import (
 )
 
 ALL = Mixture(tanh=0.3, sigmoid=0.2, relu=0.2, sin=0.2, identity=0.1)
-WINDOWS: dict[str, MapDescription] = {
+WINDOWS: dict[str, FeatureMap] = {
     "mean and deviation": EchoState(20),
     "segments": EchoState(20, segments=3, washout=4),
     "last": EchoState(20, pool="last", input=False),
@@ -64,7 +64,7 @@ WINDOWS: dict[str, MapDescription] = {
     "norm": WithNorm(EchoState(15)),
     "side by side": Concat(WindowStatistics(), EchoState(15)),
 }
-STEPWISE: dict[str, MapDescription] = {
+STEPWISE: dict[str, FeatureMap] = {
     "states": EchoState(20, washout=5, bias=True),
     "diagonal": DiagonalReservoir(30, washout=3),
     "only modes": DiagonalReservoir(12, nonlinearity="none"),
@@ -76,7 +76,7 @@ STEPWISE: dict[str, MapDescription] = {
 }
 
 
-def exported(path: Path, described: MapDescription, u: Any, **settings: Any) -> Any:
+def exported(path: Path, described: FeatureMap, u: Any, **settings: Any) -> Any:
     """Write a model whose scores are its features; return it and the file's scores."""
     model = model_of(described, features_out=True, **settings)
     at_once = ("minirocket", "hydra", "statistics")

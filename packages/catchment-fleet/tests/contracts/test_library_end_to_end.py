@@ -15,7 +15,7 @@ import pytest
 import catchment as ct
 from catchment import Array
 from catchment.data import Recording
-from catchment.features import MapDescription
+from catchment.features import FeatureMap
 from catchment.federation import read_run
 from catchment.federation.runs import unlearn_from_run
 from catchment.plans import map_of
@@ -56,9 +56,9 @@ def clients_of(name: str) -> dict[str, list[Recording]]:
     return {who: [recording(*one) for one in waves(k)] for k, who in enumerate(NAMES)}
 
 
-def described(name: str) -> MapDescription:
+def described(name: str) -> FeatureMap:
     found = map_of(tomllib.loads(TABLES[name]))
-    assert isinstance(found, MapDescription)
+    assert isinstance(found, FeatureMap)
     return found
 
 

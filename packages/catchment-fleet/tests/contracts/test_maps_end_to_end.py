@@ -23,7 +23,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import catchment as ct
 from catchment.data import Recording
 from catchment.engine import run_locally
-from catchment.features import OwnMap, as_map, name_of
+from catchment.features import FeatureMap, name_of
 from catchment.federation import Limits, Result, read_run
 from catchment.federation.learn import ReservoirEnsemble
 from catchment.federation.runs import unlearn_from_run
@@ -46,7 +46,7 @@ RAW = ct.Prepare(scale="none")
 class Case:
     """A map, as Python and as a plan file have it, and whether its rows are windows' or steps'."""
 
-    made: OwnMap
+    made: FeatureMap
     table: str
     pooled: bool
 
@@ -97,7 +97,7 @@ def test_hidden_in_a_secure_sum_the_total_is_the_exact_one(case: Case) -> None:
     described = ct.Pipeline(RAW, case.made)
     secure = ct.SecureSum(ct.make_identities(clients), min_clients=3, rows_per_feature=2)
     hidden = ct.federate(described, clients, protect=[secure])
-    each = [accumulate(as_map(case.made), held) for held in clients.values()]
+    each = [accumulate(case.made, held) for held in clients.values()]
     for name in ("gram", "cross", "feature_sum", "target_sum"):
         sent = np.stack([getattr(one, name) for one in each])
         exact = np.apply_along_axis(math.fsum, 0, sent)  # rounded once, as the secure sum is
@@ -125,7 +125,7 @@ def test_a_client_is_forgotten_to_the_bit(case: Case, tmp_path: Path) -> None:
 
 def test_noise_is_added_to_what_it_gives(case: Case) -> None:
     clients = case.clients()
-    features = as_map(case.made)
+    features = case.made
     public = [accumulate(features, case.recordings(k)) for k in (97, 98, 99)]
     noise = GaussianNoise(
         epsilon=50.0, delta=1e-5, clip=Clip.from_public(public), min_clients=4, small_cohort=True
@@ -138,7 +138,7 @@ def test_noise_is_added_to_what_it_gives(case: Case) -> None:
 
 
 def test_what_only_a_reservoir_can_do_is_refused_by_the_maps_name(case: Case) -> None:
-    features = as_map(case.made)
+    features = case.made
     with pytest.raises(TypeError, match=f"{name_of(features)} has no reservoir of every client's"):
         ReservoirEnsemble(features=features)  # type: ignore[arg-type]
 
@@ -193,10 +193,10 @@ def test_on_flower_it_ends_in_the_model_file_of_one_process(case: Case, tmp_path
     assert hashlib.sha256(there).hexdigest() == hashlib.sha256(here).hexdigest()
     run = read_run(tmp_path / "there")
     assert run.rounds["training"][0].n_used == len(NAMES)
-    assert run.facts["map"] == name_of(as_map(case.made))
+    assert run.facts["map"] == name_of(case.made)
     kept = ct.load(tmp_path / "models" / "a" / "model.safetensors")
     assert isinstance(kept, ct.Model)
-    assert kept.features.fingerprint == as_map(case.made).fingerprint
+    assert kept.features.fingerprint == case.made.fingerprint
 
 
 def test_a_node_whose_map_has_another_setting_refuses(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from sklearn.linear_model import Ridge
 import catchment as ct
 from catchment import Array
 from catchment.data import Recording
-from catchment.features import Adapted, Concat, EchoState, FeatureMap, as_map, suited
+from catchment.features import Concat, EchoState, FeatureMap, suited
 from catchment.features.echo_state import reservoir as build
 from catchment.federation import Course, Known
 from catchment.federation.learn import FederatedRidge
@@ -32,16 +32,16 @@ RAW = ct.Prepare(scale="none")
 
 
 @dataclass(frozen=True)
-class Small:
+class Small(FeatureMap):
     """Features close to a bound that is no power of two, on a coarse grid: rounding passes it."""
 
     grid: int = 4
     standardise: bool = False
     n_features = 2
-    bounds = ((-0.3, 0.3), (-5.9, 5.9))
+    bounds = np.array([0.3, 5.9])
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        return [np.array([[0.3, -5.9]]) for _ in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [np.array([[0.3, -5.9]]) for _ in inputs]
 
 
 def test_its_columns_are_those_of_each_map_alone() -> None:
@@ -49,7 +49,7 @@ def test_its_columns_are_those_of_each_map_alone() -> None:
     both = Concat(*maps).build(CHANNELS, per_step=False, classes=True)
     alone = [
         EchoState(20, seed=1).build(CHANNELS, per_step=False, classes=True),
-        as_map(Small()),
+        Small(),
         EchoState(7, grid=20, feature_grid=12).build(CHANNELS, per_step=False, classes=True),
     ]
     for z, *parts in zip(both.rows(INPUTS), *(one.rows(INPUTS) for one in alone), strict=True):
@@ -70,7 +70,7 @@ def test_rows_start_after_the_longest_washout() -> None:
     assert (built.washout, built.per_step, built.grid) == (4, True, None)
     alone = [EchoState(6, washout=4), EchoState(5, washout=1)]
     first, second = (one.build(CHANNELS, per_step=True).rows(INPUTS) for one in alone)
-    third = as_map(delays).rows(INPUTS)
+    third = delays.rows(INPUTS)
     for z, a, b, c in zip(built.rows(INPUTS), first, second, third, strict=True):
         np.testing.assert_array_equal(z, np.hstack([a, b[3:], c[4:]]))
 
@@ -95,7 +95,7 @@ def test_what_cannot_stand_side_by_side_is_refused() -> None:
         Concat(EchoState(5), Small()).build(2, per_step=True)
     with pytest.raises(ValueError, match="4 channels, EchoStateMap was built for 2"):
         Concat(EchoState(5).build(2, per_step=True), EchoState(3)).build(4, per_step=True)
-    with pytest.raises(AttributeError, match=r"EchoState in Concat is a description; call build"):
+    with pytest.raises(ValueError, match=r"EchoState does not know its inputs yet; call build"):
         Concat(EchoState(5)).n_features  # noqa: B018
     with pytest.raises(ValueError, match="2 channels, concat was built for 3"):
         Concat(EchoState(5), Small()).build(3, per_step=False).rows([np.zeros((9, 2))])
@@ -105,7 +105,7 @@ def test_where_recordings_start_anew_no_inner_map_has_a_grid() -> None:
     both = Concat(EchoState(5), Concat(EchoState(6, grid=20), OwnStatistics()))
     without: Any = suited(both, ct.Prepare(gaps="restart"))
     assert (without.maps[0].grid, without.maps[1].maps[0].grid) == (None, 20)
-    assert without.maps[1].maps[1] is both.maps[1].maps[1]  # type: ignore[union-attr]
+    assert without.maps[1].maps[1] is both.maps[1].maps[1]  # type: ignore[attr-defined]
     assert suited(both, ct.Prepare(gaps="hold")) is both
 
 
@@ -138,7 +138,7 @@ def test_its_federated_ridge_is_sklearns_on_the_columns() -> None:
     held = [one for several in clients.values() for one in several]
     inner = EchoState(8, seed=2).build(CHANNELS, per_step=False, classes=True)
     us = [one.u for one in held]
-    own = [np.vstack(one.rows(us)) for one in (inner, as_map(OwnStatistics()))]
+    own = [np.vstack(one.rows(us)) for one in (inner, OwnStatistics())]
     Z, Y = np.hstack(own), np.stack([one.y for one in held if one.y is not None])
     theirs = Ridge(alpha=0.5).fit(Z, Y)
     np.testing.assert_allclose(run.model.readout.weights, theirs.coef_.T, rtol=1e-7, atol=1e-9)
@@ -210,9 +210,9 @@ def test_a_client_agrees_to_a_server_with_another_eigenvalue(
     ]
     for other in others:
         built: FeatureMap = course(other).start().maps[0]
-        assert isinstance(built, Adapted)
+        assert isinstance(built, FeatureMap)
         assert not own.describes(built)
-    assert not own.describes(as_map(Small()))
+    assert not own.describes(Small())
 
 
 PLAN = """

@@ -16,8 +16,14 @@ from sklearn.metrics import pairwise_distances
 
 import catchment as ct
 from catchment import Array
-from catchment.data import Recording
-from catchment.features import Adapted, Concat, EchoState, Projected, as_map, hadamard_sums, suited
+from catchment.features import (
+    Concat,
+    EchoState,
+    FeatureMap,
+    Projected,
+    hadamard_sums,
+    suited,
+)
 from catchment.features.echo_state import reservoir as build
 from tests.contracts.maps import CHANNELS, OwnStatistics
 from tests.features.test_concat import course, people, travelled
@@ -27,7 +33,7 @@ INPUTS = [RNG.normal(size=(n, CHANNELS)) for n in (40, 25, 60)]
 
 
 @dataclass(frozen=True)
-class Wide:
+class Wide(FeatureMap):
     """Features of one recording, its first row repeated, each between -bound and bound."""
 
     n_features: int = 100
@@ -35,13 +41,13 @@ class Wide:
     grid: int | None = 20
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        return -self.bound, self.bound
+    def bounds(self) -> Array:
+        return np.full(self.n_features, self.bound)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         rng = np.random.default_rng(1)
         mix = rng.uniform(-1, 1, size=(CHANNELS, self.n_features))
-        return [np.clip(r.u[:1] @ mix, -self.bound, self.bound) for r in recordings]
+        return [np.clip(u[:1] @ mix, -self.bound, self.bound) for u in inputs]
 
 
 @pytest.mark.parametrize("p", [1, 2, 4, 64, 256])
@@ -52,11 +58,10 @@ def test_the_sums_are_those_of_scipys_matrix(p: int) -> None:
 
 @pytest.mark.parametrize("grid", [8, 12, 24])
 def test_it_is_scipys_matrix_with_drawn_signs_and_rows(grid: int) -> None:
-    inner = as_map(Wide(100))
+    inner = Wide(100)
     built = Projected(Wide(100), 30, seed=4, grid=grid).build(CHANNELS, per_step=False)
-    assert isinstance(built, Adapted)
-    made: Any = built.inner
-    flips, kept = made._drawn
+    assert isinstance(built, Projected)
+    flips, kept = built._drawn
     assert set(flips) == {-1.0, 1.0}
     assert len(set(kept)) == 30
     matrix = hadamard(128)[:100][:, kept] * flips[:, None]
@@ -72,16 +77,16 @@ def test_it_is_scipys_matrix_with_drawn_signs_and_rows(grid: int) -> None:
 def test_without_a_grid_it_is_the_plain_product() -> None:
     built = Projected(OwnStatistics(), 7, seed=1).build(CHANNELS, per_step=False, classes=True)
     assert built.grid is None
-    made: Any = built.inner  # type: ignore[attr-defined]
-    flips, kept = made._drawn
-    Z = np.vstack(as_map(OwnStatistics()).rows(INPUTS))
+    assert isinstance(built, Projected)
+    flips, kept = built._drawn
+    Z = np.vstack(OwnStatistics().rows(INPUTS))
     expected = np.clip((Z * flips) @ hadamard(16)[:15][:, kept] / np.sqrt(15), -4, 4)
     np.testing.assert_allclose(np.vstack(built.rows(INPUTS)), expected, rtol=1e-13)
 
 
 def test_distances_are_kept_about_as_a_random_matrix_keeps_them() -> None:
     us = [RNG.normal(size=(1, CHANNELS)) for _ in range(40)]
-    before = np.vstack(as_map(Wide(2000)).rows(us))
+    before = np.vstack(Wide(2000).rows(us))
     built = Projected(Wide(2000), 500).build(CHANNELS, per_step=False)
     after = np.vstack(built.rows(us)) * np.sqrt(2000 / 500)
     far = np.triu_indices(40, 1)
@@ -120,8 +125,8 @@ def test_what_cannot_be_projected_is_refused() -> None:
     for wrong in ({"features": 0}, {"seed": -1}, {"bound": 0.0}, {"grid": 3}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} is"):
             Projected(Wide(), **wrong)
-    with pytest.raises(AttributeError, match="EchoState in Projected is a description"):
-        Projected(EchoState(20), 5).n_features  # noqa: B018
+    with pytest.raises(ValueError, match=r"Projected does not know its inputs yet; call build"):
+        Projected(EchoState(20), 5).rows(INPUTS)
 
 
 def test_gaps_that_start_anew_take_every_grid_away() -> None:

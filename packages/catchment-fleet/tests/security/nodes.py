@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from catchment import Array
-from catchment.data import Recording
+from catchment.features import FeatureMap
 from catchment.federation import REFUSED, TRAINING, Engine, Memory, Reply, refusal, run
 from catchment.plans import read_plan
 from catchment.privacy import FileMemory, Release, Releases, new_identity
@@ -146,11 +146,11 @@ def numbers(total: RidgeStatistics) -> Array:
 
 
 @dataclass(frozen=True)
-class Stranger:
+class Stranger(FeatureMap):
     """A map of a module that nodes can import, and that no policy names."""
 
     n_features: int = 1
-    bounds = (0.0, 1.0)
+    bounds = np.full(1, 1.0)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        return [np.zeros((1, self.n_features)) for _ in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [np.zeros((1, self.n_features)) for _ in inputs]

@@ -7,7 +7,7 @@ and any dataclass of any imported module was constructed with the server's setti
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from catchment import Array
 from catchment.errors import IntegrityError
 from catchment.features import (
     NVAR,
     Concat,
     DefaultMap,
     EchoState,
-    MapDescription,
+    FeatureMap,
     Projected,
     RandomFourier,
     Reservoir,
@@ -29,7 +30,6 @@ from catchment.features import (
     WindowStatistics,
     WithNorm,
     building_only,
-    foreseen,
     restored,
 )
 from catchment.features.echo_state import reservoir as build
@@ -111,18 +111,18 @@ def test_a_model_that_asks_for_millions_of_units_builds_nothing(
 
 
 @dataclass(frozen=True)
-class Foreign:
+class Foreign(FeatureMap):
     """A dataclass of a module that happens to be imported."""
 
     n_features: int = 1
-    bounds = (0.0, 1.0)
+    bounds = np.full(1, 1.0)
     made = Counted()
 
     def __post_init__(self) -> None:
         self.made.made += 1
 
-    def rows(self, recordings: Any) -> Any:
-        return [np.zeros((1, self.n_features)) for _ in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [np.zeros((1, self.n_features)) for _ in inputs]
 
 
 def test_classes_that_nobody_named_are_not_constructed() -> None:
@@ -156,7 +156,7 @@ def test_a_plan_names_no_map_that_the_owner_did_not(tmp_path: Path) -> None:
     assert "which is not in maps of this node's policy.toml" in str(answer.facts["reason"])
 
 
-DESCRIPTIONS: dict[str, Callable[[int], MapDescription]] = {
+DESCRIPTIONS: dict[str, Callable[[int], FeatureMap]] = {
     "echo state": lambda n: EchoState(n),
     "two layers": lambda n: EchoState((n, n)),
     "nvar": lambda n: NVAR(n),
@@ -180,7 +180,7 @@ def test_every_map_of_the_library_knows_its_parts_and_no_others(name: str, per_s
     except ValueError:
         pytest.skip("the map gives rows of the other kind only")
     parts = Parts.from_bytes(built.parts().to_bytes())
-    assert foreseen(DESCRIPTIONS[name](6), parts, 2, **kinds)
+    assert DESCRIPTIONS[name](6).foresees(parts, 2, **kinds)
     if not (name == "default" and per_step):  # which is one reservoir, however many columns
-        assert not foreseen(DESCRIPTIONS[name](7), parts, 2, **kinds)
-    assert not foreseen(DESCRIPTIONS[name](6), replace(parts, kind="nothing"), 2, **kinds)
+        assert not DESCRIPTIONS[name](7).foresees(parts, 2, **kinds)
+    assert not DESCRIPTIONS[name](6).foresees(replace(parts, kind="nothing"), 2, **kinds)

@@ -25,15 +25,15 @@ from catchment_gpu.rows import (
 
 def concat_form(inner: Concat, device: torch.device) -> DeviceForm | WindowForm | None:
     """Return the form of maps side by side, None if none of them has one."""
-    found = [form_of(one, device) for one in inner._built]
+    found = [form_of(one, device) for one in inner.maps]
     windows = [one.form for one in found if isinstance(one, WindowBlocks)]
     if len(windows) == len(found):
         return WindowConcat(tuple(windows))
-    if not any(found) and not any(isinstance(one, EchoStateMap) for one in inner._built):
+    if not any(found) and not any(isinstance(one, EchoStateMap) for one in inner.maps):
         return None
     members = [
         HostForm(one, device) if form is None else form
-        for one, form in zip(inner._built, found, strict=True)
+        for one, form in zip(inner.maps, found, strict=True)
     ]
     return ConcatForm(inner, tuple(members), device)
 
@@ -95,7 +95,7 @@ class ConcatForm:
         z = torch.empty(
             (self.concat.n_features, int(n_rows.sum())), dtype=torch.float64, device=self.device
         )
-        for one, member in zip(self.concat._built, self.members, strict=True):
+        for one, member in zip(self.concat.maps, self.members, strict=True):
             late = self.concat.washout - one.washout if self.concat.per_step else 0
             part = z[first : first + one.n_features]
             for block in member.blocks(inputs):

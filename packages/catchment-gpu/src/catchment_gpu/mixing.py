@@ -54,9 +54,9 @@ def mixing_form(
     inner: FeatureMap | None
     match outer:
         case Projected():
-            inner, mixed = outer._inner, projection(outer, device)
+            inner, mixed = outer.inner, projection(outer, device)
         case RandomFourier():
-            inner = None if outer.map is None else outer.inner
+            inner = outer.map
             mixed = random_features(outer, device)
         case Layers():
             inner, mixed = outer.map, layers(outer, device)

@@ -22,7 +22,7 @@ class NVARForm:
 
     def __init__(self, inner: NVAR, device: torch.device) -> None:
         self.inner, self.device = inner, device
-        factors = range(inner._n_linear)
+        factors = range(inner.delays * inner.known_inputs)
         # Which inputs each product of two, and of three, multiplies: (factors, products).
         self.products = [
             torch.tensor(list(combinations_with_replacement(factors, order)), device=device).T

@@ -20,7 +20,6 @@ from torch import Tensor
 from catchment import LARGEST, Array, Integers
 from catchment.features import (
     NVAR,
-    Adapted,
     Concat,
     DiagonalReservoir,
     EchoStateMap,
@@ -131,7 +130,7 @@ def inner_form(inner: object, device: torch.device) -> DeviceForm | WindowForm |
 
             return mixing_form(inner, device)
         case Thinned():
-            return form_of(inner.inner, device)
+            return form_of(inner.map, device)
         case WindowStatistics():
             from catchment_gpu.window_statistics import WindowStatisticsForm
 
@@ -150,9 +149,7 @@ def form_of(features: FeatureMap, device: torch.device) -> DeviceForm | None:
     """
     if isinstance(features, EchoStateMap):
         return _echo_state_form(features, device)
-    if not isinstance(features, Adapted):
-        return None
-    inner = inner_form(features.inner, device)
+    inner = inner_form(features, device)
     if inner is None:
         return None
     if isinstance(inner, WindowForm):
@@ -160,7 +157,7 @@ def form_of(features: FeatureMap, device: torch.device) -> DeviceForm | None:
     return CheckedForm(features, inner, device)
 
 
-def checked_rows(features: Adapted, z: Tensor) -> Tensor:
+def checked_rows(features: FeatureMap, z: Tensor) -> Tensor:
     """Return rows (F, n) that are finite and within their bounds, on the grid if there is one."""
     limits = torch.from_numpy(features.limits).to(z.device)
     lowest, highest = torch.aminmax(z, dim=1) if z.shape[1] else (limits, limits)
@@ -185,7 +182,7 @@ def _echo_state_form(features: EchoStateMap, device: torch.device) -> DeviceForm
 class CheckedForm:
     """The rows of a map of the library, finite and within their bounds, on the grid."""
 
-    features: Adapted
+    features: FeatureMap
     inner: DeviceForm
     device: torch.device
 
@@ -199,7 +196,7 @@ class CheckedForm:
 class CheckedWindows:
     """The rows of a map with one per recording, finite and within their bounds, on the grid."""
 
-    features: Adapted
+    features: FeatureMap
     inner: WindowForm
     device: torch.device
 
@@ -211,7 +208,7 @@ class CheckedWindows:
 class WindowBlocks:
     """A map with one row per recording: those of one length together, as many as there is room."""
 
-    features: Adapted
+    features: FeatureMap
     form: WindowForm
     device: torch.device
 
@@ -262,7 +259,7 @@ def brought_over(us: Sequence[Array], device: torch.device) -> Tensor:
     return found
 
 
-def _matrix(features: Adapted, u: ArrayLike, k: int) -> Array:
+def _matrix(features: FeatureMap, u: ArrayLike, k: int) -> Array:
     """Return the inputs (T, I) of recording k; those of the usual kind are looked at later."""
     if type(u) is np.ndarray and u.ndim == 2 and u.dtype == np.float64:
         return u

@@ -10,15 +10,14 @@ import torch
 from torch import Tensor
 
 from catchment import Array
-from catchment.features import DIGITS, RANGE, WithNorm
-from catchment.features.with_norm import with_norm
+from catchment.features import DIGITS, RANGE, WithNorm, inputs_with_norm
 from catchment_gpu.exact import root
 from catchment_gpu.rows import DeviceForm, DeviceRows, WindowBlocks, WindowForm, form_of
 
 
 def with_norm_form(outer: WithNorm, device: torch.device) -> DeviceForm | WindowForm | None:
     """Return the form of a map of inputs and norm, None if the map inside has none."""
-    inner = form_of(outer.inner, device)
+    inner = form_of(outer.map, device)
     if isinstance(inner, WindowBlocks):
         return WindowsWithNorm(inner.form)
     return None if inner is None else BlocksWithNorm(inner)
@@ -41,7 +40,7 @@ class BlocksWithNorm:
     inner: DeviceForm
 
     def blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:
-        yield from self.inner.blocks([with_norm(u) for u in inputs])
+        yield from self.inner.blocks([inputs_with_norm(u) for u in inputs])
 
 
 def normed(u: Tensor) -> Tensor:

@@ -17,7 +17,8 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 
 from catchment import Hydra, MiniRocket
-from catchment.features.random_convolutions import _schedule, hydra
+from catchment.features import hydra
+from catchment.features.minirocket import _schedule
 from catchment_gpu.random_convolutions import SOURCE, competitions, counts_above, packed_features
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")

@@ -151,7 +151,7 @@ def test_it_does_what_the_torch_operations_do(
     """With few threads each of them holds several units, and rows are written one by one."""
     monkeypatch.setattr(cuda_steps, "MOST_THREADS", most)
     made = DiagonalReservoir(**recipe).build(channels, per_step=True)
-    units = Units.of(made.inner.wiring, torch.device("cpu"))  # type: ignore[attr-defined]
+    units = Units.of(made.wiring, torch.device("cpu"))  # type: ignore[attr-defined]
     u = torch.from_numpy(np.random.default_rng(1).normal(size=(90, channels)) * 3)
     u = torch_steps.rounded_inputs(u)
     lanes = Lanes(np.array([3, 40, 0]), np.array([30, 43, 0]))
@@ -173,7 +173,7 @@ def test_it_walks_on_until_states_meet(
 ) -> None:
     monkeypatch.setattr(cuda_steps, "MOST_THREADS", most)
     made = DiagonalReservoir(40, memory=(0.1, 0.5), leak_rate=(0.9, 1.0)).build(1, per_step=True)
-    units = Units.of(made.inner.wiring, torch.device("cpu"))  # type: ignore[attr-defined]
+    units = Units.of(made.wiring, torch.device("cpu"))  # type: ignore[attr-defined]
     u = torch_steps.rounded_inputs(torch.from_numpy(np.random.default_rng(1).normal(size=(99, 1))))
     lanes = Lanes(np.arange(0, 99, 11), np.full(9, 11))
     right = u.new_zeros((units.n_state, 9))
@@ -196,7 +196,7 @@ def test_it_walks_on_until_states_meet(
 def test_reservoirs_that_are_too_large_are_left_to_torch() -> None:
     def units(channels: int, n_units: int) -> Units:
         made = DiagonalReservoir(n_units).build(channels, per_step=True)
-        return Units.of(made.inner.wiring, torch.device("cpu"))  # type: ignore[attr-defined]
+        return Units.of(made.wiring, torch.device("cpu"))  # type: ignore[attr-defined]
 
     assert cuda_steps.shape_of_block(units(1, 200)) == (32, 224, 1)
     assert cuda_steps.fits(units(1, 3000))

@@ -24,7 +24,7 @@ from catchment import (
     WindowStatistics,
     WithNorm,
 )
-from catchment.features import DefaultMap, FeatureMap, MapDescription
+from catchment.features import DefaultMap, FeatureMap
 from catchment.readout import accumulate
 from catchment_gpu import form_of, rows_on
 from catchment_gpu import rows as torch_rows
@@ -106,7 +106,7 @@ def test_hydra(
         Concat(Concat(MiniRocket(5), EchoState(3)), WindowStatistics(), MiniRocket(9)),
     ],
 )
-def test_maps_side_by_side(recipe: MapDescription, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maps_side_by_side(recipe: FeatureMap, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(torch_rows.NUMBERS, "cpu", 200)  # so that there are several blocks
     inputs = some_inputs([7, 30, 7, 12, 30], 2, 1.0, 0)
     assert_same_rows(recipe.build(2, per_step=False, classes=True), inputs)
@@ -121,7 +121,7 @@ def test_maps_side_by_side(recipe: MapDescription, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_maps_side_by_side_with_a_row_per_step(
-    recipe: MapDescription, monkeypatch: pytest.MonkeyPatch
+    recipe: FeatureMap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(torch_rows.NUMBERS, "cpu", 500)
     inputs = some_inputs([12, 30, 12, 64], 2, 0.3, 0)
@@ -134,7 +134,7 @@ def test_maps_side_by_side_with_a_row_per_step(
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("recipe", [MiniRocket(90), Hydra(30), DefaultMap(160), DefaultMap(50)])
 @pytest.mark.parametrize("classes", [True, False])
-def test_one_digest(recipe: MapDescription, classes: bool, device: str) -> None:
+def test_one_digest(recipe: FeatureMap, classes: bool, device: str) -> None:
     inputs = some_inputs([30, 30, 12, 300, 1], 2, 0.3, 2)
     inputs[1][:, 0] = 1.5  # a constant channel
     targets = np.eye(2)[[0, 1, 1, 0, 1]] if classes else np.arange(10.0).reshape(5, 2) / 7

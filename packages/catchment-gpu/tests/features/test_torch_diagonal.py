@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from catchment import DiagonalReservoir, Recording
 from catchment.errors import ClippingWarning
-from catchment.features import Adapted
+from catchment.features import FeatureMap
 from catchment.readout import accumulate
 from catchment_gpu import CheckedForm, form_of, rows_on
 from catchment_gpu.diagonal import DiagonalForm, cut_into_lanes, memory_of
@@ -25,19 +25,18 @@ from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401 
 RNG = np.random.default_rng(3)
 
 
-def built(channels: int, *, pooled: bool = False, **given: Any) -> Adapted:
+def built(channels: int, *, pooled: bool = False, **given: Any) -> DiagonalReservoir:
     made = DiagonalReservoir(**given).build(channels, per_step=not pooled)
-    assert isinstance(made, Adapted)
+    assert isinstance(made, DiagonalReservoir)
     return made
 
 
-def own_form(features: Adapted, device: str, **given: Any) -> CheckedForm:
-    assert isinstance(features.inner, DiagonalReservoir)
-    inner = DiagonalForm(features.inner, torch.device(device), **given)
+def own_form(features: DiagonalReservoir, device: str, **given: Any) -> CheckedForm:
+    inner = DiagonalForm(features, torch.device(device), **given)
     return CheckedForm(features, inner, torch.device(device))
 
 
-def same_rows(features: Adapted, form: CheckedForm, inputs: list[Any]) -> None:
+def same_rows(features: FeatureMap, form: CheckedForm, inputs: list[Any]) -> None:
     for mine, theirs in zip(features.rows(inputs), rows_on(form, inputs), strict=True):
         assert mine.tobytes() == theirs.tobytes()
 
@@ -94,9 +93,8 @@ def test_any_cut_gives_the_rows_of_one_loop(
 
 def test_the_usual_start_is_right_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     features = built(1, units=60)
-    assert isinstance(features.inner, DiagonalReservoir)
-    form = DiagonalForm(features.inner, torch.device("cpu"))
-    assert form.warm_up > 20 * memory_of(features.inner)
+    form = DiagonalForm(features, torch.device("cpu"))
+    assert form.warm_up > 20 * memory_of(features)
     u = torch_steps.rounded_inputs(torch.from_numpy(RNG.normal(size=(4000, 1))))
     runs = []
 

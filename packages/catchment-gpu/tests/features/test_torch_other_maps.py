@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import catchment as ct
 from catchment.errors import ClippingWarning
-from catchment.features import Layers, as_map
+from catchment.features import Layers
 from catchment.readout import accumulate
 from catchment_gpu import form_of, rows_on, spans_between, spans_of_columns
 from catchment_gpu import mixing as torch_mixing
@@ -101,7 +101,7 @@ def test_maps_without_a_grid_agree_too(device: str) -> None:
 def test_layers_agree_to_the_last_digits(beside: bool, device: str) -> None:
     inner = ct.DiagonalReservoir(10).build(2, per_step=True)
     steps = RNG.normal(size=(2, 6, 5)) / 9
-    features = as_map(Layers(inner, width=5, random=6, steps=steps, scale=0.7, beside=beside))
+    features = Layers(inner, width=5, random=6, steps=steps, scale=0.7, beside=beside)
     us = inputs(2)
     for mine, theirs in zip(features.rows(us), on_device(features, device, us), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-14)

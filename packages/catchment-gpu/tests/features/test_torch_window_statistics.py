@@ -16,8 +16,7 @@ import torch
 
 from catchment import EchoState, WindowStatistics
 from catchment.errors import ClippingWarning
-from catchment.features import DefaultMap, WithNorm
-from catchment.features.with_norm import with_norm
+from catchment.features import DefaultMap, WithNorm, inputs_with_norm
 from catchment_gpu import form_of, log2_of, normed, quotient, root, rows_on
 from tests.features.echo_state.devices import one_thread  # noqa: F401  # a fixture
 from tests.features.test_torch_convolutions import assert_same_rows, some_inputs
@@ -74,7 +73,7 @@ def test_the_norm(n_inputs: int, size: float, seed: int) -> None:
     x = np.rint(np.clip(u, -64.0, 64.0) * 2**16).astype(np.int64)
     length = np.floor(np.sqrt((x * x).sum(axis=1))) - math.isqrt(n_inputs << 32)
     expected = np.column_stack([u, length / 2**16])
-    assert with_norm(u).tobytes() == expected.tobytes()
+    assert inputs_with_norm(u).tobytes() == expected.tobytes()
     assert normed(torch.from_numpy(u)).numpy().tobytes() == expected.tobytes()
 
 

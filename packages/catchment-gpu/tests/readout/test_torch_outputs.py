@@ -15,7 +15,7 @@ pytest.importorskip("torch", reason="needs torch")
 
 from catchment import Array, EchoState, Recording, Reservoir, evaluate, fit
 from catchment.cli import app
-from catchment.features import Adapted, EchoStateMap
+from catchment.features import EchoStateMap, FeatureMap
 from catchment.federation import Plan
 from catchment.federation.measure import Evaluation
 from catchment.readout import VARIABLE, Model, PersonalModels, Readout, device_for, refuse_device
@@ -75,18 +75,18 @@ def test_more_recordings_than_are_run_at_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 @dataclass(frozen=True)
-class Largest:
+class Largest(FeatureMap):
     """A map of a user's own, which no device knows."""
 
     n_features = 1
-    bounds = (0.0, 8.0)
+    bounds = np.full(1, 8.0)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        return [np.abs(r.u).max()[None, None] for r in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [np.abs(u).max()[None, None] for u in inputs]
 
 
 def test_a_map_without_a_form_is_computed_here() -> None:
-    made = Model(Adapted(Largest()), Readout(np.ones((1, 1)), np.zeros(1)))
+    made = Model(Largest(), Readout(np.ones((1, 1)), np.zeros(1)))
     for y, other in zip(made.outputs(inputs()), made.outputs(inputs(), device="cpu"), strict=True):
         assert y.shape == other.shape == (1, 1)
     np.testing.assert_array_equal(

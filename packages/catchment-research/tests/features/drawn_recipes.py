@@ -33,7 +33,6 @@ from catchment.features import (
     EchoState,
     FeatureMap,
     Hydra,
-    MapDescription,
     MiniRocket,
     Mixture,
     Pipeline,
@@ -100,12 +99,12 @@ def diagonal(rng: Random) -> DiagonalReservoir:
     return DiagonalReservoir(units, rng.getrandbits(32), kind, memory=memory)  # type: ignore[arg-type]
 
 
-def inner(rng: Random) -> MapDescription:
+def inner(rng: Random) -> FeatureMap:
     return echo_state(rng, rng.choice(["random", "small_world"]))
 
 
 # By step or by recording, as the maps allow; None where both do.
-Draw = Callable[[Random], MapDescription]
+Draw = Callable[[Random], FeatureMap]
 DRAWS: dict[str, tuple[Draw, bool | None]] = {
     **{f"echo_state {name}": (lambda r, n=name: echo_state(r, n), None) for name in TOPOLOGIES},  # type: ignore[misc]
     "echo_state deep": (deep, None),

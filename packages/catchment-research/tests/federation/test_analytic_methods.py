@@ -25,7 +25,7 @@ import catchment as ct
 from catchment import Array
 from catchment.data import Recording
 from catchment.errors import FederationError, SingularError
-from catchment.features import FeatureMap, RandomFourier, as_map
+from catchment.features import FeatureMap, RandomFourier
 from catchment.features.echo_state import Purpose, Words, uniform
 from catchment.federation import Plan, Result, Rows
 from catchment.federation.learn import FederatedRidge, RidgeState, Unlearned, unlearn
@@ -40,30 +40,30 @@ CLOSE = 1e-9
 
 
 @dataclass(frozen=True)
-class Moments:
+class Moments(FeatureMap):
     """The mean and the spread of each of three channels: a small map of one's own."""
 
     grid: int | None = None
     n_features = 6
-    bounds = (-8.0, 8.0)
+    bounds = np.full(6, 8.0)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        return [np.concatenate([r.u.mean(axis=0), r.u.std(axis=0)])[None] for r in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [np.concatenate([u.mean(axis=0), u.std(axis=0)])[None] for u in inputs]
 
 
 @dataclass(frozen=True)
-class Projected:
+class Projected(FeatureMap):
     """Moments through a frozen random layer, then ReLU (RanPAC) or a cosine (FED3R-RF)."""
 
     width: int = 20
     activation: str = "relu"
-    bounds = (-60.0, 60.0)
+    bounds = property(lambda self: np.full(self.n_features, 60.0))
     n_features = property(lambda self: self.width)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         rng = np.random.default_rng(11)
         W, b = rng.normal(size=(6, self.width)), rng.uniform(0, 2 * np.pi, self.width)
-        z = np.concatenate(Moments().rows(recordings))
+        z = np.concatenate(Moments().rows(inputs))
         if self.activation == "relu":
             return list(np.maximum(z @ W, 0.0)[:, None])
         return list((np.sqrt(2 / self.width) * np.cos(z @ W + b))[:, None])
@@ -94,8 +94,8 @@ def make_clients(
 
 
 CLIENTS = make_clients()
-MAP: FeatureMap = as_map(Moments())
-WHOLE: FeatureMap = as_map(Moments(grid=12))
+MAP: FeatureMap = Moments()
+WHOLE: FeatureMap = Moments(grid=12)
 
 
 def rows_of(features: FeatureMap, clients: dict[str, list[Recording]]) -> list[tuple[Array, Array]]:
@@ -177,8 +177,8 @@ def test_fed3r_is_the_ridge_with_weights_of_unit_length() -> None:
 
 @pytest.mark.parametrize("activation", ["relu", "cos"])
 def test_a_random_layer_of_ones_own_is_a_map_like_any_other(activation: str) -> None:
-    features = as_map(Projected(activation=activation))
-    z = np.concatenate(Moments().rows([r for name in sorted(CLIENTS) for r in CLIENTS[name]]))
+    features = Projected(activation=activation)
+    z = np.concatenate(Moments().rows([r.u for name in sorted(CLIENTS) for r in CLIENTS[name]]))
     _, y = pooled(MAP, CLIENTS)
     rng = np.random.default_rng(11)
     projection, phase = rng.normal(size=(6, 20)), rng.uniform(0, 2 * np.pi, 20)
@@ -191,14 +191,14 @@ def test_a_random_layer_of_ones_own_is_a_map_like_any_other(activation: str) -> 
 
 
 @dataclass(frozen=True)
-class Given3:
+class Given3(FeatureMap):
     """The mean of each channel as it is: a map through which a test can put any row."""
 
     n_features = 3
-    bounds = (-8.0, 8.0)
+    bounds = np.full(3, 8.0)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        return [r.u.mean(axis=0)[None] for r in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [u.mean(axis=0)[None] for u in inputs]
 
 
 def test_ranpac_is_the_ridge_on_rectified_random_features() -> None:
@@ -207,7 +207,7 @@ def test_ranpac_is_the_ridge_on_rectified_random_features() -> None:
     ones = [np.eye(3)[[k]] for k in range(3)]
     # max(0, w) - max(0, -w) = w: the frozen matrix, read off the map itself.
     R = np.concatenate(features.rows(ones)) - np.concatenate(features.rows([-u for u in ones]))
-    z, y = pooled(as_map(Given3()), CLIENTS)
+    z, y = pooled(Given3(), CLIENTS)
     h = np.maximum(np.round(z * 2**14) / 2**14 @ R, 0.0)  # what enters is rounded to 14 digits
     W = inv(h.T @ h + 2.0 * np.eye(9)) @ h.T @ y
     assert np.abs(R).min() > 0

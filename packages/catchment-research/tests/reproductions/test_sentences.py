@@ -13,7 +13,6 @@ pytest.importorskip("transformers")
 import torch
 
 import catchment as ct
-from catchment.features import as_map
 from reproductions import sentences
 from reproductions.sentences import HiddenStates, markdown
 from tests.prompt.test_causal import llama
@@ -36,8 +35,7 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 def test_states_are_those_of_each_sentence_alone(model: str, layer: int) -> None:
     us = [one[:, None].astype(float) for one in TOKENS]
     mean, last = (
-        as_map(HiddenStates(model, layer, kind, n_features=16)).rows(us)
-        for kind in ("mean", "last")
+        HiddenStates(model, layer, kind, n_features=16).rows(us) for kind in ("mean", "last")
     )
     for tokens, a, b in zip(TOKENS, mean, last, strict=True):
         with torch.no_grad():

@@ -17,7 +17,6 @@ import onnxruntime
 
 import catchment as ct
 from catchment.errors import MissingDataError
-from catchment.features import as_map
 from catchment_lab.datasets import Dataset
 from reproductions import speech
 from reproductions.speech_graph import (
@@ -139,7 +138,7 @@ def test_cells_are_kept_and_taken_up_again(tmp_path: Path, monkeypatch: pytest.M
 def test_a_remembered_map_gives_the_rows_of_its_own() -> None:
     inner = ct.EchoState(3).build(1, per_step=False, classes=True)
     us = [one.u for one in digits().clients["ann"][:3]]
-    outer = as_map(speech.Remembered(inner))
+    outer = speech.Remembered(inner)
     for _ in range(2):
         for ours, theirs in zip(outer.rows(us), inner.rows(us), strict=True):
             np.testing.assert_array_equal(ours, theirs)

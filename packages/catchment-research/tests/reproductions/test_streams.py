@@ -117,13 +117,13 @@ def test_a_streaming_minirocket_that_forgets_nothing_is_minirocket() -> None:
 
 
 def _is_unpadded(features: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    from catchment.features.random_convolutions import feature_list
+    from catchment.features.minirocket import feature_list
 
     return ~np.asarray(feature_list(features, 64).padded)
 
 
 def _dilations(features: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    from catchment.features.random_convolutions import feature_list
+    from catchment.features.minirocket import feature_list
 
     return np.asarray(feature_list(features, 64).dilation)
 

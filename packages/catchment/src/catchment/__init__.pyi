@@ -4,9 +4,8 @@ from catchment.data.files import read as read
 from catchment.data.prepare import Prepare as Prepare, RAW as RAW
 from catchment.data.recording import Recording as Recording
 from catchment.engine.contenders import compare as compare
-from catchment.features.concat import Concat as Concat
 from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
-from catchment.features.diagonal.diagonal import DiagonalReservoir as DiagonalReservoir
+from catchment.features.diagonal import DiagonalReservoir as DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState as EchoState
 from catchment.features.echo_state.recipe import (
     Mixture as Mixture,
@@ -15,15 +14,15 @@ from catchment.features.echo_state.recipe import (
 )
 from catchment.features.echo_state.reservoir import Reservoir as Reservoir
 from catchment.features.encoder import Encoder as Encoder
+from catchment.features.hydra import Hydra as Hydra
+from catchment.features.minirocket import MiniRocket as MiniRocket
 from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
 from catchment.features.projected import Projected as Projected
-from catchment.features.random_convolutions.hydra import Hydra as Hydra
-from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
 from catchment.features.random_fourier import RandomFourier as RandomFourier
 from catchment.features.thinned import Thinned as Thinned
+from catchment.features.union import Concat as Concat, WithNorm as WithNorm
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
-from catchment.features.with_norm import WithNorm as WithNorm
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
 from catchment.federation.limits import Limits as Limits
 from catchment.federation.measure.evaluation import Evaluation as Evaluation, Scores as Scores

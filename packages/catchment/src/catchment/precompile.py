@@ -23,7 +23,7 @@ from catchment.features import (
     WindowStatistics,
     WithNorm,
 )
-from catchment.features.pipeline import AnyMap
+from catchment.features.base import FeatureMap
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
@@ -63,7 +63,7 @@ def _check_and_add() -> None:
     statistics + statistics
 
 
-def _cases() -> Iterator[tuple[AnyMap, int]]:
+def _cases() -> Iterator[tuple[FeatureMap, int]]:
     for width in WIDTHS:
         yield EchoState(20), width
         yield EchoState((8, 8)), width
@@ -77,7 +77,7 @@ def _cases() -> Iterator[tuple[AnyMap, int]]:
         yield described, 48
 
 
-def _learn(described: AnyMap, width: int) -> None:
+def _learn(described: FeatureMap, width: int) -> None:
     """Fit classes and numbers of whole recordings and, with a reservoir, of steps; predict all."""
     rng = np.random.default_rng(0)
     length = 1200 if width == 1 else 40  # long ones have sums of their own

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from catchment.errors import FederationError
-from catchment.features.labels import label_of
+from catchment.features.base import label_of
 from catchment.federation.course import Course, Known, Maps
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.left_out import LeftOut, left_out

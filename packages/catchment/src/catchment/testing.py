@@ -20,8 +20,8 @@ from catchment.arrays import Array
 from catchment.data import RAW, Recording
 from catchment.engine import run_locally
 from catchment.errors import CatchmentError, ClippingWarning
-from catchment.features import FeatureMap, MapDescription, OwnMap, Pipeline
-from catchment.features.kept import restored
+from catchment.features import FeatureMap, Pipeline
+from catchment.features.base import restored
 from catchment.features.thinned import thinned_recordings
 from catchment.federation import Algorithm, Plan, Turn
 from catchment.federation.loop import model_of
@@ -53,10 +53,8 @@ def synthetic_clients(
     return {f"client-{n}": [recording(k) for k in range(6)] for n in range(n_clients)}
 
 
-def check_feature_map(
-    map: FeatureMap | MapDescription | OwnMap | str, recordings: Sequence[Recording] | None = None
-) -> None:
-    """Raise AssertionError if a feature map, or what a description builds, breaks a law.
+def check_feature_map(map: FeatureMap | str, recordings: Sequence[Recording] | None = None) -> None:
+    """Raise AssertionError if a feature map breaks a law.
 
     Rows have the promised shape, are finite and within bounds, come out the same bits again, and do
     not depend on order, company or threads; map and fingerprint survive being kept, and so does a
@@ -68,9 +66,8 @@ def check_feature_map(
     """
     with _naming(map):
         if recordings is None:
-            known = None if isinstance(map, MapDescription | str) else Pipeline(RAW, map).features
-            channels = (known and known.n_inputs) or 3
-            per_step = bool(getattr(known or map, "per_step", False))
+            given = Pipeline(RAW, map).known_map
+            channels, per_step = given.n_inputs or 3, given.per_step
             recordings = synthetic_clients(1, channels=channels, per_step=per_step)["client-0"]
         n, steps = recordings[0].n_inputs, bool(recordings[0].per_step)
         features = Pipeline(RAW, map).built(n, per_step=steps, classes=not steps).features

@@ -22,7 +22,8 @@ from catchment.data.recording import Recording
 from catchment.data.units import ALL
 from catchment.engine.local import AnySource, Source, Workers, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
-from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
+from catchment.features.base import FeatureMap
+from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.client import Elsewhere, refuse_shared
@@ -59,7 +60,7 @@ R = TypeVar("R")
 
 
 def fit(
-    pipeline: Pipeline | AnyMap | str,
+    pipeline: Pipeline | FeatureMap | str,
     recordings: Iterable[Recording],
     *,
     ridge: Ridge = "auto",
@@ -122,7 +123,7 @@ def federate(
 
 @overload
 def federate(
-    what: Pipeline | AnyMap | str,
+    what: Pipeline | FeatureMap | str,
     clients: Mapping[str, AnySource],
     *,
     protect: Sequence[Protection] = (),
@@ -144,7 +145,7 @@ def federate(
 
 
 def federate(
-    what: Plan[Any, Any, Any] | Pipeline | AnyMap | str,
+    what: Plan[Any, Any, Any] | Pipeline | FeatureMap | str,
     clients: Mapping[str, AnySource],
     *,
     protect: Sequence[Protection] = (),

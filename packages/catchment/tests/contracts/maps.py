@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment import Array
-from catchment.data import Recording
 from catchment.features import (
     NVAR,
     Concat,
@@ -25,7 +24,6 @@ from catchment.features import (
     Thinned,
     WindowStatistics,
     WithNorm,
-    as_map,
 )
 from catchment.features.echo_state import Mixture, Spread
 
@@ -33,7 +31,7 @@ CHANNELS = 3
 
 
 @dataclass(frozen=True)
-class OwnStatistics:
+class OwnStatistics(FeatureMap):
     """Mean, deviation, extremes and mean step of every channel; inputs beyond `limit` are cut."""
 
     channels: int = CHANNELS
@@ -44,11 +42,11 @@ class OwnStatistics:
         return 5 * self.channels
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        return -2 * self.limit, 2 * self.limit
+    def bounds(self) -> Array:
+        return np.full(self.n_features, 2 * self.limit)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        return [self._row(np.clip(r.u, -self.limit, self.limit)) for r in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [self._row(np.clip(u, -self.limit, self.limit)) for u in inputs]
 
     def _row(self, u: Array) -> Array:
         steps = np.abs(np.diff(u, axis=0)).sum(axis=0) / max(len(u) - 1, 1)
@@ -57,24 +55,24 @@ class OwnStatistics:
 
 
 @dataclass(frozen=True)
-class Delays:
+class Delays(FeatureMap):
     """The last inputs of every step, zeros before the first: a map with a row per step."""
 
     lags: int
     weights: Array
     per_step = True
-    bounds = (-np.inf, np.inf)
+    bounds = property(lambda self: np.full(self.n_features, np.inf))
 
     @property
     def n_features(self) -> int:
         return self.lags * CHANNELS
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         found = []
-        for r in recordings:
-            padded = np.vstack([np.zeros((self.lags - 1, CHANNELS)), r.u * self.weights])
+        for u in inputs:
+            padded = np.vstack([np.zeros((self.lags - 1, CHANNELS)), u * self.weights])
             windows = np.lib.stride_tricks.sliding_window_view(padded, self.lags, axis=0)
-            found.append(windows.reshape(len(r.u), -1))
+            found.append(windows.reshape(len(u), -1))
         return found
 
 
@@ -94,7 +92,7 @@ def matrix_map() -> EchoStateMap:
 def layers_map() -> FeatureMap:
     inner = EchoState(9, washout=2).build(CHANNELS, per_step=True)
     steps = np.random.default_rng(2).normal(size=(2, 5, 4)) / 10
-    return as_map(Layers(inner, width=4, random=5, steps=steps, seed=3))
+    return Layers(inner, width=4, random=5, steps=steps, seed=3)
 
 
 DEEP = EchoState(
@@ -130,11 +128,11 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
     "layers over a reservoir": layers_map,
-    "own statistics": lambda: as_map(OwnStatistics()),
+    "own statistics": lambda: OwnStatistics(),
     "window statistics": lambda: WindowStatistics().build(CHANNELS, per_step=False, classes=True),
     "hydra": lambda: Hydra(96).build(CHANNELS, per_step=False, classes=True),
     "minirocket": lambda: MiniRocket(100).build(CHANNELS, per_step=False, classes=True),
-    "delays": lambda: as_map(Delays(4, np.array([1.0, 0.5, 2.0]))),
+    "delays": lambda: Delays(4, np.array([1.0, 0.5, 2.0])),
     "diagonal per step": lambda: DiagonalReservoir(21, washout=3).build(CHANNELS, per_step=True),
     "diagonal pooled": lambda: DiagonalReservoir(20, nonlinearity="both").build(
         CHANNELS, per_step=False, classes=True

@@ -12,7 +12,7 @@ import pytest
 from catchment import Array, save
 from catchment.data import Prepare, Recording
 from catchment.errors import IntegrityError
-from catchment.features import Adapted, EchoState, FeatureMap, Pipeline, as_map
+from catchment.features import EchoState, FeatureMap, Pipeline
 from catchment.readout import accumulate, accumulate_each, load_model, train
 from catchment.testing import check_feature_map
 from tests.contracts.maps import CHANNELS, MAPS, Delays, OwnStatistics
@@ -43,14 +43,11 @@ def test_clients_at_once_have_the_rows_of_each(features: FeatureMap) -> None:
 
 
 def test_settings_change_the_fingerprint() -> None:
-    one = as_map(OwnStatistics())
-    assert one.fingerprint == as_map(OwnStatistics()).fingerprint
-    assert one.fingerprint != as_map(OwnStatistics(limit=5.0)).fingerprint
+    one = OwnStatistics()
+    assert one.fingerprint == OwnStatistics().fingerprint
+    assert one.fingerprint != OwnStatistics(limit=5.0).fingerprint
     weights = np.array([1.0, 0.5, 2.0])
-    assert (
-        as_map(Delays(4, weights)).fingerprint
-        != as_map(Delays(4, np.nextafter(weights, 3))).fingerprint
-    )
+    assert Delays(4, weights).fingerprint != Delays(4, np.nextafter(weights, 3)).fingerprint
     a, b = EchoState(20, seed=1), EchoState(20, seed=2)
     prints = {m.build(3, per_step=step).fingerprint for m in (a, b) for step in (True, False)}
     assert len(prints) == 4
@@ -66,18 +63,18 @@ def test_the_pipeline_changes_with_whatever_could_change_a_feature() -> None:
 
 
 @dataclass(frozen=True)
-class Wrong:
+class Wrong(FeatureMap):
     """A map that breaks one promise at a time."""
 
     fault: str
     n_features = 2
-    bounds = (-1.0, 1.0)
+    bounds = np.full(2, 1.0)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         row = {"shape": np.zeros((1, 3)), "nan": np.full((1, 2), np.nan), "bound": np.ones((1, 2))}
         many = [
             row.get(self.fault, np.zeros((1, 2))) * (2 if self.fault == "bound" else 1)
-            for _ in recordings
+            for _ in inputs
         ]
         return many[:-1] if self.fault == "count" else many
 
@@ -93,24 +90,24 @@ class Wrong:
 )
 def test_a_map_that_breaks_a_promise_is_refused(fault: str, words: str) -> None:
     with pytest.raises(ValueError, match=f"(?i){words}"):
-        as_map(Wrong(fault)).rows(INPUTS)
+        Wrong(fault).rows(INPUTS)
     with pytest.raises(AssertionError, match="Wrong breaks a law"):
         check_feature_map(Wrong(fault))
 
 
 def test_what_is_no_map_is_refused_with_a_remedy() -> None:
-    with pytest.raises(TypeError, match="needs n_features, bounds and rows"):
-        as_map(object())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"write class object\(FeatureMap\), with n_f"):
+        Pipeline(Prepare(), object())  # type: ignore[arg-type]
 
-    class Plain:
+    class Plain(FeatureMap):
         n_features = 1
-        bounds = (0.0, 1.0)
+        bounds = np.full(1, 1.0)
 
-        def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-            return [np.zeros((1, 1)) for _ in recordings]
+        def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+            return [np.zeros((1, 1)) for _ in inputs]
 
     with pytest.raises(TypeError, match="is no dataclass"):
-        as_map(Plain())
+        Pipeline(Prepare(), Plain())
 
 
 def test_a_model_file_names_its_map_and_refuses_to_load_without_it(tmp_path: Path) -> None:
@@ -118,11 +115,11 @@ def test_a_model_file_names_its_map_and_refuses_to_load_without_it(tmp_path: Pat
     class Hidden(OwnStatistics):
         """A class that no module holds."""
 
-    features = as_map(Hidden())
+    features = Hidden()
     path = save(train(features, recordings(features), 1e-3), tmp_path / "model")
     with pytest.raises(IntegrityError, match=r"Hidden, which is not known here; import its module"):
         load_model(path)
-    assert isinstance(load_model(path, use=[Hidden]).features, Adapted)
+    assert isinstance(load_model(path, use=[Hidden]).features, Hidden)
 
 
 def test_a_giant_is_refused_before_anything_is_built() -> None:

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from catchment import Array
-from catchment.data import Recording
-from catchment.features import as_map
+from catchment.features import FeatureMap
 from catchment.federation import Algorithm, Data, Turn
 from catchment.structure import ROWS, Shape
 from catchment.testing import check_algorithm, check_feature_map, synthetic_clients
@@ -24,18 +23,16 @@ CALLS = count()
 
 
 @dataclass(frozen=True)
-class CarelessMap:
+class CarelessMap(FeatureMap):
     """A map that breaks a law which no single call shows."""
 
     fault: str
     n_features = 1
-    bounds = (-np.inf, np.inf)
+    bounds = np.full(1, np.inf)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        more = {"again": next(CALLS), "company": len(recordings)}
-        return [
-            np.array([[r.u.mean() + more.get(self.fault, k)]]) for k, r in enumerate(recordings)
-        ]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        more = {"again": next(CALLS), "company": len(inputs)}
+        return [np.array([[u.mean() + more.get(self.fault, k)]]) for k, u in enumerate(inputs)]
 
 
 @pytest.mark.parametrize(
@@ -162,5 +159,5 @@ def test_an_algorithm_that_breaks_a_law_is_named_with_the_law(algorithm: Means, 
 def test_algorithms_of_ones_own_keep_the_laws() -> None:
     check_algorithm(Means())
     six = synthetic_clients(3, channels=6)
-    features = as_map(OwnStatistics(channels=6))
+    features = OwnStatistics(channels=6)
     check_algorithm(NearestMean(features, classes=("odd", "even")), six)

@@ -11,16 +11,16 @@ import pytest
 import catchment as ct
 from catchment import Array
 from catchment.errors import ClippingWarning
-from catchment.features import Adapted, DiagonalReservoir, stacked
+from catchment.features import DiagonalReservoir, stacked
 from catchment.features.diagonal import Nonlinearity
 from catchment.readout import accumulate
 
 RNG = np.random.default_rng(5)
 
 
-def built(channels: int = 2, **settings: Any) -> Adapted:
+def built(channels: int = 2, **settings: Any) -> DiagonalReservoir:
     made = DiagonalReservoir(**settings).build(channels, per_step=True)
-    assert isinstance(made, Adapted)
+    assert isinstance(made, DiagonalReservoir)
     return made
 
 
@@ -35,10 +35,8 @@ def test_mixtures_are_bent_nearly_as_by_tanh() -> None:
     assert (np.diff(bent(x)) >= 0).all()
 
 
-def formulas(features: Adapted, u: Array) -> Array:
+def formulas(own: DiagonalReservoir, u: Array) -> Array:
     """Return the rows by the formulas, in float64 and without any rounding."""
-    own = features.inner
-    assert isinstance(own, DiagonalReservoir)
     drawn = own.wiring
     eigenvalues = drawn.eigenvalues[0] + 1j * drawn.eigenvalues[1]
     k, P = len(eigenvalues), len(drawn.leak) - drawn.M.shape[1]

@@ -11,14 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment import Array, Hydra, Integers
-from catchment.features import Adapted
-from catchment.features.random_convolutions import (
-    group_channels,
-    group_list,
-    input_digits,
-    raw_features,
-    weights,
-)
+from catchment.features import FeatureMap
+from catchment.features.hydra import group_channels, group_list, input_digits, raw_features, weights
 
 AEON = np.load(Path(__file__).parent / "data" / "aeon.npz")
 
@@ -34,9 +28,9 @@ def competition(x: Integers, d: int, W: Integers) -> Integers:
     return found
 
 
-def built(n_inputs: int, **given: Any) -> Adapted:
+def built(n_inputs: int, **given: Any) -> FeatureMap:
     features = Hydra(**given).build(n_inputs, per_step=False)
-    assert isinstance(features, Adapted)
+    assert isinstance(features, FeatureMap)
     return features
 
 

@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment import Array, Integers, MiniRocket
-from catchment.features import Adapted
-from catchment.features.random_convolutions import (
+from catchment.features import FeatureMap
+from catchment.features.minirocket import (
     channel_subsets,
     feature_list,
+    noise,
     noise_biases,
     scheduled,
 )
-from catchment.features.random_convolutions.noise import noise
 
 AEON = np.load(Path(__file__).parent / "data" / "aeon.npz")
 KERNELS = list(combinations(range(9), 3))
@@ -43,9 +43,9 @@ def share(x: Integers, kernel: int, d: int, padded: bool, bias: int) -> float:
     return float(np.mean(found > bias))
 
 
-def built(n_inputs: int, **given: Any) -> Adapted:
+def built(n_inputs: int, **given: Any) -> FeatureMap:
     features = MiniRocket(**given).build(n_inputs, per_step=False)
-    assert isinstance(features, Adapted)
+    assert isinstance(features, FeatureMap)
     return features
 
 

@@ -8,7 +8,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from catchment import Array
 from catchment.errors import ClippingWarning
-from catchment.features import NVAR, Adapted
+from catchment.features import NVAR, FeatureMap
 
 RNG = np.random.default_rng(2)
 
@@ -43,7 +43,7 @@ def test_inputs_on_the_grid_have_exact_products_and_loud_ones_are_cut_off() -> N
 
 def test_blocks_look_back_across_their_edges() -> None:
     features = NVAR(4, stride=3).build(2, per_step=True)
-    assert isinstance(features, Adapted)
+    assert isinstance(features, FeatureMap)
     u = RNG.normal(size=(70, 2))
     wanted = np.arange(70) % 3 == 1
     found = np.concatenate(list(features.row_blocks(u, wanted, 5)))

@@ -6,19 +6,12 @@ import numpy as np
 import pytest
 
 import catchment as ct
-from catchment.features import (
-    NVAR,
-    DiagonalReservoir,
-    EchoState,
-    FeatureMap,
-    MapDescription,
-    Thinned,
-)
+from catchment.features import NVAR, DiagonalReservoir, EchoState, FeatureMap, Thinned
 from catchment.federation import Rows
 from catchment.readout import Grid, RidgeStatistics, accumulate, accumulate_each
 
 RNG = np.random.default_rng(8)
-INNER: dict[str, MapDescription] = {
+INNER: dict[str, FeatureMap] = {
     "echo state": EchoState(30, washout=5),
     "echo state with a constant": EchoState(30, washout=5, bias=True),
     "diagonal": DiagonalReservoir(24, washout=5),
@@ -27,7 +20,7 @@ INNER: dict[str, MapDescription] = {
 
 
 @pytest.fixture(params=INNER)
-def inner(request: pytest.FixtureRequest) -> MapDescription:
+def inner(request: pytest.FixtureRequest) -> FeatureMap:
     return INNER[request.param]
 
 
@@ -54,7 +47,7 @@ def counted_off(features: FeatureMap, given: list[ct.Recording], every: int) -> 
 
 
 @pytest.mark.parametrize("every", [1, 3, 8])
-def test_statistics_are_those_of_the_rows_counted_off(inner: MapDescription, every: int) -> None:
+def test_statistics_are_those_of_the_rows_counted_off(inner: FeatureMap, every: int) -> None:
     features = Thinned(inner, every).build(2, per_step=True)
     given = data()
     expected = counted_off(features, given, every)
@@ -64,7 +57,7 @@ def test_statistics_are_those_of_the_rows_counted_off(inner: MapDescription, eve
         assert found == counted_off(features, [one], every)
 
 
-def test_predictions_are_made_for_every_step(inner: MapDescription) -> None:
+def test_predictions_are_made_for_every_step(inner: FeatureMap) -> None:
     features = Thinned(inner, every=4).build(2, per_step=True)
     plain = inner.build(2, per_step=True)
     u = RNG.normal(size=(60, 2))

@@ -18,7 +18,7 @@ from catchment.features import (
     KINDS,
     N_BANDS,
     TABLE_DIGITS,
-    Adapted,
+    FeatureMap,
     WindowStatistics,
     band_ends,
     log2_of,
@@ -29,9 +29,9 @@ RNG = np.random.default_rng(7)
 LENGTHS = (1, 2, 3, 4, 5, 17, 64, 101, 128, 255, 256, 257, 300, 513, 1000)
 
 
-def statistics(channels: int, grid: int | None = None, **settings: float | bool) -> Adapted:
+def statistics(channels: int, grid: int | None = None, **settings: float | bool) -> FeatureMap:
     built = WindowStatistics(grid=grid, **settings).build(channels, per_step=False)  # type: ignore[arg-type]
-    assert isinstance(built, Adapted)
+    assert isinstance(built, FeatureMap)
     return built
 
 
@@ -171,9 +171,9 @@ def test_wrong_settings_are_refused_with_a_remedy() -> None:
         WindowStatistics(input_range=65)
     with pytest.raises(ValueError, match="correlations is 'some'; pass True, False or 'auto'"):
         WindowStatistics(correlations="some")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="every step has a target here"):
+    with pytest.raises(ValueError, match="here every step has a target"):
         WindowStatistics().build(3, per_step=True)
     with pytest.raises(ValueError, match="0 steps"):
         statistics(3).rows([np.zeros((0, 3))])
-    with pytest.raises(AttributeError, match="call build"):
+    with pytest.raises(ValueError, match="call build"):
         WindowStatistics().names()

@@ -181,12 +181,12 @@ from catchment.federation.learn import FederatedRidge
 from catchment.features import FeatureMap
 
 @dataclass(frozen=True)
-class Ends:
+class Ends(FeatureMap):
     times: int = 2
     n_features = property(lambda self: 6)
-    bounds = (-100.0, 100.0)
-    def rows(self, recordings):
-        return [self.times * r.u[-1:] for r in recordings]
+    bounds = property(lambda self: np.full(self.n_features, 100.0))
+    def compute_rows(self, inputs, threads):
+        return [self.times * u[-1:] for u in inputs]
 
 @dataclass(frozen=True, kw_only=True)
 class Plain(FederatedRidge):

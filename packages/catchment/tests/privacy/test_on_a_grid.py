@@ -10,30 +10,29 @@ import numpy as np
 import pytest
 
 from catchment import Array, Clip, FederatedRidge, GaussianNoise, Plan, SecureSum, make_identities
-from catchment.data import ACTIVITIES, Recording, synthetic_wearables
+from catchment.data import ACTIVITIES, synthetic_wearables
 from catchment.engine import run_locally
-from catchment.features import as_map
+from catchment.features import FeatureMap
 from catchment.readout import accumulate
 
 CLIENTS = synthetic_wearables(12, windows_per_user=24, steps=24)
 
 
 @dataclass(frozen=True)
-class Moments:
+class Moments(FeatureMap):
     """Mean and deviation of every channel, in 8 bits."""
 
     grid: int = 8
     n_features = 12
-    bounds = (-4.0, 4.0)
+    bounds = np.full(12, 4.0)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         return [
-            np.clip(np.concatenate([r.u.mean(axis=0), r.u.std(axis=0)]), -4, 4)[None]
-            for r in recordings
+            np.clip(np.concatenate([u.mean(axis=0), u.std(axis=0)]), -4, 4)[None] for u in inputs
         ]
 
 
-FEATURES = as_map(Moments())
+FEATURES = Moments()
 
 
 def ridge(value: float = 1e-2) -> FederatedRidge:

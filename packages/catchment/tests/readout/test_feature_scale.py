@@ -16,7 +16,7 @@ import catchment as ct
 from catchment import Array
 from catchment.data import RAW, Recording
 from catchment.engine import run_locally
-from catchment.features import Pipeline, as_map
+from catchment.features import FeatureMap, Pipeline
 from catchment.federation import Plan, Rows
 from catchment.federation.learn import (
     SHARES,
@@ -48,19 +48,19 @@ UNITS = np.array([0.01, 1.0, 30.0, 2.0])
 
 
 @dataclass(frozen=True)
-class Moments:
+class Moments(FeatureMap):
     """The mean of every channel, each in another unit."""
 
     n_features = 4
-    bounds = (-1e4, 1e4)
+    bounds = np.full(4, 1e4)
     standardise = True
     power: int = 1
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        return [(r.u**self.power).mean(axis=0, keepdims=True) * UNITS for r in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [(u**self.power).mean(axis=0, keepdims=True) * UNITS for u in inputs]
 
 
-FEATURES = as_map(Moments())
+FEATURES = Moments()
 BEFORE = Pipeline(RAW, FEATURES)
 NAMES = ("rest", "walk", "run")
 

@@ -22,7 +22,7 @@ from sklearn.linear_model import Ridge
 from catchment import Array, EchoState, Recording
 from catchment.engine import run_locally
 from catchment.errors import CoarseTargetsWarning, IntegrityError, UploadError
-from catchment.features import Adapted, EchoStateMap, on_grid
+from catchment.features import EchoStateMap, FeatureMap, on_grid
 from catchment.federation import FactorUpload, Float32, Plan, Tally, Turn, check_statistics, learn
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import InfluenceCap, influence
@@ -510,18 +510,18 @@ import hashlib, sys
 from dataclasses import dataclass
 import numpy as np
 from catchment import Recording
-from catchment.features import Adapted
+from catchment.features import FeatureMap
 from catchment.readout import accumulate
 
 @dataclass(frozen=True)
-class Products:
+class Products(FeatureMap):
     bits: int
     n_features = 61
-    bounds = (-2.0, 2.0)
+    bounds = np.full(61, 2.0)
     per_step = True
     grid = property(lambda self: self.bits)
-    def rows(self, recordings):
-        return [r.u[:, :1] * (1 + np.arange(61)) / 61 + r.u[:, 1:2] / 2 for r in recordings]
+    def compute_rows(self, inputs, threads):
+        return [u[:, :1] * (1 + np.arange(61)) / 61 + u[:, 1:2] / 2 for u in inputs]
 
 rng = np.random.default_rng(0)
 data = [Recording(rng.integers(-64, 65, (700, 2)) / 64, rng.integers(-9, 9, 700) / 8)
@@ -529,8 +529,8 @@ data = [Recording(rng.integers(-64, 65, (700, 2)) / 64, rng.integers(-9, 9, 700)
 found = hashlib.sha256()
 for bits in (8, 12, 20, 24):
     for threads in (1, 2, 4):
-        s = accumulate(Adapted(Products(bits)), data[:: 1 if threads > 1 else -1], threads=threads)
-        t = accumulate(Adapted(Products(bits)), [Recording(r.u, r.y > 0) for r in data])
+        s = accumulate(Products(bits), data[:: 1 if threads > 1 else -1], threads=threads)
+        t = accumulate(Products(bits), [Recording(r.u, r.y > 0) for r in data])
         found.update((s.digest() + t.digest() if threads == 1 else "").encode())
         if threads == 1: first = s.digest()
         assert s.digest() == first
@@ -563,15 +563,15 @@ def test_one_digest_on_every_kind_of_processor() -> None:
 
 def test_an_own_map_on_a_grid() -> None:
     @dataclass(frozen=True)
-    class Powers:
+    class Powers(FeatureMap):
         n_features = 3
-        bounds = ((0.0, 1.0), (0.0, 1.0), (0.0, 8.0))
+        bounds = np.array([1.0, 1.0, 8.0])
         grid = 12
 
-        def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-            return [np.array([[r.u.mean(), (r.u**2).mean(), 8 * r.u.max()]]) for r in recordings]
+        def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+            return [np.array([[u.mean(), (u**2).mean(), 8 * u.max()]]) for u in inputs]
 
-    features = Adapted(Powers())
+    features = Powers()
     rng = np.random.default_rng(0)
     data = [Recording(rng.uniform(size=20), np.array([k % 2.0])) for k in range(9)]
     total = accumulate(features, data)
@@ -581,23 +581,20 @@ def test_an_own_map_on_a_grid() -> None:
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(FeatureMap):
     """Six numbers of a recording, on a grid."""
 
     bits: int = 12
     n_features = 6
-    bounds = (-2.0, 2.0)
+    bounds = np.full(6, 2.0)
     grid = property(lambda self: self.bits)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        told = [
-            (r.u.mean(), r.u.std(), *r.u[:2, 0], *np.tanh([r.u.max(), r.u.min()]))
-            for r in recordings
-        ]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        told = [(u.mean(), u.std(), *u[:2, 0], *np.tanh([u.max(), u.min()])) for u in inputs]
         return [np.array([row]) / 4 for row in told]
 
 
-SUMMARY, CLASSES = Adapted(Summary()), ("a", "b")
+SUMMARY, CLASSES = Summary(), ("a", "b")
 
 
 def ridge(**settings_: Any) -> FederatedRidge:
@@ -613,7 +610,7 @@ def ridge(**settings_: Any) -> FederatedRidge:
         (ridge(ridge=0.1, increments=2), True),
         (ridge(ridge=0.1, increments=2, window=1), True),
         (ridge(ridge=0.1, increments=2, forgetting=0.5), False),
-        (learn.Candidates(features=(SUMMARY, Adapted(Summary(8))), classes=CLASSES), True),
+        (learn.Candidates(features=(SUMMARY, Summary(8)), classes=CLASSES), True),
         (learn.BalancedRidge(features=SUMMARY, classes=CLASSES), True),
         (learn.SelectedRidge(features=SUMMARY, classes=CLASSES), True),
         (learn.PersonalReadouts(ridge=ridge(ridge=0.1)), True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catchment.features import Adapted, EchoStateMap, FeatureMap
+from catchment.features import EchoStateMap, Encoder, FeatureMap
 from catchment_edge.c.map_code import MapCode, Setting
 
 
@@ -16,16 +16,14 @@ def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> Map
     """
     from catchment_edge.c import echo_state, maps_library
 
-    match features:
-        case EchoStateMap():
-            return echo_state.map_code(features, setting, prefix)
-        case Adapted():
-            code = maps_library.library_code(features, setting, prefix)
-            if code is not None:
-                return code
-    instead = ", or export it with --to onnx" if _name(features) == "Encoder" else ""
+    if isinstance(features, EchoStateMap):
+        return echo_state.map_code(features, setting, prefix)
+    code = maps_library.library_code(features, setting, prefix)
+    if code is not None:
+        return code
+    instead = ", or export it with --to onnx" if isinstance(features, Encoder) else ""
     raise ValueError(
-        f"{_name(features)} cannot be written as C; train with EchoState, MiniRocket or "
+        f"{type(features).__name__} cannot be written as C; train with EchoState, MiniRocket or "
         f"WindowStatistics{instead}"
     )
 
@@ -38,10 +36,5 @@ def in_q15(features: FeatureMap) -> FeatureMap:
         case EchoStateMap():
             return echo_state.in_q15(features)
     raise ValueError(
-        f"{_name(features)} has no form in q15; export it with --number whole or float32"
+        f"{type(features).__name__} has no form in q15; export it with --number whole or float32"
     )
-
-
-def _name(features: FeatureMap) -> str:
-    inner = features.inner if isinstance(features, Adapted) else features
-    return type(inner).__name__

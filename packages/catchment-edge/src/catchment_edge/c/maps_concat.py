@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from catchment.features import Adapted, Concat, FeatureMap
+from catchment.features import Concat, FeatureMap
 from catchment_edge.c.map_code import MapCode, Setting
-from catchment_edge.c.maps_windows import as_window_map, group_code, row_grid
+from catchment_edge.c.maps_windows import WindowMap, group_code, row_grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Part:
 """
 
 
-def concat_code(features: Adapted, setting: Setting, prefix: str) -> MapCode:
+def concat_code(features: Concat, setting: Setting, prefix: str) -> MapCode:
     """Return the code of maps side by side."""
     leaves = list(_leaves(features, 0))
     parts = _parts(leaves, setting, prefix, 0)
@@ -74,10 +74,10 @@ def concat_code(features: Adapted, setting: Setting, prefix: str) -> MapCode:
 
 def _leaves(features: FeatureMap, place: int) -> Iterator[tuple[FeatureMap, int]]:
     """Yield the maps that are side by side, those of nested ones too, and their first features."""
-    if not isinstance(features, Adapted) or not isinstance(features.inner, Concat):
+    if not isinstance(features, Concat):
         yield features, place
         return
-    for one in features.inner._built:
+    for one in features.maps:
         yield from _leaves(one, place)
         place += one.n_features
 
@@ -90,16 +90,12 @@ def _parts(
 
     placed = replace(setting, stride=stride)
     found: list[Part] = []
-    windows = [
-        (one, place)
-        for one, place in leaves
-        if isinstance(one, Adapted) and as_window_map(one) is not None
-    ]
+    windows = [(one, place) for one, place in leaves if isinstance(one, WindowMap)]
     if windows:
         found.append(Part(group_code(windows, placed, f"{prefix}_w"), 0, 0))
     word = found[0].code.n_words if found else 0
     for k, (one, place) in enumerate(leaves):
-        if as_window_map(one) is None:
+        if not isinstance(one, WindowMap):
             code = map_code(one, placed, f"{prefix}_{k}")
             found.append(Part(code, word, place))
             word += code.n_words
@@ -110,7 +106,7 @@ def _plus(name: str, number: int) -> str:
     return f"{name} + {number}" if number else name
 
 
-def _shift_text(features: Adapted, leaves: list[tuple[FeatureMap, int]], setting: Setting) -> str:
+def _shift_text(features: Concat, leaves: list[tuple[FeatureMap, int]], setting: Setting) -> str:
     """Return statements that bring maps with fewer bits to the grid of all."""
     lines = ""
     for one, place in leaves:

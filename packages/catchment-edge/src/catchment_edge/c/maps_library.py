@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from catchment.features import (
     NVAR,
-    Adapted,
     Concat,
     DiagonalReservoir,
     FeatureMap,
@@ -19,29 +18,29 @@ from catchment.features import (
 from catchment_edge.c.map_code import MapCode, Setting
 
 
-def library_code(features: Adapted, setting: Setting, prefix: str) -> MapCode | None:
+def library_code(features: FeatureMap, setting: Setting, prefix: str) -> MapCode | None:
     """Return the code of a map, None where it has no form in C: networks, and users' own maps."""
     from catchment_edge.c import maps_concat, maps_nested, maps_steps, maps_windows
     from catchment_edge.c.maps import map_code
 
-    match features.inner:
+    match features:
         case MiniRocket() | WindowStatistics() | Hydra():
             return maps_windows.group_code([(features, 0)], setting, prefix)
         case NVAR() as one:
-            return maps_steps.nvar_code(features, one, setting, prefix)
+            return maps_steps.nvar_code(one, setting, prefix)
         case DiagonalReservoir() as one:
-            return maps_steps.diagonal_code(features, one, setting, prefix)
-        case Concat():
-            return maps_concat.concat_code(features, setting, prefix)
+            return maps_steps.diagonal_code(one, setting, prefix)
+        case Concat() as one:
+            return maps_concat.concat_code(one, setting, prefix)
         case WithNorm() as one:
             return maps_nested.norm_code(one, setting, prefix)
         case Projected() as one:
-            return maps_nested.projected_code(features, one, setting, prefix)
+            return maps_nested.projected_code(one, setting, prefix)
         case RandomFourier() as one:
-            return maps_nested.fourier_code(features, one, setting, prefix)
+            return maps_nested.fourier_code(one, setting, prefix)
         case Thinned() as one:
             # Training leaves rows out; a prediction takes all.
-            return map_code(one.inner, setting, prefix)
+            return map_code(one.map, setting, prefix)
     return None
 
 
@@ -53,16 +52,4 @@ def widest_bits(features: FeatureMap) -> int:
     >>> widest_bits(wide.build(1, per_step=False))
     20
     """
-    own = features.grid or 0
-    inner: tuple[FeatureMap, ...] = ()
-    if isinstance(features, Adapted):
-        match features.inner:
-            case Concat() as one:
-                inner = one._built
-            case WithNorm() | Thinned() as one:
-                inner = (one.inner,)
-            case Projected() as one:
-                inner = (one._inner,)
-            case RandomFourier() as one if one.map is not None:
-                inner = (one.inner,)
-    return max([own, *(widest_bits(one) for one in inner)])
+    return max([features.grid or 0, *(widest_bits(one) for one in features.inner_maps)])

@@ -13,11 +13,9 @@ from catchment.features import (
     FARTHEST,
     VALUE_DIGITS,
     WEIGHT_DIGITS,
-    Adapted,
     Projected,
     RandomFourier,
     WithNorm,
-    digits_after_point,
 )
 from catchment_edge.c.map_code import Field, MapCode, Setting, Table
 from catchment_edge.c.maps_steps import enter_text, sources_of
@@ -38,7 +36,7 @@ def norm_code(one: WithNorm, setting: Setting, prefix: str) -> MapCode:
             f"WithNorm has {n} channels, and its form in C takes up to {MOST_NORM}; train with "
             "fewer, or export with --to onnx"
         )
-    inner = map_code(one.inner, setting, p)
+    inner = map_code(one.map, setting, p)
     enter = f"""
 static void {prefix}_enter(const value *u, word *v)
 {{
@@ -109,12 +107,12 @@ static void {prefix}_row(state *s, const word *v, uint32_t t, feature *row)
 """
 
 
-def projected_code(features: Adapted, one: Projected, setting: Setting, prefix: str) -> MapCode:
+def projected_code(one: Projected, setting: Setting, prefix: str) -> MapCode:
     """Return the code of features that are mixed into fewer."""
     from catchment_edge.c.maps import map_code
 
     p = prefix
-    inner = map_code(one._inner, setting, f"{p}_p")
+    inner = map_code(one.inner, setting, f"{p}_p")
     flips, kept = one._drawn
     work = _projection_work(inner, one, setting)
     tables = [
@@ -126,18 +124,18 @@ def projected_code(features: Adapted, one: Projected, setting: Setting, prefix: 
     sums = f"""
 static void {p}_of_row(state *s, feature *row)
 {{
-{_projection_text(inner, features, one, setting, p, work)}}}
+{_projection_text(inner, one, setting, p, work)}}}
 """
     fields = (
         Field(setting.feature, f"{p}_inner", inner.n_features),
         Field(work, f"{p}_sums", one._padded),
     )
     form = "_float" if setting.number == "float32" else ""
-    bits, digits = row_grid(features, setting)
+    bits, digits = row_grid(one, setting)
     return replace(
         inner,
         prefix=p,
-        n_features=features.n_features,
+        n_features=one.n_features,
         bits=bits,
         digits=digits,
         text=inner.text + sums + _of_row(inner, p),
@@ -162,14 +160,12 @@ def _projection_work(inner: MapCode, one: Projected, setting: Setting) -> str:
     return "int32_t" if reach < 2.0**MOST_WORD else "int64_t"
 
 
-def _projection_text(
-    inner: MapCode, features: Adapted, one: Projected, setting: Setting, p: str, work: str
-) -> str:
+def _projection_text(inner: MapCode, one: Projected, setting: Setting, p: str, work: str) -> str:
     """Return the statements that mix a row."""
     F, n = inner.n_features, one._padded
     digits = 0
-    if features.grid is not None:
-        digits = int(digits_after_point(features.bounds, features.grid)[0])
+    if one.grid is not None:
+        digits = int(one.grid_digits[0])
     root, bound = math.sqrt(F), one.bound
     if work == "float":
         name, value = "projected_sums", f"s->{p}_inner[j]"
@@ -194,11 +190,11 @@ def _projection_text(
     {name}(s->{p}_sums, {n});
     for (k = 0; k < {one.features}; k++)
         row[k] = projected_feature({sum_}, {numbers},
-                                   {digits}, {features.grid or 0});
+                                   {digits}, {one.grid or 0});
 """
 
 
-def fourier_code(features: Adapted, one: RandomFourier, setting: Setting, prefix: str) -> MapCode:
+def fourier_code(one: RandomFourier, setting: Setting, prefix: str) -> MapCode:
     """Return the code of random features of inputs or of another map's rows."""
     from catchment_edge.c.maps import map_code
 
@@ -208,9 +204,9 @@ def fourier_code(features: Adapted, one: RandomFourier, setting: Setting, prefix
     tables = [fitting("int16_t" if narrow else "int32_t", f"{p}_weights", scaled)]
     if one.activation == "cos":
         tables.append(_phase_table(phases, p, setting))
-    bits, digits = row_grid(features, setting)
+    bits, digits = row_grid(one, setting)
     sources = _fourier_sources(setting)
-    mixed = _fourier_text(features, one, setting, p, narrow)
+    mixed = _fourier_text(one, setting, p, narrow)
     operations = float(W.size)
     if one.map is None:
         assert one.n_inputs is not None
@@ -227,7 +223,7 @@ def fourier_code(features: Adapted, one: RandomFourier, setting: Setting, prefix
             sources=sources,
             tables=tuple(tables),
         )
-    inner = map_code(one.inner, setting, f"{p}_f")
+    inner = map_code(one.map, setting, f"{p}_f")
     values, more = _fourier_values(inner, setting, p)
     fields = (
         Field(setting.feature, f"{p}_inner", inner.n_features),
@@ -265,9 +261,7 @@ def _phase_table(phases: Array, p: str, setting: Setting) -> Table:
     return Table("int32_t", f"{p}_phases", scaled)
 
 
-def _fourier_text(
-    features: Adapted, one: RandomFourier, setting: Setting, p: str, narrow: bool
-) -> str:
+def _fourier_text(one: RandomFourier, setting: Setting, p: str, narrow: bool) -> str:
     n = one._width
     sum_ = f"fourier_sum{16 if narrow else 32}({p}_weights + j * {n}, x, {n})"
     phase = f" + {p}_phases[j]" if one.activation == "cos" else ""
@@ -277,7 +271,7 @@ static void {p}_mixed(const word *x, feature *row)
 {{
     uint32_t j;
     for (j = 0; j < {one.features}; j++)
-        row[j] = {name}({sum_}{phase}, {features.grid or 0});
+        row[j] = {name}({sum_}{phase}, {one.grid or 0});
 }}
 """
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment import Array
-from catchment.features import NVAR, Adapted, DiagonalReservoir
+from catchment.features import NVAR, DiagonalReservoir
 from catchment.features.diagonal import (
     BIAS_DIGITS,
     EIGENVALUE_DIGITS,
@@ -24,14 +24,14 @@ NVAR_DIGITS, DIAGONAL_DIGITS = 22, 24  # of inputs
 LIMIT = 8  # where both cut inputs off
 
 
-def nvar_code(features: Adapted, one: NVAR, setting: Setting, prefix: str) -> MapCode:
+def nvar_code(one: NVAR, setting: Setting, prefix: str) -> MapCode:
     """Return the code of delayed inputs and their products."""
     n_inputs, p = one.n_inputs, prefix
     assert n_inputs is not None
     reach = (one.delays - 1) * one.stride + 1
     text = f"""
 static const struct nvar {p}_map = {{
-    {n_inputs}, {one.delays}, {one.stride}, {one.order}, {features.grid or 0}
+    {n_inputs}, {one.delays}, {one.stride}, {one.order}, {one.grid or 0}
 }};
 {enter_text(p, n_inputs, NVAR_DIGITS, setting)}
 static void {p}_reset(state *s)
@@ -59,12 +59,12 @@ static void {p}_row(state *s, const word *v, uint32_t t, feature *row)
         p,
         n_inputs,
         n_inputs,
-        features.n_features,
-        *row_grid(features, setting),
+        one.n_features,
+        *row_grid(one, setting),
         text,
-        float(features.n_features),
+        float(one.n_features),
         per_step=True,
-        washout=features.washout,
+        washout=one.washout,
         sources=sources_of("nvar.c", f"nvar_{form_of(setting)}.c", setting=setting),
         fields=(
             Field(setting.word, f"{p}_ring", reach * n_inputs),
@@ -74,9 +74,7 @@ static void {p}_row(state *s, const word *v, uint32_t t, feature *row)
     )
 
 
-def diagonal_code(
-    features: Adapted, one: DiagonalReservoir, setting: Setting, prefix: str
-) -> MapCode:
+def diagonal_code(one: DiagonalReservoir, setting: Setting, prefix: str) -> MapCode:
     """Return the code of a diagonal reservoir, with a row per step or one per piece."""
     n_inputs, p, drawn = one.n_inputs, prefix, one.wiring
     assert n_inputs is not None
@@ -86,7 +84,7 @@ def diagonal_code(
     size = f"{weight!r}f" if setting.number == "float32" else str(int(weight * 2**MIX_DIGITS))
     text = f"""
 static const struct diagonal {p}_map = {{
-    {n_inputs}, {k}, {P}, {Q}, {features.grid or 0}, {size}, {p}_eigenvalues, {p}_input,
+    {n_inputs}, {k}, {P}, {Q}, {one.grid or 0}, {size}, {p}_eigenvalues, {p}_input,
     {p}_shifts, {p}_turns, {p}_signs, {p}_bias, {p}_leak
 }};
 {enter_text(p, n_inputs, DIAGONAL_DIGITS, setting)}{_diagonal_functions(one, p, setting)}"""
@@ -94,12 +92,12 @@ static const struct diagonal {p}_map = {{
         p,
         n_inputs,
         n_inputs,
-        features.n_features,
-        *row_grid(features, setting),
+        one.n_features,
+        *row_grid(one, setting),
         text,
         one.cost,
-        per_step=features.per_step,
-        washout=features.washout,
+        per_step=one.per_step,
+        washout=one.washout,
         sources=sources_of(
             "diagonal.c" if setting.number != "float32" else "diagonal_float.c", setting=setting
         ),

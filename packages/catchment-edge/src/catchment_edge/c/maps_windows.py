@@ -19,7 +19,6 @@ from catchment.features import (
     BLOCK,
     KINDS,
     TABLE_DIGITS,
-    Adapted,
     FeatureMap,
     Hydra,
     MiniRocket,
@@ -28,14 +27,8 @@ from catchment.features import (
     digits_after_point,
     tables,
 )
-from catchment.features.random_convolutions import (
-    WEIGHT_BITS,
-    _schedule,
-    group_channels,
-    group_list,
-    input_digits,
-    weights,
-)
+from catchment.features.hydra import WEIGHT_BITS, group_channels, group_list, input_digits, weights
+from catchment.features.minirocket import _schedule
 from catchment.features.window_statistics import DIGITS
 from catchment_edge.c.map_code import Field, MapCode, Setting, Table
 
@@ -132,7 +125,7 @@ class Leaf:
 class Reader:
     """All that a map's code depends on beside its own settings."""
 
-    features: Adapted
+    features: FeatureMap
     prefix: str
     steps: int
     stride: int  # words from one step to the next
@@ -151,18 +144,7 @@ class Reader:
         return self.features.n_inputs
 
 
-def as_window_map(features: object) -> WindowMap | None:
-    """Return the map of windows that is adapted here, None if it is another map.
-
-    >>> from catchment import EchoState
-    >>> as_window_map(EchoState(5).build(1, per_step=True)) is None
-    True
-    """
-    inner = features.inner if isinstance(features, Adapted) else features
-    return inner if isinstance(inner, MiniRocket | WindowStatistics | Hydra) else None
-
-
-def group_code(maps: Sequence[tuple[Adapted, int]], setting: Setting, prefix: str) -> MapCode:
+def group_code(maps: Sequence[tuple[WindowMap, int]], setting: Setting, prefix: str) -> MapCode:
     """Return the code of maps that read the same window, one after another.
 
     Parameters
@@ -171,7 +153,7 @@ def group_code(maps: Sequence[tuple[Adapted, int]], setting: Setting, prefix: st
         Each with the place of its first feature in the row.
     """
     first = maps[0][0]
-    n_inputs, name = first.n_inputs, type(first.inner).__name__
+    n_inputs, name = first.n_inputs, type(first).__name__
     assert n_inputs is not None
     if n_inputs > MOST_CHANNELS:
         raise ValueError(
@@ -183,8 +165,7 @@ def group_code(maps: Sequence[tuple[Adapted, int]], setting: Setting, prefix: st
             f"{name} needs a whole recording at once; pass --steps with the length of recordings, "
             "or train with windows"
         )
-    inner = [as_window_map(one) for one, _ in maps]
-    readings = [Reading.of(one) for one in inner if one is not None]
+    readings = [Reading.of(one) for one, _ in maps]
     words = Words.of(readings)
     leaves = []
     for k, ((features, place), reading) in enumerate(zip(maps, readings, strict=True)):
@@ -201,7 +182,7 @@ def group_code(maps: Sequence[tuple[Adapted, int]], setting: Setting, prefix: st
 
 
 def _joined(
-    leaves: list[Leaf], words: Words, maps: list[Adapted], setting: Setting, prefix: str
+    leaves: list[Leaf], words: Words, maps: list[WindowMap], setting: Setting, prefix: str
 ) -> MapCode:
     n_inputs, steps = maps[0].n_inputs, setting.steps
     assert n_inputs is not None
@@ -275,7 +256,7 @@ def fitting(type_: str, name: str, values: NDArray[Any]) -> Table:
 
 
 def _leaf(reader: Reader) -> Leaf:
-    match reader.features.inner:
+    match reader.features:
         case MiniRocket() as one:
             return _minirocket(one, reader)
         case WindowStatistics() as one:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from catchment import Array, Integers
-from catchment.features import MiniRocket
-from catchment.features.random_convolutions import KERNELS as RIVALS
-from catchment.features.random_convolutions import POSITIONS, TAPS, Schedule, _schedule, hydra
+from catchment.features import MiniRocket, hydra
+from catchment.features.hydra import KERNELS as RIVALS
+from catchment.features.hydra import TAPS
+from catchment.features.minirocket import POSITIONS, Schedule, _schedule
 from catchment_edge.onnx.values import Value
 
 

@@ -1,4 +1,4 @@
-"""Diagonal reservoirs as nodes: fixed point as in `catchment.features.diagonal.kernels`.
+"""Diagonal reservoirs as nodes: fixed point as in `catchment.features.diagonal`.
 
 Two Scans, one over the modes and one over what follows products and mixtures; what is between them
 is done for all steps at once.
@@ -10,7 +10,8 @@ import numpy as np
 
 from catchment import Integers
 from catchment.features import DiagonalReservoir
-from catchment.features.diagonal import Wiring, kernels
+from catchment.features import diagonal as kernels
+from catchment.features.diagonal import Wiring
 from catchment_edge.onnx.activations import rounded
 from catchment_edge.onnx.values import Value
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from catchment import replace_file
 from catchment.errors import IntegrityError
-from catchment.features import Adapted, EchoStateMap, Encoder
+from catchment.features import EchoStateMap, Encoder
 from catchment.readout import Predictor
 from catchment_edge.onnx.check import compared
 from catchment_edge.onnx.encoder import network_of, opset_of
@@ -132,10 +132,7 @@ def to_onnx(
 
 
 def _encoders(source: Source) -> list[Encoder]:
-    inner: list[Any] = [
-        one.inner for one in maps_within(source.model.features) if isinstance(one, Adapted)
-    ]
-    return [one for one in inner if isinstance(one, Encoder)]
+    return [one for one in maps_within(source.model.features) if isinstance(one, Encoder)]
 
 
 def _opset(source: Source) -> int:

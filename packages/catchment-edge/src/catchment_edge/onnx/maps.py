@@ -6,7 +6,6 @@ import numpy as np
 
 from catchment.features import (
     NVAR,
-    Adapted,
     Concat,
     DiagonalReservoir,
     EchoStateMap,
@@ -33,20 +32,13 @@ def map_rows(features: FeatureMap, given: Sequences) -> Value:
     """Return the feature rows of sequences: (B, T - washout, F), or (B, F) if one row each."""
     if isinstance(features, EchoStateMap):
         return echo_state.rows(features, given)
-    if not isinstance(features, Adapted):
-        raise refused(features)
     z = _library_rows(features, given)
     return z if features.grid is None else gridded(features, z)
 
 
 def maps_within(features: FeatureMap) -> list[FeatureMap]:
     """Return a map and all maps that it is made of."""
-    if not isinstance(features, Adapted):
-        return [features]
-    held = vars(features.inner).values()
-    several = [one for value in held for one in (value if isinstance(value, tuple) else (value,))]
-    inner = [one for one in several if isinstance(one, EchoStateMap | Adapted)]
-    return [features, *(part for one in inner for part in maps_within(one))]
+    return [features, *(part for one in features.inner_maps for part in maps_within(one))]
 
 
 def gridded(features: FeatureMap, z: Value) -> Value:
@@ -56,7 +48,7 @@ def gridded(features: FeatureMap, z: Value) -> Value:
 
 
 def refused(features: FeatureMap) -> ValueError:
-    if isinstance(features, Adapted) and isinstance(features.inner, Layers):
+    if isinstance(features, Layers):
         return ValueError(
             'layers that were trained are not exported; train with algorithm = "ridge" in place '
             'of "deep"'
@@ -67,9 +59,9 @@ def refused(features: FeatureMap) -> ValueError:
     )
 
 
-def _library_rows(features: Adapted, given: Sequences) -> Value:
+def _library_rows(settings: FeatureMap, given: Sequences) -> Value:
     """Return the rows of a map of the library before they are rounded to its grid."""
-    settings, u = features.inner, given.u
+    u = given.u
     match settings:
         case MiniRocket():
             return convolutions.shares(settings, u, known_steps(given, "MiniRocket"))
@@ -85,31 +77,30 @@ def _library_rows(features: Adapted, given: Sequences) -> Value:
             x = u.builder.concat(with_matrices.delayed(settings, u), axis=-1)
             return echo_state.after(with_matrices.monomials(settings, x), settings.washout, given)
         case RandomFourier():
-            x = u if settings.map is None else map_rows(settings.inner, given)
+            x = u if settings.map is None else map_rows(settings.map, given)
             return with_matrices.random_features(settings, x)
         case Encoder():
             from catchment_edge.onnx.encoder import encoded
 
             return encoded(settings, u)
-    return _nested_rows(features, given)
+    return _nested_rows(settings, given)
 
 
-def _nested_rows(features: Adapted, given: Sequences) -> Value:
+def _nested_rows(settings: FeatureMap, given: Sequences) -> Value:
     """Return the rows of a map that is made of others."""
-    settings = features.inner
     match settings:
         case WithNorm():
             u = with_matrices.inputs_with_norm(given.u, given.channels)
-            return map_rows(settings.inner, Sequences(u, given.steps, given.channels + 1))
+            return map_rows(settings.map, Sequences(u, given.steps, given.channels + 1))
         case Thinned():
-            return map_rows(settings.inner, given)
+            return map_rows(settings.map, given)
         case Projected():
-            return with_matrices.mixed_into_few(settings, map_rows(settings._inner, given))
+            return with_matrices.mixed_into_few(settings, map_rows(settings.inner, given))
         case Concat():
             return given.u.builder.concat(
-                [_late_rows(one, settings, given) for one in settings._built], axis=-1
+                [_late_rows(one, settings, given) for one in settings.maps], axis=-1
             )
-    raise refused(features)
+    raise refused(settings)
 
 
 def _late_rows(one: FeatureMap, whole: Concat, given: Sequences) -> Value:

@@ -9,7 +9,6 @@ import numpy as np
 
 from catchment.features import (
     NVAR,
-    Adapted,
     Concat,
     DiagonalReservoir,
     EchoStateMap,
@@ -35,9 +34,7 @@ def sees_all(features: FeatureMap) -> bool:
     """Whether a map has to see all steps of a window together."""
     several = maps_within(features)
     return any(
-        one.segments > 1
-        if isinstance(one, EchoStateMap)
-        else isinstance(one, Adapted) and isinstance(one.inner, AT_ONCE)
+        one.segments > 1 if isinstance(one, EchoStateMap) else isinstance(one, AT_ONCE)
         for one in several
     )
 
@@ -60,34 +57,31 @@ def step_rows(features: FeatureMap, now: Now) -> Value:
     """Return the features (1, F) after this step; of pooled maps those of all steps so far."""
     if isinstance(features, EchoStateMap):
         return echo_step(features, now)
-    if not isinstance(features, Adapted):
-        raise refused(features)
     z = _library_step(features, now)
     return z if features.grid is None else gridded(features, z)
 
 
-def _library_step(features: Adapted, now: Now) -> Value:
-    settings = features.inner
+def _library_step(settings: FeatureMap, now: Now) -> Value:
     match settings:
         case DiagonalReservoir():
             return diagonal_step(settings, now)
         case NVAR():
             return delay_step(settings, now)
         case RandomFourier():
-            x = now.u if settings.map is None else step_rows(settings.inner, now)
+            x = now.u if settings.map is None else step_rows(settings.map, now)
             return with_matrices.random_features(settings, x)
         case WithNorm():
             u = with_matrices.inputs_with_norm(now.u, now.channels)
             within = Now(u, now.t, now.channels + 1, now.window, now.memory)
-            return step_rows(settings.inner, within)
+            return step_rows(settings.map, within)
         case Thinned():
-            return step_rows(settings.inner, now)
+            return step_rows(settings.map, now)
         case Projected():
-            return with_matrices.mixed_into_few(settings, step_rows(settings._inner, now))
+            return with_matrices.mixed_into_few(settings, step_rows(settings.inner, now))
         case Concat():
-            rows = [step_rows(one, now) for one in settings._built]
+            rows = [step_rows(one, now) for one in settings.maps]
             return now.u.builder.concat(rows, axis=-1)
-    raise refused(features)
+    raise refused(settings)
 
 
 def echo_step(features: EchoStateMap, now: Now) -> Value:

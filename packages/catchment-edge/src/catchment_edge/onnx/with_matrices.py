@@ -8,28 +8,29 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from catchment.features import (
+    DIGITS,
     FARTHEST,
     LARGEST_RELU,
     LIMIT,
     NVAR,
     R_DELAY,
     R_SINE,
+    RANGE,
     TOP,
     TURN,
     VALUE_DIGITS,
     Projected,
     RandomFourier,
 )
-from catchment.features import with_norm as norm
 from catchment_edge.onnx.activations import grid_sin, rounded
 from catchment_edge.onnx.values import Value
 
 
 def inputs_with_norm(u: Value, channels: int) -> Value:
     """Return inputs (.., I) and their length, less its usual size, as one channel more."""
-    unit = 2.0**norm.DIGITS
-    x = (u.clip(-norm.RANGE, norm.RANGE) * unit).rint()
-    usual = math.isqrt(channels << 2 * norm.DIGITS)
+    unit = 2.0**DIGITS
+    x = (u.clip(-RANGE, RANGE) * unit).rint()
+    usual = math.isqrt(channels << 2 * DIGITS)
     length = (x * x).sum(axis=-1, keep=True).sqrt().floor() - float(usual)
     return u.builder.concat([u, length / unit], axis=-1)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from catchment.data import Scaler
-from catchment.features import Adapted, Thinned
+from catchment.features import Thinned
 from catchment_edge.c.map_code import BYTES, Field, MapCode, Number, Setting
 from catchment_edge.c.maps import in_q15, map_code
 from catchment_edge.training.sums_form import SumsForm
@@ -130,8 +130,8 @@ class Layout:
     def every(self) -> int:
         """One row of this many is learnt from."""
         every, features = 1, self.task.features
-        while isinstance(features, Adapted) and isinstance(features.inner, Thinned):
-            every, features = math.lcm(every, features.inner.every), features.inner.inner
+        while isinstance(features, Thinned):
+            every, features = math.lcm(every, features.every), features.map
         return every
 
     @property

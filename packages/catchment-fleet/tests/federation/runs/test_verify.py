@@ -17,7 +17,6 @@ import pytest
 import catchment
 from catchment import EchoState, FederatedRidge, Prepare, Recording
 from catchment.data import synthetic_wearables
-from catchment.features import as_map
 from catchment.federation import read_run
 from catchment.federation.learn import Certificate, Digest, RidgeState, digest_of
 from catchment.federation.runs import (
@@ -125,7 +124,7 @@ def test_digests_are_those_of_each_clients_statistics(original: Path) -> None:
     said = {one.client: one for one in read_digests(original, "training")}
     people = parse_plan(WAVES).load_data().train
     assert sorted(said) == ["", *sorted(people)]
-    prepare, features = Prepare(scale="own"), as_map(Waves(6))
+    prepare, features = Prepare(scale="own"), Waves(6)
     parts = {name: accumulate(features, prepare.apply(source())) for name, source in people.items()}  # type: ignore[operator]
     for name, part in parts.items():
         assert said[name] == Digest(name, part.digest(), True)
@@ -257,7 +256,7 @@ def test_another_preparation_and_another_map_are_found(run: Path) -> None:
     model = load_model(run / MODEL)
     model.prepared_by(Prepare(scale="none")).save(run / MODEL)
     assert {"model file", "preparation"} <= set(differing(verify_run(run)))
-    replace(model, before=as_map(Waves(9, 2))).save(run / MODEL)
+    replace(model, before=Waves(9, 2)).save(run / MODEL)
     assert {"model file", "feature map"} <= set(differing(verify_run(run)))
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from catchment import Integers
-from catchment.features.diagonal import kernels
+from catchment.features import diagonal as kernels
 from catchment_gpu.diagonal.steps import Lanes, Units
 
 WARP = 32

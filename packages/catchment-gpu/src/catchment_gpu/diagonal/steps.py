@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from catchment import Integers
-from catchment.features.diagonal import Wiring, kernels
+from catchment.features import diagonal as kernels
+from catchment.features.diagonal import Wiring
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from catchment import Integers
-from catchment.features.random_convolutions import POSITIONS, Schedule
+from catchment.features.minirocket import POSITIONS, Schedule
 from catchment_gpu.echo_state.cuda_kernels import SHARED_BYTES, SMALL_SHARED_BYTES, available
 
 BLOCKS = 132 * 32  # of a launch, at most: enough for a large card

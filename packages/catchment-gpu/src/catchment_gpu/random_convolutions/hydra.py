@@ -11,7 +11,7 @@ from torch import Tensor
 
 from catchment import Integers
 from catchment.features import Hydra
-from catchment.features.random_convolutions import (
+from catchment.features.hydra import (
     KERNELS,
     TAPS,
     WEIGHT_BITS,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from catchment.features import MiniRocket
-from catchment.features.random_convolutions import POSITIONS, Schedule, _schedule
+from catchment.features.minirocket import POSITIONS, Schedule, _schedule
 from catchment_gpu.random_convolutions import cuda_convolutions
 
 

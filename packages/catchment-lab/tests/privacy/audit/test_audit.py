@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from catchment import Recipe, Reservoir
 from catchment.cli import app
-from catchment.features import EchoStateMap, as_map
+from catchment.features import EchoStateMap
 from catchment.privacy import Clip, GaussianNoise
 from catchment_lab.audit import VIEWS, Setting, audit, generated
 from tests.contracts.maps import Delays, OwnStatistics
@@ -74,7 +74,7 @@ def test_pooled_windows_and_classes() -> None:
 
 
 def test_a_map_of_ones_own_is_attacked_by_all_that_needs_no_reservoir() -> None:
-    own = as_map(OwnStatistics())
+    own = OwnStatistics()
     report = audit(Setting(features=own, n_inputs=3, sequences=12, n_classes=3, secure=True))
     assert [finding.attack for finding in report.findings] == ["labels", "difference", "membership"]
     assert report.not_applicable == ("sequences", "windows", "plasticity", "prompts")
@@ -85,7 +85,7 @@ def test_a_map_of_ones_own_is_attacked_by_all_that_needs_no_reservoir() -> None:
     assert difference.outcomes["secure sum"].text.startswith("the new window's features, to")
     assert difference.outcomes["secure sum"].score == 1.0
     assert membership.outcomes["secure + noise"].score < 0.85
-    per_step = as_map(Delays(4, np.array([1.0, 0.5, 2.0])))
+    per_step = Delays(4, np.array([1.0, 0.5, 2.0]))
     found = {f.attack: f for f in audit(Setting(features=per_step, n_inputs=3)).findings}
     assert found["difference"].outcomes["plain"].text.startswith("the new row's features")
     assert audit(Setting(steps=12, n_clients=4)).left_out == ""

@@ -28,7 +28,7 @@ from scipy.linalg import eigh
 
 from catchment import Array
 from catchment.errors import FederationError, IntegrityError
-from catchment.features import FeatureMap, Layers, as_map
+from catchment.features import FeatureMap, Layers
 from catchment.federation import Algorithm, Data, Kept, Needs, Turn, check_statistics
 from catchment.federation.learn import chosen_ridge, learned, readout_figures
 from catchment.readout import (
@@ -117,8 +117,7 @@ class DeepRidge(Algorithm[DeepState, RidgeStatistics, Model]):
     def map_of(self, steps: Array, *, beside: bool = False) -> FeatureMap:
         """Return the map with the layers that have these steps (t, m, d)."""
         random = self.width if self.random is None else self.random
-        layers = Layers(self.features, self.width, random, steps, self.seed, self.scale, beside)
-        return as_map(layers)
+        return Layers(self.features, self.width, random, steps, self.seed, self.scale, beside)
 
     def start(self) -> DeepState:
         return DeepState()

@@ -133,6 +133,6 @@ def _told(out: Path, model: Predictor, as_json: bool, **said: object) -> None:
 
 
 def _own(use: list[str] | None) -> list[Callable[..., Any]]:
-    from catchment.features.own import imported
+    from catchment.features.base import imported
 
     return [imported(name) for name in use or ()]

@@ -51,7 +51,7 @@ def explain(
         typer.echo(_what_left(folder, client))
         return
     diagnose = plugin("reports", "served", needed_for="reasons why a client is served badly")
-    from catchment.features.own import imported
+    from catchment.features.base import imported
 
     found: Any = diagnose.how_served(
         folder, client, files=files or [], data=data, use=[imported(name) for name in use or []]

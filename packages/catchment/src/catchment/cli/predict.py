@@ -137,7 +137,7 @@ def _figures(score: Score) -> dict[str, float | int]:
 
 def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
     """Return what predicts, of a file or of a run's folder."""
-    from catchment.features.own import imported
+    from catchment.features.base import imported
     from catchment.federation.runs.write import MODEL
     from catchment.storage import load
 

@@ -39,7 +39,7 @@ def verify(
     Weights, map and preparation, every client's statistics, their sum, the readout, and the
     certificate of what was forgotten. With the recordings at hand their statistics too.
     """
-    from catchment.features.own import imported
+    from catchment.features.base import imported
     from catchment.plans.verify import verify_run
 
     with waiting("verifying", quiet=as_json):

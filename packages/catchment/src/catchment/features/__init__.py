@@ -1,8 +1,8 @@
 """Frozen maps from recordings to feature rows, rebuilt bit for bit from a recipe on every machine.
 
-`EchoState` describes a reservoir and what a readout sees of it; `EchoStateMap` is the map that it
-builds as soon as the channels are known. A class of one's own with `n_features`, `bounds` and
-`rows` is a map too (`as_map`). `Pipeline` joins a map to the preparation before it.
+Every map is a frozen dataclass, a `FeatureMap`, which `build` binds to its inputs as soon as the
+channels are known; one's own says `n_features`, `bounds` and `compute_rows`. `Pipeline` joins a map
+to the preparation before it.
 """
 
 from __future__ import annotations

@@ -8,28 +8,27 @@ reservoir, which gives a row at every step for the work of one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 from typing import Literal
 
-from catchment.features.concat import Concat
-from catchment.features.diagonal.diagonal import DiagonalReservoir
+from catchment.arrays import Array
+from catchment.features.base import FeatureMap
+from catchment.features.diagonal import DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.recipe import whole
-from catchment.features.feature_map import FeatureMap, MapDescription
-from catchment.features.nested import foreseen, recognised
+from catchment.features.minirocket import MiniRocket
 from catchment.features.nvar import NVAR
-from catchment.features.random_convolutions.minirocket import MiniRocket
+from catchment.features.union import Concat, WithNorm
 from catchment.features.window_statistics import WindowStatistics
-from catchment.features.with_norm import WithNorm
-from catchment.wire import Parts
 
 UNITS = 200  # of the reservoir
 FEWEST = 84  # kernels of MiniRocket: with less room than that it had better have all columns
 
 
 @dataclass(frozen=True)
-class DefaultMap:
+class DefaultMap(FeatureMap):
     """Window statistics beside MiniRocket for windows, a reservoir of 200 units for steps.
 
     Parameters
@@ -54,11 +53,13 @@ class DefaultMap:
     seed: int = 0
     grid: int | Literal["auto"] | None = "auto"
 
+    is_bound = False
+
     def __post_init__(self) -> None:
         whole(self.columns, "columns", at_least=1)
 
-    def meant(self, n_inputs: int, *, per_step: bool) -> MapDescription:
-        """Return the description that this one stands for.
+    def meant(self, n_inputs: int, *, per_step: bool) -> FeatureMap:
+        """Return the map that this one stands for.
 
         >>> type(DefaultMap(100).meant(9, per_step=False)).__name__
         'WithNorm'
@@ -69,54 +70,25 @@ class DefaultMap:
         channels = n_inputs + (n_inputs > 1)
         left = self.columns - statistics.build(channels, per_step=False).n_features
         if left < FEWEST:
-            meant: MapDescription = MiniRocket(self.columns, seed=self.seed, grid=self.grid)
+            meant: FeatureMap = MiniRocket(self.columns, seed=self.seed, grid=self.grid)
         else:
             meant = Concat(statistics, MiniRocket(left, seed=self.seed, grid=self.grid))
         return WithNorm(meant) if n_inputs > 1 else meant
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the map for inputs of this many channels; see `MapDescription`."""
-        meant = self.meant(n_inputs, per_step=per_step)
-        return meant.build(n_inputs, per_step=per_step, classes=classes)
+    @property
+    def n_features(self) -> int:
+        raise self.unbound()
 
-    def describes(
-        self,
-        built: FeatureMap,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether a map is the one described, by the rules of its parts.
+    @property
+    def bounds(self) -> Array:
+        raise self.unbound()
 
-        >>> built = DefaultMap().build(3, per_step=False, classes=True)
-        >>> DefaultMap().describes(built, 3, per_step=False, classes=True)
-        True
-        >>> DefaultMap(seed=1).describes(built, 3, per_step=False, classes=True)
-        False
-        """
-        meant = self.meant(n_inputs, per_step=per_step)
-        return recognised(
-            meant, built, n_inputs, per_step=per_step, classes=classes, adapted=adapted
-        )
-
-    def foresees(
-        self,
-        parts: Parts,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether parts may be those of the map described; nothing is built from them."""
-        meant = self.meant(n_inputs, per_step=per_step)
-        return foreseen(meant, parts, n_inputs, per_step=per_step, classes=classes, adapted=adapted)
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        raise self.unbound()
 
 
 @dataclass(frozen=True)
-class AutoMap:
+class AutoMap(FeatureMap):
     """One of a few maps, whichever has the least error on clients left out.
 
     Clients send the statistics of every candidate in one message, as large as all of theirs
@@ -142,12 +114,18 @@ class AutoMap:
     seed: int = 0
     grid: int | Literal["auto"] | None = "auto"
 
+    is_bound = False
+
     @property
     def fallback(self) -> DefaultMap:
         """What it is where nothing can be chosen."""
         return DefaultMap(self.columns, self.seed, self.grid)
 
-    def candidates(self, n_inputs: int, *, per_step: bool) -> tuple[MapDescription, ...]:
+    def meant(self, n_inputs: int, *, per_step: bool) -> FeatureMap:
+        """Return the default map, for those who cannot choose."""
+        return self.fallback
+
+    def candidates(self, n_inputs: int, *, per_step: bool) -> tuple[FeatureMap, ...]:
         """Return the descriptions to choose from, for a target per step or per recording."""
         reservoir = _reservoir(self.seed, self.grid)
         if per_step:
@@ -158,42 +136,21 @@ class AutoMap:
         same = self.fallback.meant(n_inputs, per_step=False) == convolutions
         return several if same else (self.fallback, *several)
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the default map, for those who cannot choose."""
-        return self.fallback.build(n_inputs, per_step=per_step, classes=classes)
+    @property
+    def n_features(self) -> int:
+        raise self.unbound()
 
-    def describes(
-        self,
-        built: FeatureMap,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether a map is the default one; see `DefaultMap`."""
-        return self.fallback.describes(
-            built, n_inputs, per_step=per_step, classes=classes, adapted=adapted
-        )
+    @property
+    def bounds(self) -> Array:
+        raise self.unbound()
 
-    def foresees(
-        self,
-        parts: Parts,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether parts may be those of the fallback; nothing is built from them."""
-        return self.fallback.foresees(
-            parts, n_inputs, per_step=per_step, classes=classes, adapted=adapted
-        )
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        raise self.unbound()
 
 
 def _delays(
     n_inputs: int, columns: int, grid: int | Literal["auto"] | None
-) -> tuple[MapDescription, ...]:
+) -> tuple[FeatureMap, ...]:
     """Return products of as many delays as there is room for; nothing if not even two fit."""
     fitting = [k for k in range(2, 11) if 1 + comb(k * n_inputs + 1, 2) + k * n_inputs <= columns]
     return tuple(NVAR(delays, grid=grid) for delays in fitting[-1:])

@@ -12,18 +12,16 @@ import math
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import ClippingWarning
+from catchment.features.base import LOCAL, FeatureMap, checked_bits
 from catchment.features.echo_state.recipe import choice, flag, real, whole
-from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import auto_bits, checked_bits
-from catchment.features.own import LOCAL, as_map
 from catchment.parallel import ordered_map
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ MANY_CLIPPED = 0.001
 
 
 @dataclass(frozen=True)
-class Encoder:
+class Encoder(FeatureMap):
     """A network that others trained, whose output is one feature row for each recording.
 
     It runs on one thread, on one recording after another, and needs `catchment[onnx]`.
@@ -88,29 +86,21 @@ class Encoder:
             )
         choice(self.layout, "layout", options=LAYOUTS)
         choice(self.pool, "pool", options=POOLS)
-        real(self.bound, "bound", above=0.0)
+        object.__setattr__(self, "bound", real(self.bound, "bound", above=0.0))
         flag(self.standardise, "standardise")
         if self.features is not None:
             whole(self.features, "features", at_least=1)
         if self.grid not in ("auto", None):
             checked_bits(self.grid, "grid")
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the map for inputs of this many channels; see `MapDescription`."""
-        if per_step:
-            raise ValueError(
-                "an encoder gives one row for a whole recording, and here every step has a target; "
-                "cut the recordings into windows, or use a map with a row per step"
-            )
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        self.refuse_steps(per_step)
         if "I" not in self.layout and n_inputs != 1:
             raise ValueError(
                 f"the data have {n_inputs} channels, the layout {self.layout!r} has an axis for "
                 "steps alone; choose a layout with I"
             )
-        features = self._said() if self.features is None else self.features
-        bits = auto_bits(self.grid, classes)
-        made = replace(self, features=features, grid=bits, n_inputs=n_inputs)
-        return as_map(replace(made, bound=float(self.bound)))
+        return {"features": self._said() if self.features is None else self.features}
 
     def _said(self) -> int:
         """Return how many features the file says there are."""
@@ -132,12 +122,12 @@ class Encoder:
     @property
     def n_features(self) -> int:
         if self.features is None:
-            raise AttributeError("this Encoder is a description; call build to make the map")
+            raise self.unbound()
         return self.features
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        return -self.bound, self.bound
+    def bounds(self) -> Array:
+        return np.full(self.n_features, self.bound)
 
     @property
     def cost(self) -> float:
@@ -147,7 +137,7 @@ class Encoder:
     def names(self) -> list[str]:
         return [f"e{k}" for k in range(self.n_features)]
 
-    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the row (1, F) of each recording's inputs (T, I)."""
         return self._rows_by(self._network(), inputs, threads)
 

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.features.base import FeatureMap
 from catchment.features.echo_state.weights import Purpose, Words, uniform
-from catchment.features.feature_map import FeatureMap
 
 
 @dataclass(frozen=True, eq=False)
-class Layers:
+class Layers(FeatureMap):
     """Residual layers over the features of another map.
 
     Parameters
@@ -44,9 +44,8 @@ class Layers:
         Whether rows hold the next layer's random features f_t after x_t, as training needs them.
 
     >>> from catchment import EchoState
-    >>> from catchment.features.own import as_map
     >>> inner = EchoState(5).build(1, per_step=True)
-    >>> layers = as_map(Layers(inner, width=3, random=4, steps=np.ones((1, 4, 3)), beside=True))
+    >>> layers = Layers(inner, width=3, random=4, steps=np.ones((1, 4, 3)), beside=True)
     >>> layers.rows([[0.0, 0.5]])[0].shape, layers.bounds
     ((2, 7), array([5., 5., 5., 1., 1., 1., 1.]))
     """
@@ -87,10 +86,9 @@ class Layers:
 
     @property
     def bounds(self) -> Array:
-        """(F, 2) lowest and highest value of each feature: every f is between -1 and 1."""
+        """Largest absolute value (F,) of each feature: every f is between -1 and 1."""
         most = 1.0 + np.abs(self.steps).sum(axis=(0, 1)) if len(self.steps) else np.ones(self.width)
-        every = np.concatenate([most, np.ones(self.n_features - self.width)])
-        return np.column_stack([-every, every])
+        return np.concatenate([most, np.ones(self.n_features - self.width)])
 
     @property
     def cost(self) -> float:
@@ -102,7 +100,7 @@ class Layers:
         x = [f"x{k}" for k in range(self.width)]
         return x + [f"f{k}" for k in range(self.n_features - self.width)]
 
-    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs."""
         found = self.map.rows(inputs, threads=threads)
         z = np.concatenate(found) * self.scale

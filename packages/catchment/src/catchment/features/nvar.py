@@ -7,7 +7,7 @@ Griffith and Barbosa 2021).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import comb
 from typing import Literal
@@ -15,20 +15,21 @@ from typing import Literal
 import numpy as np
 
 from catchment.arrays import Array, Booleans
-from catchment.features.clipping import warn_of_clipping
-from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import auto_bits
-from catchment.features.own import as_map
+from catchment.compiling import njit
+from catchment.features.base import Arrays, Continuation, FeatureMap, warn_of_clipping
+from catchment.features.echo_state.kernels import GRID_MATH
+from catchment.features.echo_state.weights import ROUND
 from catchment.parallel import ordered_map
 
-Arrays = tuple[Array, ...]
+DELAY_DIGITS = 22  # of inputs; their products have 50 bits
+R_DELAY = ROUND / 2**DELAY_DIGITS
 LARGEST = 50_000  # features
 LIMIT = 8.0  # largest absolute value of an input
 CLASS_BITS = 16  # of features, where targets are classes: products are far below their bounds
 
 
 @dataclass(frozen=True)
-class NVAR:
+class NVAR(FeatureMap):
     """A constant, delayed inputs, and their products of two, or of two and three; a row per step.
 
     With k delays of I inputs there are n = k I linear features, n (n + 1) / 2 products of two and
@@ -65,6 +66,7 @@ class NVAR:
     n_inputs: int | None = None
 
     per_step = True
+    streams = True
     constant = True
     standardise = True
 
@@ -81,22 +83,19 @@ class NVAR:
                 f"of order {self.order}; ask for fewer delays, {LARGEST} are the most"
             )
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the map for inputs of this many channels; see `MapDescription`."""
-        bits = CLASS_BITS if self.grid == "auto" and classes else auto_bits(self.grid, classes)
-        return as_map(replace(self, n_inputs=n_inputs, grid=bits))
+    def auto_grid(self, classes: bool) -> int | None:
+        return CLASS_BITS if classes else super().auto_grid(classes)
 
-    @property
-    def _n_linear(self) -> int:
-        if self.n_inputs is None:
-            # No ValueError: what is not built is no map to `isinstance` either.
-            raise AttributeError("a description has no features yet; call build(n_inputs, ...)")
-        return self.delays * self.n_inputs
+    def continuation(self) -> Continuation:
+        return NVARContinuation(self)
 
     @property
     def _sizes(self) -> list[int]:
         """How many features there are of no factor, of one, two and three."""
-        return [comb(self._n_linear + order - 1, order) for order in range(self.order + 1)]
+        return [
+            comb(self.delays * self.known_inputs + order - 1, order)
+            for order in range(self.order + 1)
+        ]
 
     @property
     def n_features(self) -> int:
@@ -104,34 +103,25 @@ class NVAR:
 
     @property
     def bounds(self) -> Array:
-        """Lowest and highest value (F, 2)."""
-        largest = np.repeat([LIMIT**order for order in range(self.order + 1)], self._sizes)
-        return np.stack([-largest, largest], axis=1)
-
-    @property
-    def cost(self) -> float:
-        return float(self.n_features)
+        return np.repeat([LIMIT**order for order in range(self.order + 1)], self._sizes)
 
     def names(self) -> list[str]:
-        assert self.n_inputs is not None
         linear = [
             f"u{c}" + (f"@{d * self.stride}" if d else "")
             for d in range(self.delays)
-            for c in range(self.n_inputs)
+            for c in range(self.known_inputs)
         ]
         found = ["1", *linear]
         for order in range(2, self.order + 1):
             found += [" ".join(names) for names in combinations_with_replacement(linear, order)]
         return found
 
-    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
         return list(ordered_map(self._rows, inputs, threads=threads))
 
-    def row_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
+    def compute_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
         """Yield the rows (n, F) of those steps of u (T, I) that are wanted (T,), a few at once."""
-        from catchment.features.row_kernels import monomials
-
         warn_of_clipping(u, LIMIT)
         # The first row of a block looks back so far.
         reach = (self.delays - 1) * self.stride
@@ -146,16 +136,8 @@ class NVAR:
             monomials(part, asked, self.delays, self.stride, self.order, LIMIT, rows)
             yield rows
 
-    def after_washout(self, u: Array) -> Booleans:
-        """Return which steps (T,) of inputs (T, I) give features; ValueError if none does."""
-        if len(u) <= self.washout:
-            raise ValueError(
-                f"a recording has {len(u)} steps and washout is {self.washout}; use a shorter one"
-            )
-        return np.arange(len(u)) >= self.washout
-
     def _rows(self, u: Array) -> Array:
-        (rows,) = self.row_blocks(u, self.after_washout(u), len(u))
+        (rows,) = self.compute_blocks(u, self.after_washout(u), len(u))
         return rows
 
 
@@ -170,12 +152,48 @@ class NVARContinuation:
         inner = self.inner
         reach = (inner.delays - 1) * inner.stride
         before = carried[0] if carried else np.empty((0, u.shape[1]))
-        known = np.concatenate([before, u])
+        known = np.concatenate([before, inner.checked_inputs(u)])
         wanted = np.arange(steps - len(before), steps + len(u)) >= max(steps, inner.washout)
-        found = list(inner.row_blocks(known, wanted, max(1, len(u))))
+        found = list(inner.compute_blocks(known, wanted, max(1, len(u))))
         rows = np.concatenate(found) if found else np.empty((0, inner.n_features))
-        return rows, (known[max(0, len(known) - reach) :],)
+        return inner.checked_rows(rows), (known[max(0, len(known) - reach) :],)
 
     def end(self, steps: int, carried: Arrays) -> Array:
         """Return no row: every step had its own."""
         return np.empty((0, self.inner.n_features))
+
+
+@njit(nogil=True, cache=True, fastmath=GRID_MATH, error_model="numpy")
+def monomials(u, wanted, delays, stride, order, limit, out):
+    """Monomials of delayed inputs u (T, I), of the steps that are wanted, into rows of out.
+
+    A row is 1, the delayed inputs, their products in pairs, and with order 3 in triples.
+    """
+    T, I = u.shape
+    n = delays * I
+    x = np.empty(n)
+    row = 0
+    for t in range(T):
+        if not wanted[t]:
+            continue
+        z = out[row]
+        row += 1
+        for d in range(delays):
+            for c in range(I):
+                past = u[t - d * stride, c] if t >= d * stride else 0.0
+                x[d * I + c] = min(max(past, -limit), limit) + R_DELAY - R_DELAY
+        z[0] = 1.0
+        z[1 : n + 1] = x
+        place = n + 1
+        if order > 1:
+            for i in range(n):
+                for j in range(i, n):
+                    z[place + j - i] = x[i] * x[j]
+                place += n - i
+        if order > 2:
+            for i in range(n):
+                for j in range(i, n):
+                    pair = x[i] * x[j] + R_DELAY - R_DELAY
+                    for k in range(j, n):
+                        z[place + k - j] = pair * x[k]
+                    place += n - j

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,11 +14,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.prepare import RAW, Prepare
 from catchment.data.recording import Recording
-from catchment.features.feature_map import FeatureMap, MapDescription
-from catchment.features.library import named_map
-from catchment.features.own import ArrayMap, OwnMap, as_map
-
-AnyMap = FeatureMap | MapDescription | OwnMap | ArrayMap
+from catchment.features.base import FeatureMap, known_map
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +26,8 @@ class Pipeline:
     prepare
         Gaps, resampling, scaling, windows, horizon.
     map
-        A feature map, or a description such as `EchoState(200)`, from which one is built as soon
-        as the channels are known; or the name of one that needs no settings, such as "default".
+        A feature map, such as `EchoState(200)`, which is bound to its inputs as soon as the
+        channels are known; or the name of one that needs no settings, such as "default".
 
     >>> from catchment import EchoState
     >>> pipeline = Pipeline(Prepare(scale="none"), EchoState(50))
@@ -40,50 +36,33 @@ class Pipeline:
     """
 
     prepare: Prepare
-    map: AnyMap | str
+    map: FeatureMap | str
 
     def __post_init__(self) -> None:
-        if isinstance(self.map, str):
-            object.__setattr__(self, "map", named_map(self.map))
+        object.__setattr__(self, "map", known_map(self.map))
 
     @cached_property
-    def known_map(self) -> FeatureMap | MapDescription:
-        """The map or its description, a user's own class adapted."""
-        if isinstance(self.map, MapDescription):
-            return suited(self.map, self.prepare)
-        assert not isinstance(self.map, str)  # __post_init__ has looked it up
-        return as_map(self.map)
+    def known_map(self) -> FeatureMap:
+        """The map as it suits the preparation; built, if it was given so."""
+        return suited(known_map(self.map), self.prepare)
 
     @property
     def is_built(self) -> bool:
-        """Whether the map is there, and not only its description."""
-        return not isinstance(self.map, MapDescription)
+        """Whether the map is bound to its inputs."""
+        return self.known_map.is_bound
 
     @property
     def features(self) -> FeatureMap:
         """The map; ValueError before it is built."""
-        known = self.known_map
-        if isinstance(known, MapDescription):
-            raise ValueError(
-                f"{type(self.map).__name__} is a description; call built(n_inputs, per_step=...) "
-                "to make the map for data of this many channels"
-            )
-        return known
+        if not self.known_map.is_bound:
+            raise self.known_map.unbound()
+        return self.known_map
 
     def built(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> Pipeline:
         """Return the pipeline with its map built for recordings of this many channels."""
         n_inputs = self.prepare.n_inputs(n_inputs)
-        if isinstance(self.map, MapDescription):
-            described = suited(self.map, self.prepare)
-            built = described.build(n_inputs, per_step=per_step, classes=classes)
-            return Pipeline(self.prepare, built)
-        known = self.features.n_inputs
-        if known not in (None, n_inputs):
-            raise ValueError(
-                f"the data have {n_inputs} inputs, the map was built for {known}; pass data with "
-                "the same channels, or a description such as EchoState(200)"
-            )
-        return self
+        built = self.known_map.build(n_inputs, per_step=per_step, classes=classes)
+        return self if built is self.map else Pipeline(self.prepare, built)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -97,8 +76,8 @@ class Pipeline:
         return self.features.rows([piece.u for piece in pieces], threads=threads)
 
 
-def suited(described: MapDescription, prepare: Prepare) -> MapDescription:
-    """Return the description of a map for recordings that are prepared like this.
+def suited(described: FeatureMap, prepare: Prepare) -> FeatureMap:
+    """Return a map for recordings that are prepared like this.
 
     Recordings that start anew after a gap share one weight among their parts. Weights on a grid are
     whole numbers, so there "auto" is no grid.
@@ -112,15 +91,15 @@ def suited(described: MapDescription, prepare: Prepare) -> MapDescription:
     """
     if prepare.gaps != "restart":
         return described
-    without: MapDescription = _without_grid(described)
+    without: FeatureMap = _without_grid(described)
     return without
 
 
 def _without_grid(value: Any) -> Any:
-    """Return a description with None for every grid that is "auto", its inner maps' too."""
+    """Return a map with None for every grid that is "auto", its inner maps' too."""
     if isinstance(value, tuple):
         return tuple(_without_grid(one) for one in value)
-    if not is_dataclass(value) or not isinstance(value, MapDescription):
+    if not isinstance(value, FeatureMap):
         return value
     own = {one.name: getattr(value, one.name) for one in fields(value)}
     without = {name: _without_grid(held) for name, held in own.items()}
@@ -129,7 +108,7 @@ def _without_grid(value: Any) -> Any:
     return replace(value, **changed) if changed else value
 
 
-def as_pipeline(value: Pipeline | AnyMap | str, prepare: Prepare = RAW) -> Pipeline:
+def as_pipeline(value: Pipeline | FeatureMap | str, prepare: Prepare = RAW) -> Pipeline:
     """Return a pipeline; a bare map, or its name, gets the preparation given.
 
     >>> as_pipeline("echo_state").map.units

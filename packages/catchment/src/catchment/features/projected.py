@@ -13,25 +13,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from catchment.arrays import Array, Integers
+from catchment.features.base import FeatureMap, checked_bits, digits_after_point
 from catchment.features.echo_state.recipe import real, whole
 from catchment.features.echo_state.weights import Purpose, Words, permutation, signs
-from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import auto_bits, checked_bits, digits_after_point
-from catchment.features.nested import Nested, all_built, built_map, recognised
-from catchment.features.own import Adapted, as_map
 
 BLOCK = 1 << 20  # numbers that are transformed at a time
 
 
 @dataclass(frozen=True)
-class Projected:
+class Projected(FeatureMap):
     """A map whose features are mixed into fewer, by signs drawn from a seed.
 
     An upload grows with the square of the number of features: 4 000 features projected to 504 send
@@ -41,7 +38,7 @@ class Projected:
     Parameters
     ----------
     inner
-        The map: a description such as `EchoState(2000)`, a built one, or one of one's own.
+        The map, such as `EchoState(2000)`.
     features
         How many there are afterwards.
     seed
@@ -59,7 +56,7 @@ class Projected:
     (32, 8, (1, 32))
     """
 
-    inner: Nested
+    inner: FeatureMap
     features: int = 504
     seed: int = 0
     bound: float = 4.0
@@ -68,81 +65,46 @@ class Projected:
     def __post_init__(self) -> None:
         whole(self.features, "features", at_least=1)
         whole(self.seed, "seed", below=1 << 64)
-        real(self.bound, "bound", above=0.0)
+        object.__setattr__(self, "bound", real(self.bound, "bound", above=0.0))
         if self.grid not in ("auto", None):
             checked_bits(self.grid, "grid")
+        if self.inner.is_bound:
+            if self.inner.n_features < self.features:
+                raise ValueError(
+                    f"a projection to {self.features} features of a map that has "
+                    f"{self.inner.n_features}; ask for at most {self.inner.n_features}, or use the "
+                    "map itself"
+                )
+            self._refuse_rounding()
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the map for inputs of this many channels; see `MapDescription`."""
-        inner = built_map(self.inner, n_inputs, per_step=per_step, classes=classes)
-        if inner.n_features < self.features:
-            raise ValueError(
-                f"a projection to {self.features} features of a map that has {inner.n_features}; "
-                f"ask for at most {inner.n_features}, or use the map itself"
-            )
-        nothing = self.grid == "auto" and inner.grid is None
-        bits = None if nothing else auto_bits(self.grid, classes)
-        made = replace(self, inner=inner, grid=bits, bound=float(self.bound))
-        made._refuse_rounding()
-        return as_map(made)
-
-    def describes(
-        self,
-        built: FeatureMap,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether a map is the one described, the inner map by its own rule.
-
-        >>> from catchment import EchoState
-        >>> built = Projected(EchoState(20), 10).build(1, per_step=True)
-        >>> Projected(EchoState(20), 10).describes(built, 1, per_step=True)
-        True
-        >>> Projected(EchoState(20), 10, seed=1).describes(built, 1, per_step=True)
-        False
-        """
-        if not isinstance(built, Adapted) or not isinstance(built.inner, Projected):
-            return False
-        part = built.inner._inner
-        kinds = {"per_step": per_step, "classes": classes}
-        if not recognised(self.inner, part, n_inputs, adapted=adapted, **kinds):
-            return False
-        own = replace(self, inner=part).build(n_inputs, **kinds)
-        return own.fingerprint == built.fingerprint
-
-    @property
-    def _inner(self) -> FeatureMap:
-        return all_built([self.inner], "Projected")[0]
+    def auto_grid(self, classes: bool) -> int | None:
+        return None if self.inner.grid is None else super().auto_grid(classes)
 
     @property
     def n_inputs(self) -> int | None:
-        return self._inner.n_inputs
+        return self.inner.n_inputs
 
     @property
     def n_features(self) -> int:
-        self._inner  # noqa: B018  # a description has no features yet
         return self.features
 
     @property
     def per_step(self) -> bool:
-        return self._inner.per_step
+        return self.inner.per_step
 
     @property
     def washout(self) -> int:
-        return self._inner.washout
+        return self.inner.washout
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        return -self.bound, self.bound
+    def bounds(self) -> Array:
+        return np.full(self.features, self.bound)
 
     @property
     def cost(self) -> float:
         work = self._padded * math.log2(self._padded)
         # A row for a whole recording is spread over its steps, of which 100 are assumed.
-        return self._inner.cost + (work if self.per_step else work / 100)
+        return self.inner.cost + (work if self.per_step else work / 100)
 
     def names(self) -> list[str]:
         return [f"p{k}" for k in range(self.features)]
@@ -150,31 +112,31 @@ class Projected:
     @property
     def _padded(self) -> int:
         """The power of two that the inner features are padded to with zeros."""
-        return 1 << (self._inner.n_features - 1).bit_length()
+        return 1 << (self.inner.n_features - 1).bit_length()
 
     @cached_property
     def _drawn(self) -> tuple[Array, Integers]:
         """Signs (F inner,), and which results (F,) are kept."""
         rng = Words(seed=self.seed, layer=0, purpose=Purpose.PROJECTION_SIGNS)
-        flips = signs(rng, self._inner.n_features)
+        flips = signs(rng, self.inner.n_features)
         rng = Words(seed=self.seed, layer=0, purpose=Purpose.PROJECTION_PLACES)
         return flips, permutation(rng, self._padded)[: self.features]
 
     def _refuse_rounding(self) -> None:
         """Raise if a sum of features on their grid would need more digits than a float64 has."""
-        if self._inner.grid is None:
+        if self.inner.grid is None:
             return
-        digits = digits_after_point(self._inner.bounds, self._inner.grid)
-        needed = math.log2(float(np.ldexp(1.0, digits.max() - digits + self._inner.grid).sum()))
+        digits = digits_after_point(self.inner.bounds, self.inner.grid)
+        needed = math.log2(float(np.ldexp(1.0, digits.max() - digits + self.inner.grid).sum()))
         if needed > 53:
             raise ValueError(
                 f"sums of these features take {needed:.0f} binary digits, and 53 are exact; give "
                 "the inner map a coarser grid, or bounds that are closer to each other"
             )
 
-    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
-        found = self._inner.rows(inputs, threads=threads)
+        found = self.inner.rows(inputs, threads=threads)
         Z = np.concatenate(list(self._blocks(np.concatenate(found))))
         np.clip(Z, -self.bound, self.bound, out=Z)
         return np.split(Z, np.cumsum([len(z) for z in found])[:-1])

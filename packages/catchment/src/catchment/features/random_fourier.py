@@ -9,18 +9,17 @@ Weights w are nearly normal: sums of twelve uniform numbers, which every machine
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.features.echo_state.weights import Purpose, Words, rounded, uniform
-from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import auto_bits
-from catchment.features.nested import Nested, all_built, built_map, recognised
-from catchment.features.own import Adapted, as_map
+from catchment.compiling import njit
+from catchment.features.base import FeatureMap
+from catchment.features.echo_state.kernels import GRID_MATH, grid_sin
+from catchment.features.echo_state.weights import ROUND, Purpose, Words, rounded, uniform
 
 Activation = Literal["cos", "relu"]
 WEIGHT_DIGITS, VALUE_DIGITS = 14, 14  # of weights, and of what they multiply
@@ -31,10 +30,13 @@ CLASS_BITS = 12  # of rectified features, where targets are classes
 PI = 3.141592653589793
 UNIFORMS = 12  # their sum has variance 1
 BLOCK_ROWS = 4096
+SINE_DIGITS = 24
+R_SINE, TOP = ROUND / 2**SINE_DIGITS, 1.0 - 2.0**-SINE_DIGITS
+TURN = 26353589 / 2**22  # 2 pi to 22 binary digits
 
 
 @dataclass(frozen=True)
-class RandomFourier:
+class RandomFourier(FeatureMap):
     """Random cosines, or random rectifiers, of another map's rows or of the inputs of each step.
 
     What enters is rounded to 14 binary digits after the point and cut off at 256 in absolute
@@ -43,7 +45,7 @@ class RandomFourier:
     Parameters
     ----------
     map
-        A map, or its description, whose rows enter; None for the inputs of each step.
+        A map whose rows enter; None for the inputs of each step.
     features
         How many.
     seed
@@ -62,7 +64,7 @@ class RandomFourier:
     ((3, 5), True)
     """
 
-    map: Nested | None = None
+    map: FeatureMap | None = None
     features: int = 500
     seed: int = 0
     scale: float = 1.0
@@ -80,89 +82,41 @@ class RandomFourier:
         if self.activation not in get_args(Activation):
             raise ValueError(f"activation is {self.activation!r}; use 'cos' or 'relu'")
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the map for inputs of this many channels; see `MapDescription`."""
-        inner = self.map
-        if inner is not None:
-            inner = built_map(inner, n_inputs, per_step=per_step, classes=classes)
-        elif not per_step:
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        if self.map is None and not per_step:
             raise ValueError(
                 "random features of inputs are a row per step, and these recordings have one "
                 "target each; pass a map with one row each, such as RandomFourier(EchoState(200))"
             )
-        coarse = self.grid == "auto" and classes and self.activation == "relu"
-        bits = CLASS_BITS if coarse else auto_bits(self.grid, classes)
-        return as_map(replace(self, map=inner, n_inputs=n_inputs, grid=bits))
+        return {}
 
-    def describes(
-        self,
-        built: FeatureMap,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether a map is the one described, the inner one by its own rule.
-
-        >>> from catchment import EchoState
-        >>> described = RandomFourier(EchoState(5), features=9)
-        >>> described.describes(described.build(1, per_step=True), 1, per_step=True)
-        True
-        """
-        if not isinstance(built, Adapted) or not isinstance(built.inner, RandomFourier):
-            return False
-        theirs = built.inner
-        if self.map is not None:
-            if theirs.map is None or not recognised(
-                self.map,
-                theirs.inner,
-                n_inputs,
-                per_step=per_step,
-                classes=classes,
-                adapted=adapted,
-            ):
-                return False
-            mine = replace(self, map=theirs.map)
-        else:
-            mine = self
-        own = mine.build(n_inputs, per_step=per_step, classes=classes)
-        return own.fingerprint == built.fingerprint
-
-    @property
-    def inner(self) -> FeatureMap:
-        """The map whose rows enter, built."""
-        assert self.map is not None
-        (one,) = all_built([self.map], "RandomFourier")
-        return one
+    def auto_grid(self, classes: bool) -> int | None:
+        rectified = classes and self.activation == "relu"
+        return CLASS_BITS if rectified else super().auto_grid(classes)
 
     @property
     def _width(self) -> int:
-        if self.n_inputs is None:
-            # No ValueError: what is not built is no map to `isinstance` either.
-            raise AttributeError("a description has no features yet; call build(n_inputs, ...)")
-        return self.n_inputs if self.map is None else self.inner.n_features
+        return self.known_inputs if self.map is None else self.map.n_features
 
     @property
     def n_features(self) -> int:
-        self._width  # noqa: B018  # raises if it is not built
         return self.features
 
     @property
     def per_step(self) -> bool:
-        return True if self.map is None else self.inner.per_step
+        return True if self.map is None else self.map.per_step
 
     @property
     def washout(self) -> int:
-        return 0 if self.map is None else self.inner.washout
+        return 0 if self.map is None else self.map.washout
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        return (-1.0, 1.0) if self.activation == "cos" else (0.0, LARGEST_RELU)
+    def bounds(self) -> Array:
+        return np.full(self.features, 1.0 if self.activation == "cos" else LARGEST_RELU)
 
     @property
     def cost(self) -> float:
-        inner = 0.0 if self.map is None else self.inner.cost
+        inner = 0.0 if self.map is None else self.map.cost
         return inner + 2.0 * self._width * self.features
 
     def names(self) -> list[str]:
@@ -187,9 +141,9 @@ class RandomFourier:
         phases = uniform(Words(seed=self.seed, layer=0, purpose=Purpose.BIAS), self.features)
         return W, rounded(phases, WEIGHT_DIGITS + VALUE_DIGITS)
 
-    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
-        given = inputs if self.map is None else self.inner.rows(inputs, threads=threads)
+        given = inputs if self.map is None else self.map.rows(inputs, threads=threads)
         sizes = np.cumsum([len(x) for x in given])[:-1]
         x, z = np.concatenate(given), np.empty((sum(len(x) for x in given), self.features))
         for first in range(0, len(x), BLOCK_ROWS):
@@ -198,8 +152,6 @@ class RandomFourier:
 
     def _of(self, x: Array) -> Array:
         """Return the features of rows x; every sum is exact, so its order does not matter."""
-        from catchment.features.row_kernels import cosines
-
         W, phases = self._weights
         values = rounded(np.clip(x, -FARTHEST, FARTHEST), VALUE_DIGITS) @ W
         if self.activation == "relu":
@@ -207,3 +159,13 @@ class RandomFourier:
         values += phases
         cosines(values)
         return values
+
+
+@njit(nogil=True, cache=True, fastmath=GRID_MATH, error_model="numpy")
+def cosines(turns):
+    """cos of so many turns (n, F), in place; they have 28 binary digits after the point."""
+    for t in range(turns.shape[0]):
+        for j in range(turns.shape[1]):
+            v = turns[t, j] + 0.25
+            v = v - (v + ROUND - ROUND)
+            turns[t, j] = grid_sin(v * TURN, R_SINE, TOP)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from catchment.features.feature_map import FeatureMap, MapDescription
+from catchment.features.base import FeatureMap
 
 SIZES = ("units", "features", "columns")  # settings that a map's features grow with
 LARGE = 20_000  # a size from which on a map is not built to be counted
@@ -22,7 +22,7 @@ class _Place:
     value: int
 
 
-def n_features_of(one: Any, n_inputs: int, *, per_step: bool, classes: bool) -> int:
+def n_features_of(one: FeatureMap, n_inputs: int, *, per_step: bool, classes: bool) -> int:
     """Return how many features a map has; about, if it is so large that it is not built.
 
     >>> from catchment import EchoState
@@ -30,12 +30,10 @@ def n_features_of(one: Any, n_inputs: int, *, per_step: bool, classes: bool) -> 
     2000006
     """
 
-    def count(described: Any) -> int:
-        if not isinstance(described, MapDescription):
-            return int(described.n_features)
+    def count(described: FeatureMap) -> int:
         return described.build(n_inputs, per_step=per_step, classes=classes).n_features
 
-    if isinstance(one, FeatureMap) and not isinstance(one, MapDescription):
+    if one.is_bound:
         return one.n_features
     places = list(_large(one))
     small = one

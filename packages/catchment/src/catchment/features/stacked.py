@@ -7,24 +7,27 @@ with their targets, or zeros.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from catchment.arrays import Array, Booleans
-from catchment.features.feature_map import Part
 
 if TYPE_CHECKING:
-    from catchment.features.own import Adapted
+    from catchment.features.base import FeatureMap
 
+# Rows that one thread works on: asked with a number of buffers it yields blocks, each the number of
+# its rows and [Z; Y'; 1] (F + K + 1, n), columns being rows with their targets, or zeros. A block
+# stays valid until so many more were taken. None: all blocks before are void, others replace them.
+Part = Callable[[int], Iterator[tuple[int, Array] | None]]
 BLOCK = 2048  # rows of a block
 TOGETHER = 1 << 25  # bytes of the rows of short recordings that are asked for together
 
 
 def stacked_rows(
-    features: Adapted,
+    features: FeatureMap,
     inputs: Sequence[ArrayLike],
     targets: Sequence[Array],
     roots: Array,
@@ -78,7 +81,7 @@ def stacked_rows(
 
 
 def _known(
-    features: Adapted,
+    features: FeatureMap,
     group: Sequence[int],
     inputs: Sequence[ArrayLike],
     targets: Sequence[Array],

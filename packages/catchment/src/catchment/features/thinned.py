@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
-from catchment.features.feature_map import FeatureMap
-from catchment.features.nested import Nested, all_built, built_map, reached_bounds, recognised
-from catchment.features.own import Adapted, as_map
+from catchment.features.base import FeatureMap
 
 
 @dataclass(frozen=True)
-class Thinned:
+class Thinned(FeatureMap):
     """Another map whose statistics take one row of every few.
 
     A prediction is made for every step all the same. Of a recording's rows, counted from 1 after
@@ -43,7 +42,7 @@ class Thinned:
     ((100, 21), 25)
     """
 
-    map: Nested
+    map: FeatureMap
     every: int = 8
 
     per_step = True
@@ -51,89 +50,50 @@ class Thinned:
     def __post_init__(self) -> None:
         if isinstance(self.every, bool) or not isinstance(self.every, int) or self.every < 1:
             raise ValueError(f"every is {self.every!r}; give a whole number from 1 on")
-        if isinstance(self.map, FeatureMap) and not self.map.per_step:
+        if self.map.is_bound and not self.map.per_step:
             raise ValueError(
                 "only maps with a row per step are thinned, and this one has a row per recording; "
                 "use it as it is, or with pool=None"
             )
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the map for inputs of this many channels; see `MapDescription`."""
-        inner = built_map(self.map, n_inputs, per_step=per_step, classes=classes)
-        return as_map(replace(self, map=inner))
-
-    def describes(
-        self,
-        built: FeatureMap,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether a map is the one described, the inner one by its own rule.
-
-        >>> from catchment import EchoState
-        >>> built = Thinned(EchoState(20), every=4).build(1, per_step=True)
-        >>> Thinned(EchoState(20), every=2).describes(built, 1, per_step=True)
-        False
-        """
-        if not isinstance(built, Adapted) or not isinstance(built.inner, Thinned):
-            return False
-        return self.every == built.inner.every and recognised(
-            self.map,
-            built.inner.inner,
-            n_inputs,
-            per_step=per_step,
-            classes=classes,
-            adapted=adapted,
-        )
-
-    @property
-    def inner(self) -> FeatureMap:
-        """The map that is thinned, built."""
-        (one,) = all_built([self.map], "Thinned")
-        return one
-
     @property
     def n_inputs(self) -> int | None:
-        return self.inner.n_inputs
+        return self.map.n_inputs
 
     @property
     def n_features(self) -> int:
-        return self.inner.n_features
+        return self.map.n_features
 
     @property
     def washout(self) -> int:
-        return self.inner.washout
+        return self.map.washout
 
     @property
     def bounds(self) -> Array:
-        largest = reached_bounds(self.inner)
-        return np.stack([-largest, largest], axis=1)
+        return self.map.reached_bounds
 
     @property
-    def grid(self) -> int | None:
-        return self.inner.grid
+    def grid(self) -> Any:
+        return self.map.grid
 
     @property
     def constant(self) -> bool:
-        return self.inner.constant
+        return self.map.constant
 
     @property
     def standardise(self) -> bool:
-        return self.inner.standardise
+        return self.map.standardise
 
     @property
     def cost(self) -> float:
-        return self.inner.cost
+        return self.map.cost
 
     def names(self) -> list[str]:
-        return self.inner.names()
+        return self.map.names()
 
-    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return all rows (n, F) of each recording's inputs (T, I)."""
-        return self.inner.rows(inputs, threads=threads)
+        return self.map.rows(inputs, threads=threads)
 
 
 def thinned_recordings(
@@ -149,10 +109,10 @@ def thinned_recordings(
     >>> thinned_recordings(built, [Recording([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])])[1][0].y.T
     array([[nan, nan,  3., nan]])
     """
-    while isinstance(features, Adapted) and isinstance(features.inner, Thinned):
-        washout, every = features.washout, features.inner.every
+    while isinstance(features, Thinned):
+        washout, every = features.washout, features.every
         recordings = [_thinned(one, washout, every) for one in recordings]
-        features = features.inner.inner
+        features = features.map
     return features, list(recordings)
 
 

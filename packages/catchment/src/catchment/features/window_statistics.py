@@ -15,25 +15,29 @@ a sum of whole numbers, so every machine gets the same bits:
 
 Logarithms are taken by squaring whole numbers. The ends of the bands, the taper, the logarithm of
 the step and what is added before a logarithm were chosen by leaving out training people.
+
+A batch is n recordings of equal length with I channels, as whole numbers (n, I, T). Spectra come
+from two matrix products outside: of the sums and of the differences of values that lie equally far
+from either end of a block with a table of cosines and one of sines. Every product and every sum in
+them is a whole number below 2^53, so float64 and any order give the same.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers
+from catchment.compiling import njit
 from catchment.errors import ClippingWarning
-from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import auto_bits
-from catchment.features.own import as_map
+from catchment.features.base import FeatureMap
 from catchment.parallel import ordered_map
 
 DIGITS = 12  # of inputs, after the point
@@ -53,7 +57,7 @@ KINDS = ("mean", "sd", *ORDER, "log_step", *(f"band{k}" for k in range(N_BANDS))
 
 
 @dataclass(frozen=True)
-class WindowStatistics:
+class WindowStatistics(FeatureMap):
     """Mean, deviation, quartiles, extremes, step, nine bands of frequency, and correlations.
 
     One row per recording: 17 numbers for each channel, and one for each pair of channels. There is
@@ -85,8 +89,8 @@ class WindowStatistics:
     input_range: float = 8.0
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
+
     standardise = True
-    per_step = False
     version = 1
 
     def __post_init__(self) -> None:
@@ -101,40 +105,32 @@ class WindowStatistics:
                 f"{MANY_CHANNELS} channels)"
             )
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the map for inputs of this many channels."""
-        if per_step:
-            raise ValueError(
-                "window statistics give one row per recording, and every step has a target here; "
-                "use a map with a row per step, or cut the recordings into windows"
-            )
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        self.refuse_steps(per_step)
         pairs = n_inputs <= MANY_CHANNELS if self.correlations == "auto" else self.correlations
-        bits = auto_bits(self.grid, classes)
-        return as_map(replace(self, n_inputs=n_inputs, correlations=pairs, grid=bits))
+        return {"correlations": pairs}
 
     @property
     def n_features(self) -> int:
-        return self._channels * len(KINDS) + self._n_pairs
+        return self.known_inputs * len(KINDS) + self._n_pairs
 
     @property
     def bounds(self) -> Array:
-        """Lowest and highest value (F, 2) of every feature."""
-        r = float(self.input_range)
-        one = [(-r, r), (0.0, r), *[(-r, r)] * len(ORDER), (-8.0, 8.0), *[(-16.0, 16.0)] * N_BANDS]
-        return np.array(one * self._channels + [(-1.0, 1.0)] * self._n_pairs)
+        one = [float(self.input_range)] * (2 + len(ORDER)) + [8.0] + [16.0] * N_BANDS
+        return np.array(one * self.known_inputs + [1.0] * self._n_pairs)
 
     @property
     def cost(self) -> float:
-        return float(self._channels * (BLOCK // 2 + 2 * len(KINDS)) + 2 * self._n_pairs)
+        return float(self.known_inputs * (BLOCK // 2 + 2 * len(KINDS)) + 2 * self._n_pairs)
 
     def names(self) -> list[str]:
         """Return the name of every feature, in order."""
-        pairs = combinations(range(self._channels), 2) if self._n_pairs else ()
-        return [f"{kind}_u{i}" for i in range(self._channels) for kind in KINDS] + [
+        pairs = combinations(range(self.known_inputs), 2) if self._n_pairs else ()
+        return [f"{kind}_u{i}" for i in range(self.known_inputs) for kind in KINDS] + [
             f"correlation_u{i}_u{j}" for i, j in pairs
         ]
 
-    def array_rows(self, us: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, us: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the row (1, F) of each recording's inputs (T, I)."""
         for k, u in enumerate(us):
             if not 0 < len(u) <= LONGEST:
@@ -161,20 +157,11 @@ class WindowStatistics:
         return [row[None] for row in out]
 
     @property
-    def _channels(self) -> int:
-        if self.n_inputs is None:
-            # No ValueError: what is not built is no map to `isinstance` either.
-            raise AttributeError("a description has no features yet; call build(n_inputs, ...)")
-        return self.n_inputs
-
-    @property
     def _n_pairs(self) -> int:
-        return self._channels * (self._channels - 1) // 2 if self.correlations else 0
+        return self.known_inputs * (self.known_inputs - 1) // 2 if self.correlations else 0
 
     def _batch_rows(self, us: list[Array]) -> tuple[Array, int]:
         """Return rows (n, F) of recordings of equal length, and how many values were cut off."""
-        from catchment.features.window_kernels import moments, rounded
-
         n, (T, I) = len(us), us[0].shape
         x = np.empty((n, I, T), dtype=np.int32)
         unit = 2.0**DIGITS
@@ -223,8 +210,6 @@ def _order(x: NDArray[np.int32]) -> Integers:
 
 def _log_steps(steps: Integers, T: int) -> Array:
     """Return the logarithms (n, I) of mean steps from sums of them."""
-    from catchment.features.window_kernels import FRACTION, logs_of
-
     scale = DIGITS + 4
     found = np.empty_like(steps)
     logs_of(16 * steps // max(T - 1, 1), 2 ** (scale - LOWEST_LOG // 2), found)
@@ -242,8 +227,6 @@ def _correlations(products: Integers, sums: Integers, variance: Array, T: int) -
 
 def _bands(x: NDArray[np.int32]) -> Array:
     """Return the logarithms (m, bands) of the energies of rows (m, T)."""
-    from catchment.features.window_kernels import FRACTION, band_logs, folded
-
     m, T = x.shape
     n_blocks = -(-T // BLOCK)
     L = T // n_blocks
@@ -299,3 +282,133 @@ def band_ends(length: int) -> tuple[Integers, Integers]:
     at = np.floor(np.array(EDGES) * half).astype(np.int64)
     first = np.minimum(at[:-1], max(half - 1, 0))
     return first, np.minimum(np.maximum(at[1:], first + 1), half)
+
+
+FRACTION = 12  # binary digits of a logarithm after the point
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def rounded(u, x, unit, most):
+    """Put inputs u (T, I) into x (I, T) as whole numbers of 1 / unit; return how many were cut."""
+    clipped = 0
+    for t in range(u.shape[0]):
+        for i in range(u.shape[1]):
+            value = np.rint(u[t, i] * unit)
+            if value > most or value < -most:
+                clipped += 1
+                value = min(max(value, -most), most)
+            x[i, t] = np.int32(value)
+    return clipped
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def moments(x, center, sums, steps, products, pairs):
+    """Sums about a whole number near the mean, of a batch x (n, I, T) that becomes centred.
+
+    Fills center (n, I), sums (n, I), steps (n, I) of absolute differences, and products: (n, I)
+    squares, then (n, I (I - 1) / 2) of pairs of channels if they are wanted.
+    """
+    n, I, T = x.shape
+    for r in range(n):
+        for i in range(I):
+            row = x[r, i]
+            total = np.int64(0)
+            for t in range(T):
+                total += row[t]
+            middle = np.int32((2 * total + T) // (2 * T))
+            center[r, i], sums[r, i] = middle, total - T * np.int64(middle)
+            step = np.int64(0)
+            for t in range(T - 1):
+                step += abs(row[t + 1] - row[t])
+            steps[r, i] = step
+            for t in range(T):
+                row[t] -= middle
+        place = I
+        for i in range(I):
+            products[r, i] = _dot(x[r, i], x[r, i], T)
+        if pairs:
+            for i in range(I):
+                for j in range(i + 1, I):
+                    products[r, place] = _dot(x[r, i], x[r, j], T)
+                    place += 1
+
+
+@njit(error_model="numpy")
+def _dot(one, other, T):
+    total = np.int64(0)
+    for t in range(T):
+        total += np.int64(one[t]) * np.int64(other[t])
+    return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def folded(x, n_blocks, even, odd):
+    """Cut rows x (m, T) into blocks and fold each: even (m B, (L + 1) // 2), odd (m B, L // 2).
+
+    A whole number near the mean of the block is taken off first.
+    """
+    m, T = x.shape
+    L = T // n_blocks
+    for r in range(m):
+        for b in range(n_blocks):
+            block, k = x[r, b * L : (b + 1) * L], r * n_blocks + b
+            total = np.int64(0)
+            for t in range(L):
+                total += block[t]
+            middle = np.int32((2 * total + L) // (2 * L))
+            for t in range(L // 2):
+                even[k, t] = block[t] + block[L - 1 - t] - 2 * middle
+                odd[k, t] = block[t] - block[L - 1 - t]
+            if L % 2:
+                even[k, L // 2] = block[L // 2] - middle
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def band_logs(cosine, sine, down, L, first, last, floor, out):
+    """Put the logarithms of the mean energies of bands into out (m, bands).
+
+    cosine, sine (m, B, H) are the transforms of blocks, `down` the factor that takes the tables'
+    scale off, first and last (bands,) the frequencies of each band. An energy is in sixteenths of
+    the square of a step of the inputs, twice what the taper left of it; `floor` is added to it.
+    """
+    m, n_blocks, _ = cosine.shape
+    for r in range(m):
+        for k in range(len(first)):
+            width = L * (last[k] - first[k])
+            total = np.int64(0)
+            for b in range(n_blocks):
+                energy = 0.0
+                for h in range(first[k], last[k]):
+                    c, s = np.rint(cosine[r, b, h] * down), np.rint(sine[r, b, h] * down)
+                    energy += c * c + s * s
+                if width > 0:
+                    total += 32 * np.int64(energy) // width
+            out[r, k] = log2_of(total // n_blocks + floor)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def logs_of(values, floor, out):
+    """Put the logarithms of whole numbers, with a floor added to each, into out."""
+    for r in range(values.shape[0]):
+        for i in range(values.shape[1]):
+            out[r, i] = log2_of(values[r, i] + floor)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def log2_of(value):
+    """The logarithm of a whole number from 1 on, in units of 2^-FRACTION, rounded down.
+
+    The mantissa is squared again and again; each time it passes 2 gives one binary digit.
+    """
+    whole = 0
+    while value >> (whole + 1):
+        whole += 1
+    mantissa = value >> (whole - 30) if whole > 30 else value << (30 - whole)
+    found = np.int64(whole)
+    for _ in range(FRACTION):
+        mantissa = (mantissa * mantissa) >> 30
+        found <<= 1
+        if mantissa >> 31:
+            mantissa >>= 1
+            found |= 1
+    return found

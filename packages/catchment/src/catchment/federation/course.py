@@ -21,11 +21,9 @@ from typing import Any, Protocol
 from catchment.data.prepare import RAW, Prepare
 from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
+from catchment.features.base import FeatureMap, building_only, restored
 from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.feature_map import FeatureMap, MapDescription
-from catchment.features.kept import building_only, restored
-from catchment.features.nested import foreseen, recognised
 from catchment.features.pipeline import suited
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
@@ -150,7 +148,7 @@ class Course:
     """
 
     prepare: Prepare
-    maps: tuple[FeatureMap | MapDescription, ...]
+    maps: tuple[FeatureMap, ...]
     learn: Callable[[Maps], Algorithm[Any, Any, Any]]
     channels: tuple[str, ...] | int
     classes: tuple[str, ...] | None = None
@@ -167,11 +165,8 @@ class Course:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        fitting = (
-            suited(one, self.prepare) if isinstance(one, MapDescription) else one
-            for one in self.maps
-        )
-        object.__setattr__(self, "maps", tuple(fitting))
+        fitting = tuple(suited(one, self.prepare) for one in self.maps)
+        object.__setattr__(self, "maps", fitting)
 
     @property
     def n_channels(self) -> int:
@@ -200,7 +195,10 @@ class Course:
     def start(self) -> Known:
         """Return what is known at first: the maps, built here and carried from here on."""
         return Known(
-            tuple(self._built(one) for one in self.maps),
+            tuple(
+                one.build(self.n_inputs, per_step=self.per_step, classes=self.classes is not None)
+                for one in self.maps
+            ),
             self.prepare if self.prepare.is_fitted else None,
             self.fingerprint,
         )
@@ -243,9 +241,8 @@ class Course:
         """Return whether parts may be those of one of the maps, before anything is built."""
         return any(self._foresees(one, parts) for one in self.maps)
 
-    def _foresees(self, one: FeatureMap | MapDescription, parts: Parts) -> bool:
-        return foreseen(
-            one,
+    def _foresees(self, one: FeatureMap, parts: Parts) -> bool:
+        return one.foresees(
             parts,
             self.n_inputs,
             per_step=self.per_step,
@@ -284,21 +281,14 @@ class Course:
         """Return whether a map is one of these, but for its scale, adapted if maps are."""
         return any(self._is(one, built, self.adapt is not None) for one in self.maps)
 
-    def _is(self, one: FeatureMap | MapDescription, built: FeatureMap, adapted: bool) -> bool:
-        return recognised(
-            one,
+    def _is(self, one: FeatureMap, built: FeatureMap, adapted: bool) -> bool:
+        return one.describes(
             built,
             self.n_inputs,
             per_step=self.per_step,
             classes=self.classes is not None,
             adapted=adapted,
         )
-
-    def _built(self, one: FeatureMap | MapDescription) -> FeatureMap:
-        if isinstance(one, MapDescription):
-            classes = self.classes is not None
-            return one.build(self.n_inputs, per_step=self.per_step, classes=classes)
-        return one
 
     def plan(self, stage: str, known: Known, place: Place | None = None) -> AnyPlan:
         """Return the plan of a stage.

@@ -24,8 +24,7 @@ from catchment.arrays import Array
 from catchment.data.prepare import Prepare, Waiting, check_continuable, prepared_stretch
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
-from catchment.features.continued import Carried, continuation
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import Carried, FeatureMap
 from catchment.federation.algorithm import Data, Memory, Turn
 from catchment.readout.accumulation import accumulate
 from catchment.readout.grid import Grid
@@ -271,7 +270,7 @@ class Increments:
         self, stretch: Recording, pieces: Sequence[Recording], opened: OpenRecording
     ) -> tuple[list[RidgeStatistics], OpenRecording]:
         """Return the statistics of the rows of a recording's next steps."""
-        goes_on = continuation(self.features)
+        goes_on = self.features.continuation()
         made, carried = [], opened.carried
         for piece in pieces:
             for first in range(0, piece.n_steps, STEPS):

@@ -13,9 +13,9 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from catchment.data.prepare import RAW, Prepare
+from catchment.features.base import FeatureMap
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.federation.algorithm import Algorithm, Needs, check_base
 from catchment.federation.limits import Limits
 from catchment.federation.protection import Masking, Protection
@@ -167,9 +167,11 @@ def describe(value: object) -> Fact:
             return {"recipe": value.to_json()}
         case Identified():
             return {type(value).__name__: value.identity()}
-        case MapDescription() if is_dataclass(value):
+        case FeatureMap() if not value.is_bound:
             return _settings(value)
-        case Reservoir() | Prepare() | FeatureMap():
+        case FeatureMap():
+            return {value.plan_name: value.fingerprint}
+        case Reservoir() | Prepare():
             return {type(value).__name__: value.fingerprint}
         case np.ndarray():
             return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": value.shape}

@@ -13,9 +13,8 @@ from typing import Any
 from catchment.data.prepare import RAW
 from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
 from catchment.engine.local import Workers, run_locally
+from catchment.features.base import FeatureMap, name_of
 from catchment.features.echo_state.echo_state import EchoStateMap
-from catchment.features.feature_map import FeatureMap
-from catchment.features.own import name_of
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.loop import Result, model_of

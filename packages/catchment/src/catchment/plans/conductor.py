@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from catchment.errors import BudgetError, FederationError, TooFewClientsError
+from catchment.features.base import FeatureMap, label_of
 from catchment.features.echo_state.echo_state import EchoStateMap
-from catchment.features.feature_map import FeatureMap
-from catchment.features.labels import label_of
 from catchment.federation.course import (
     CALIBRATION,
     DELIVERY,

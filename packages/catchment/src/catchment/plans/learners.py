@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from catchment.features.base import FeatureMap, name_of
 from catchment.features.echo_state.echo_state import EchoState, EchoStateMap
 from catchment.features.echo_state.recipe import Recipe
-from catchment.features.feature_map import FeatureMap
-from catchment.features.own import name_of
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.personal import PersonalReadouts

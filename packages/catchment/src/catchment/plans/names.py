@@ -1,6 +1,6 @@
 """What a plan file can name: feature maps, algorithms, plasticity and protections, one table each.
 
-Feature maps are those of `catchment.features.library`. A setting that is a map is a table, or the
+Feature maps are those of `catchment.features.base`. A setting that is a map is a table, or the
 name of a map, and one that is several maps is a list of such. What a map is made of, whatever its
 class calls it, is `of` in a file.
 
@@ -20,11 +20,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from catchment.features.base import LEARNED, LIBRARY, FeatureMap, imported, known_map, library_class
 from catchment.features.encoder import Encoder
-from catchment.features.feature_map import FeatureMap, MapDescription
-from catchment.features.library import LEARNED, LIBRARY, library_class
-from catchment.features.nested import Nested
-from catchment.features.own import as_map, imported
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.course import Maps
@@ -260,7 +257,7 @@ READER = Reader(
         if field.name in ("map", "inner")
     },
     makers=dict.fromkeys(
-        (Nested, Nested | None),
+        (FeatureMap, FeatureMap | None),
         (lambda value, where: map_of(value, where), MAP_OR_NAME),
     ),
 )
@@ -318,8 +315,8 @@ def with_map(table: Table, *, reservoir: bool = False) -> dict[str, object]:
     return {"map": "default" if default else "echo_state", **table}
 
 
-def map_of(table: object, where: str = "[features]") -> FeatureMap | MapDescription:
-    """Return the feature map that a table describes, or its description.
+def map_of(table: object, where: str = "[features]") -> FeatureMap:
+    """Return the feature map that a table describes.
 
     >>> map_of({"map": "concat", "maps": ["window_statistics", {"units": 50}]}).maps[1].units
     50
@@ -333,7 +330,7 @@ def map_of(table: object, where: str = "[features]") -> FeatureMap | MapDescript
     filled = with_map(table)
     given = BUILT if filled["map"] in MAPS else None
     made = named(MAPS, filled, where, given, key="map", own=True)
-    return made if isinstance(made, MapDescription) else as_map(made)
+    return known_map(made)
 
 
 def beside(one: Any, base: Path) -> Any:
@@ -342,10 +339,10 @@ def beside(one: Any, base: Path) -> Any:
         return tuple(beside(item, base) for item in one)
     if isinstance(one, Encoder):
         return replace(one, onnx=base / one.onnx)
-    if not is_dataclass(one) or not isinstance(one, MapDescription):
+    if not isinstance(one, FeatureMap):
         return one
     values = {field.name: getattr(one, field.name) for field in fields(one)}
-    inside = {k: v for k, v in values.items() if isinstance(v, tuple | MapDescription)}
+    inside = {k: v for k, v in values.items() if isinstance(v, tuple | FeatureMap)}
     return replace(one, **{k: beside(v, base) for k, v in inside.items()})
 
 

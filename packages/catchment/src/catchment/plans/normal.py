@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from catchment.features.base import FeatureMap
 from catchment.features.default_map import DefaultMap
-from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.nvar import NVAR
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.learn.normal import FederatedNormal
@@ -78,9 +78,7 @@ def stand_in_classes(learn: Mapping[str, object]) -> tuple[str, str]:
     return str(learn.get("normal_class") or NORMAL), ANOMALY
 
 
-def entered(
-    one: FeatureMap | MapDescription, table: Mapping[str, object]
-) -> FeatureMap | MapDescription:
+def entered(one: FeatureMap, table: Mapping[str, object]) -> FeatureMap:
     """Return a map with a row per step that waits until its memory is filled.
 
     Before that, rows are unlike those that set the threshold, and most would be alarms. A washout
@@ -93,13 +91,11 @@ def entered(
     """
     if isinstance(one, DefaultMap):
         one = one.meant(1, per_step=True)
-    if "washout" in table or not is_dataclass(one) or isinstance(one, type):
-        return one
-    if "washout" not in {each.name for each in fields(one)}:
+    if "washout" in table or "washout" not in {each.name for each in fields(one)}:
         return one
     steps = (one.delays - 1) * one.stride if isinstance(one, NVAR) else WASHOUT
-    changed: FeatureMap | MapDescription = replace(one, washout=steps)
-    return changed
+    changed: dict[str, Any] = {"washout": steps}
+    return replace(one, **changed)
 
 
 def check_data(*, target: bool, horizon: bool, baselines: bool) -> None:

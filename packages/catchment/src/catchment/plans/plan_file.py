@@ -11,8 +11,8 @@ from typing import Any
 
 from catchment.data.clients import Changed
 from catchment.data.prepare import Prepare
+from catchment.features.base import FeatureMap
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.course import Course, Maps
@@ -93,7 +93,7 @@ class PlanFile:
         return str(self._filled(self.features)["map"])
 
     @property
-    def maps(self) -> tuple[FeatureMap | MapDescription, ...]:
+    def maps(self) -> tuple[FeatureMap, ...]:
         """The feature map, or that of every candidate."""
         changes = enumerate(self.candidates, start=1)
         tables: dict[str, Table]
@@ -102,7 +102,7 @@ class PlanFile:
         found = (self._map(table, where) for where, table in tables.items())
         return tuple(beside(one, self.base) for one in found)
 
-    def _map(self, table: Table, where: str) -> FeatureMap | MapDescription:
+    def _map(self, table: Table, where: str) -> FeatureMap:
         made = map_of(self._filled(table), where)
         steps = self.prepare.window is None and not getattr(self.origin, "label", "")
         return entered(made, table) if steps and self.algorithm == NORMAL_PLAN else made

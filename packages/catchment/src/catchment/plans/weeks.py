@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
-from catchment.features.own import imported
+from catchment.features.base import imported
 from catchment.federation.algorithm import Memory
 from catchment.federation.course import DELIVERY, EVALUATION, TRAINING
 from catchment.federation.increments import unread

@@ -17,7 +17,7 @@ import numpy as np
 from catchment.arrays import Array, Booleans
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.readout.normal import NormalModel
 from catchment.readout.predictor import New, Predictor, Stored, outputs_by_recording

@@ -15,7 +15,7 @@ import numpy as np
 from catchment.arrays import Array, Booleans
 from catchment.data.prepare import Waiting, check_continuable, prepared_stretch
 from catchment.data.recording import Recording
-from catchment.features.continued import Carried, continuation
+from catchment.features.base import Carried
 from catchment.readout.detector import Detector
 from catchment.readout.scoring import averaged
 
@@ -42,7 +42,7 @@ class DetectorStream:
         self._prepare = replace(detector.prepare, horizon=None)
         self._windows = detector.prepare.window is not None
         if not self._windows:
-            self._goes_on = continuation(detector.features)
+            self._goes_on = detector.features.continuation()
             if not detector.per_step:
                 raise ValueError(
                     "the map gives one row for a whole recording; cut recordings into windows, or "

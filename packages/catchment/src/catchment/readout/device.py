@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.plugins import plugin
 
 VARIABLE = "CATCHMENT_DEVICE"

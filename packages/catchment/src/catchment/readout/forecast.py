@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike
 from catchment.arrays import Array, as_matrix, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
+from catchment.features.base import FeatureMap, name_of
 from catchment.features.echo_state.echo_state import EchoStateMap
-from catchment.features.feature_map import FeatureMap
-from catchment.features.own import name_of
 from catchment.readout.model import Model
 
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
-from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import checked_bits, digits_after_point
+from catchment.features.base import FeatureMap, checked_bits, digits_after_point
 
 TARGET_DIGITS = (
     36  # binary digits after the point of targets that are numbers: below 8 they are two pieces

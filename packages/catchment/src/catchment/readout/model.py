@@ -23,7 +23,7 @@ from catchment.arrays import Array, Integers, frozen
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.errors import FingerprintError
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.readout.accumulation import accumulate
 from catchment.readout.device import device_for, same_features, torch_form

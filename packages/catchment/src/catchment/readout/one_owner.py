@@ -14,8 +14,8 @@ from typing import Literal
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
+from catchment.features.base import label_of
 from catchment.features.default_map import AutoMap
-from catchment.features.labels import label_of
 from catchment.features.pipeline import Pipeline
 from catchment.features.sizes import refuse_large
 from catchment.readout.accumulation import accumulate

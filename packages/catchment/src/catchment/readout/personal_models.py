@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline
 from catchment.readout.intervals import Intervals
 from catchment.readout.model import Model

@@ -15,7 +15,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.readout.normal import NormalModel
 from catchment.readout.readout import Readout
 from catchment.structure import SAME, Kind, Structure

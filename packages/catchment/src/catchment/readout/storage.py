@@ -29,8 +29,7 @@ from safetensors import numpy as safe
 import catchment
 from catchment.data.prepare import Prepare
 from catchment.errors import IntegrityError
-from catchment.features.feature_map import FeatureMap
-from catchment.features.kept import restored
+from catchment.features.base import FeatureMap, restored
 from catchment.features.pipeline import Pipeline
 from catchment.files import replace_file
 from catchment.readout.grid import Grid

@@ -6,10 +6,9 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
+from catchment.features.base import FeatureMap, known_map
 from catchment.features.default_map import AutoMap
-from catchment.features.library import named_map
-from catchment.features.pipeline import AnyMap
-from catchment.features.random_convolutions.minirocket import MiniRocket
+from catchment.features.minirocket import MiniRocket
 from catchment.sklearn.base import seed_of
 from catchment.sklearn.classifier import SequenceClassifier
 
@@ -49,10 +48,10 @@ class TimeSeriesClassifier(SequenceClassifier):
     ['fast', 'slow', 'fast', 'slow']
     """
 
-    map: AnyMap | str = "default"
+    map: FeatureMap | str = "default"
 
-    def _description(self) -> AnyMap | str:
-        described = named_map(self.map) if isinstance(self.map, str) else self.map
+    def _description(self) -> FeatureMap | str:
+        described = known_map(self.map)
         if isinstance(described, AutoMap):
             raise ValueError(
                 "map is 'auto', which catchment.fit and federate choose by; name the maps to "

@@ -12,10 +12,11 @@ from sklearn.utils import check_random_state
 
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare
+from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoState, EchoStateMap
 from catchment.features.echo_state.recipe import Mixture, Spread
 from catchment.features.echo_state.run import Pool
-from catchment.features.pipeline import AnyMap, Pipeline
+from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
 from catchment.sklearn.inputs import Given, Inputs, read_inputs, several
 from catchment.sklearn.layout import Layout, found_layout, steps_of, time_first
@@ -119,7 +120,7 @@ class SequenceEstimator(ReadingEstimator, ABC):
     n_jobs: int | None = None
 
     @abstractmethod
-    def _description(self) -> AnyMap | str:
+    def _description(self) -> FeatureMap | str:
         """Return the map that the settings describe."""
 
     def _pooling(self) -> object:

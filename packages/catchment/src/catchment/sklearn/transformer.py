@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline
 from catchment.sklearn.base import EchoStateEstimator
 from catchment.sklearn.inputs import Inputs

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from catchment.data import Recording, contiguous, narma
 from catchment.engine import run_locally
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
-from catchment.features import EchoStateMap, Recipe, Reservoir, as_map
+from catchment.features import EchoStateMap, Recipe, Reservoir
 from catchment.federation import Plan, stretch
 from catchment.federation.learn import (
     Certificate,
@@ -226,7 +226,7 @@ def on_a_grid(
     """Return a ridge whose statistics are whole numbers, and clients of one to four recordings."""
     rng = np.random.default_rng(seed)
     algorithm = FederatedRidge(
-        features=as_map(Waves(2, 2, bits)), ridge=0.1, classes=("a", "b") if classes else None
+        features=Waves(2, 2, bits), ridge=0.1, classes=("a", "b") if classes else None
     )
 
     def recording(k: int) -> Recording:

@@ -8,24 +8,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment import Array
-from catchment.data import Recording
+from catchment.features import FeatureMap
 
 
 @dataclass(frozen=True)
-class Waves:
+class Waves(FeatureMap):
     """The mean of every channel under a few slow waves, squashed."""
 
     channels: int
     waves: int = 3
     grid: int | None = 8
-    bounds = (-1.0, 1.0)
+    bounds = property(lambda self: np.full(self.n_features, 1.0))
 
     @property
     def n_features(self) -> int:
         return self.channels * self.waves
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        return [self._row(recording.u) for recording in recordings]
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return [self._row(u) for u in inputs]
 
     def _row(self, u: Array) -> Array:
         steps = np.arange(len(u))[:, None, None]

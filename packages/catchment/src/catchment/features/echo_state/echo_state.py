@@ -28,6 +28,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
+from catchment.features.base import (
+    Continuation,
+    FeatureMap,
+    checked_bits,
+    digits_after_point,
+    on_grid,
+)
 from catchment.features.echo_state.recipe import (
     Mixture,
     Recipe,
@@ -54,8 +61,7 @@ from catchment.features.echo_state.run import (
     stacked_states,
 )
 from catchment.features.echo_state.weights import DEFAULT_RANGE, ROUND, layer_arrays, layers_of
-from catchment.features.feature_map import FeatureMap, Part
-from catchment.features.grid import checked_bits, digits_after_point, on_grid
+from catchment.features.stacked import Part
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Parts
 
@@ -63,7 +69,7 @@ KIND = "echo_state"
 
 
 @dataclass(frozen=True, eq=False)
-class EchoStateMap:
+class EchoStateMap(FeatureMap):
     """A fixed map from an input sequence to feature rows.
 
     Parameters
@@ -184,9 +190,11 @@ class EchoStateMap:
         return self.bias
 
     @property
-    def standardise(self) -> bool:
-        """Never: states are all of one size."""
-        return False
+    def plan_name(self) -> str:
+        return "EchoStateMap"
+
+    def title(self) -> str:
+        return f"echo_state ({self.reservoir.n_units} units)"
 
     @cached_property
     def bounds(self) -> Array:
@@ -301,12 +309,39 @@ class EchoStateMap:
         parts = [f"_part{k}" for k in range(self.segments)] if self.segments > 1 else [""]
         return [f"{kind}_{name}{part}" for part in parts for kind in kinds for name in base]
 
+    def continuation(self) -> Continuation:
+        if self.segments == 1:
+            return EchoStateContinuation(self)
+        raise ValueError(
+            f"segments is {self.segments}, equal parts of a recording whose end is not known while "
+            "it goes on; use segments=1, or cut recordings into windows"
+        )
+
+    def foresees(
+        self,
+        parts: Parts,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
+    ) -> bool:
+        """Return whether parts may be those of this map, adapted if it may be."""
+        own = self.parts()
+        if adapted:
+            return own.kind == parts.kind and own.facts.get("recipe") == parts.facts.get("recipe")
+        return own.to_bytes() == parts.to_bytes()
+
     def __call__(self, u: ArrayLike) -> Array:
         """Return the feature rows of one sequence: (T - washout, F), or (1, F) if pooled."""
         return self.rows([u])[0]
 
     def rows(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
         """Return the feature rows of each sequence."""
+        return self.compute_rows(inputs, threads)
+
+    def compute_rows(self, inputs: Sequence[ArrayLike], threads: int | None) -> list[Array]:
+        """Return the feature rows of each sequence, which is checked first."""
         us = self.checked_all(inputs)
         n_rows = [len(u) - self.washout if self.per_step else 1 for u in us]
         out = [np.empty((n, self.n_features)) for n in n_rows]
@@ -514,7 +549,7 @@ AUTO_GRID: dict[str, tuple[int, int, float]] = {
 
 
 @dataclass(frozen=True)
-class EchoState:
+class EchoState(FeatureMap):
     """A reservoir and the features made of its states, before the data are known.
 
     Parameters
@@ -582,6 +617,8 @@ class EchoState:
     feature_grid: int | Literal["auto"] | None = "auto"
     input_range: float | Literal["auto"] = "auto"
 
+    is_bound = False
+
     def __post_init__(self) -> None:
         self.recipe(1 << 31)
         self._refuse_giants()
@@ -607,9 +644,20 @@ class EchoState:
         return Recipe(inputs=n_inputs, **settings)
 
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> EchoStateMap:
-        """Return the map for inputs of this many channels; see `MapDescription`."""
+        """Return the map for inputs of this many channels."""
         recipe = self.recipe(n_inputs, per_step=per_step, classes=classes)
         return self.of(Reservoir.from_recipe(recipe), per_step=per_step, classes=classes)
+
+    @property
+    def n_features(self) -> int:
+        raise self.unbound()
+
+    @property
+    def bounds(self) -> Array:
+        raise self.unbound()
+
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        raise self.unbound()
 
     def of(self, reservoir: Reservoir, *, per_step: bool, classes: bool = False) -> EchoStateMap:
         """Return the features of a reservoir that is there already."""

@@ -40,13 +40,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from catchment.arrays import Array, Integers
-from catchment.features.echo_state.weights import (
-    ROUND,
-    Purpose,
-    Words,
-    uniform,
-)
-from catchment.features.feature_map import Part
+from catchment.features.echo_state.weights import ROUND, Purpose, Words, uniform
+from catchment.features.stacked import Part
 from catchment.parallel import single_blas_thread
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.federation.learn.groups import MANY
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.selected import SelectedRidge

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from catchment.features.base import FeatureMap
 from catchment.features.default_map import AutoMap
-from catchment.features.feature_map import FeatureMap, MapDescription
 
 
 @dataclass(frozen=True)
 class Offered:
     """The maps of a course, and why the choice among several was not made if it was asked for."""
 
-    maps: tuple[FeatureMap | MapDescription, ...]
+    maps: tuple[FeatureMap, ...]
     note: str = ""
 
     @property
@@ -23,7 +23,7 @@ class Offered:
 
 
 def offered_maps(
-    described: FeatureMap | MapDescription,
+    described: FeatureMap,
     n_inputs: int,
     *,
     per_step: bool,

@@ -23,7 +23,7 @@ from scipy.linalg import eigvalsh
 
 from catchment.arrays import Array
 from catchment.errors import UploadError
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Turn
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.learn.ridge import learned, readout_figures

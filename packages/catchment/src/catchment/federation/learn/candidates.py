@@ -16,8 +16,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.features.feature_map import FeatureMap
-from catchment.features.labels import label_of
+from catchment.features.base import FeatureMap, label_of
 from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import (
     FederatedRidge,

@@ -25,6 +25,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.prepare import RAW, Prepare
 from catchment.errors import FederationError, UploadError
+from catchment.features.base import name_of
 from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import (
@@ -34,7 +35,6 @@ from catchment.features.echo_state.reservoir import (
     state_places,
     with_own_seed,
 )
-from catchment.features.own import name_of
 from catchment.features.pipeline import Pipeline
 from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.folds import FoldedRows

@@ -24,7 +24,7 @@ import numpy as np
 from catchment.arrays import Array, Booleans
 from catchment.data.recording import Recording
 from catchment.errors import FederationError, UploadError
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import chosen_ridge
 from catchment.federation.rows import stretch

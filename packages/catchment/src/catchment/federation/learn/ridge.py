@@ -21,7 +21,7 @@ from catchment.arrays import Array
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.errors import FederationError
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Memory, Needs, Turn
 from catchment.federation.increments import Asked, Increments
 from catchment.federation.learn.groups import MANY, group_of, group_sums, pool

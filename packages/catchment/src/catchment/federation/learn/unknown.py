@@ -20,7 +20,7 @@ import numpy as np
 
 from catchment.arrays import Array, Booleans
 from catchment.errors import FederationError, UploadError
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Turn
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.digests import without

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from catchment.features.feature_map import FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.learn.automatic import Ridge, automatic_ridge
 from catchment.federation.protection import Protection

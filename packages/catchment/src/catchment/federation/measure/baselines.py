@@ -17,10 +17,9 @@ import numpy as np
 from catchment.arrays import Array, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.errors import UploadError
+from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.feature_map import FeatureMap
-from catchment.features.own import as_map
 from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.measure.evaluation import Score, Scores
@@ -77,16 +76,16 @@ def autoregression(
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(FeatureMap):
     """A feature map that sees nothing: one feature, always one."""
 
-    per_step: bool
+    per_step: bool = False
     washout: int = 0
     n_features = 1
-    bounds = (1.0, 1.0)
+    bounds = np.ones(1)
 
-    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
-        lengths = (s.n_steps - self.washout if self.per_step else 1 for s in recordings)
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        lengths = (len(u) - self.washout if self.per_step else 1 for u in inputs)
         return [np.ones((n, 1)) for n in lengths]
 
 
@@ -100,11 +99,11 @@ def mean_target(features: FeatureMap, *, classes: tuple[str, ...] | None = None)
 
     >>> from catchment.engine.local import run_locally
     >>> data = {"a": [Recording([0.0, 0.0], [1.0, 3.0])], "b": [Recording([0.0], [5.0])]}
-    >>> plan = mean_target(as_map(Constant(per_step=True)))
+    >>> plan = mean_target(Constant(per_step=True))
     >>> run_locally(plan, data).model.predict(np.array([7.0]))
     array([[3.]])
     """
-    constant = as_map(Constant(features.per_step, features.washout))
+    constant = Constant(features.per_step, features.washout)
     algorithm = FederatedRidge(features=constant, ridge=1.0, classes=classes, keep_clients=False)
     return Plan(algorithm=algorithm)
 

@@ -14,22 +14,28 @@ number of channels in them, and cut off at 1, so that a grid of few bits suits t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers
+from catchment.compiling import njit
+from catchment.features.base import FeatureMap
 from catchment.features.echo_state.weights import Purpose, Words, distinct
-from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import auto_bits
-from catchment.features.own import as_map
-from catchment.features.random_convolutions.batches import in_batches
-from catchment.features.random_convolutions.hydra_kernels import KERNELS, TAPS, competitions
-from catchment.features.random_convolutions.settings import checked_settings
+from catchment.features.minirocket import (
+    LANES,
+    checked_settings,
+    compete,
+    in_batches,
+    whole_inputs,
+)
 
+KERNELS = 8  # of a group
+TAPS = 9
+TILE = 512  # steps whose responses stay in the first cache
 WEIGHT_BITS = 10  # the sizes of a kernel's weights add up to 2^10, about
 RESPONSE_BITS = 30
 MOST_CHANNELS = 8  # that one group adds up
@@ -37,7 +43,7 @@ _PER_GROUP = 2 * KERNELS
 
 
 @dataclass(frozen=True)
-class Hydra:
+class Hydra(FeatureMap):
     """Which of eight random kernels fits best, and which least, one row per recording.
 
     Parameters
@@ -72,20 +78,13 @@ class Hydra:
     n_inputs: int | None = None
 
     standardise = True
-    per_step = False
-    bounds = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         checked_settings(self.features, self.seed, self.length, self.input_range)
 
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
-        """Return the map for recordings of this many channels."""
-        if per_step:
-            raise ValueError(
-                "Hydra gives one row for a recording, and here every step has a target; use a map "
-                "with a row per step, such as EchoState"
-            )
-        return as_map(replace(self, n_inputs=n_inputs, grid=auto_bits(self.grid, classes)))
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        self.refuse_steps(per_step)
+        return {}
 
     @property
     def n_groups(self) -> int:
@@ -94,6 +93,10 @@ class Hydra:
     @property
     def n_features(self) -> int:
         return _PER_GROUP * self.n_groups
+
+    @property
+    def bounds(self) -> Array:
+        return np.ones(self.n_features)
 
     @property
     def cost(self) -> float:
@@ -108,7 +111,7 @@ class Hydra:
             for k in range(KERNELS)
         ]
 
-    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the features (1, F) of each recording (T, I)."""
         n_inputs = inputs[0].shape[1]
         channels = group_channels(self.n_groups, self.seed, n_inputs)
@@ -203,3 +206,62 @@ def group_channels(n_groups: int, seed: int, n_inputs: int) -> Integers:
     found = distinct(rng, n_groups, n, n_inputs)
     found.flags.writeable = False
     return found
+
+
+@njit(inline="always", error_model="numpy")
+def _compete(y, pad, T, d, W, steps, sums, counts):
+    """Add to sums (8,) the largest response of every step, to counts (8,) who has the smallest."""
+    largest, winner, loser = steps
+    for start in range(0, T, TILE):
+        n = min(TILE, T - start)
+        compete(y, pad + start - 4 * d, d, W, n, largest, winner, loser)
+        for k in range(KERNELS):
+            total, count = np.int64(0), np.int32(0)
+            for t in range(n):
+                total += largest[t] if winner[t] == k else np.int32(0)
+            for t in range(n):
+                count = np.int32(count + np.int32(loser[t] == k))
+            sums[k] += total
+            counts[k] += count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def competitions(U, scale, limit, groups, channels, W, out):
+    """Put into out (n, n_groups, 2, 8) sums of largest responses, and counts of smallest ones.
+
+    Parameters
+    ----------
+    U
+        (n, T, I) recordings of one length.
+    scale, limit
+        Inputs are multiplied by `scale`, cut off at `limit` and rounded.
+    groups
+        (n_groups, 2) dilation, and whether the group sees first differences.
+    channels
+        (n_groups, c) channels whose sum a group sees.
+    W
+        (n_groups, 8, 9) weights.
+    """
+    n, T, I = U.shape
+    pad = 4 * groups[:, 0].max()
+    row = pad + T + pad + LANES
+    X, y = np.zeros((I, row), dtype=np.int32), np.zeros(row, dtype=np.int32)
+    largest, winner = np.empty(TILE, dtype=np.int32), np.empty(TILE, dtype=np.int32)
+    loser = np.empty(TILE, dtype=np.int32)
+    for r in range(n):
+        whole_inputs(U[r], scale, limit, pad, X)
+        for g in range(len(groups)):
+            y[pad : pad + T] = X[channels[g, 0], pad : pad + T]
+            for k in range(1, channels.shape[1]):
+                c = channels[g, k]
+                for t in range(pad, pad + T):
+                    y[t] += X[c, t]
+            length = T
+            if groups[g, 1]:
+                length = T - 1
+                for t in range(pad, pad + T - 1):
+                    y[t] = y[t + 1] - y[t]
+                y[pad + T - 1] = 0
+            out[r, g] = 0
+            steps = (largest, winner, loser)
+            _compete(y, pad, length, groups[g, 0], W[g], steps, out[r, g, 0], out[r, g, 1])

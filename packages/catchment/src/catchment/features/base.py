@@ -1,0 +1,869 @@
+"""What a feature map is: one base class, of which every map is one frozen dataclass.
+
+    @dataclass(frozen=True)
+    class Spectrum(FeatureMap):
+        bands: int = 16
+
+        @property
+        def n_features(self) -> int:
+            return self.bands
+
+        @property
+        def bounds(self) -> Array:                  # largest absolute value (F,)
+            return np.ones(self.bands)
+
+        def compute_rows(self, inputs, threads):    # one (n, F) array per recording
+            return [band_energies(u, self.bands)[None] for u in inputs]
+
+That is all. The recipe of a map is the name of its class and the values of its fields, which must
+be plain (numbers, text, tuples of them), arrays, or maps; the fingerprint is their SHA-256. A class
+that gives a row per step says `per_step = True`; one whose code changed says so with another
+`version`. With `grid = 12` its features are rounded to 12 bits of their bounds, and its statistics
+are integers. With `standardise = True` a ridge acts on its features divided by their spread.
+
+A map that depends on the data has a field `n_inputs`, or a grid of "auto": `build` returns it bound
+to inputs of so many channels, which is the same class with these fields filled in.
+
+Feature j of a map with a grid of b bits is k 2^-d_j with |k| <= 2^b, where d_j = b - r_j binary
+digits after the point and 2^r_j is the feature's bound, rounded up to a power of two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from catchment.arrays import Array, Booleans, Integers, as_matrix, refuse_nonfinite
+from catchment.errors import ClippingWarning, IntegrityError, UnknownMapError
+from catchment.features.stacked import Part, stacked_rows
+from catchment.wire import Fact, Parts
+
+KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes on with a recording
+# The maps of this library by their names in plan files and in kept models: module and class.
+LIBRARY: dict[str, tuple[str, str]] = {
+    "echo_state": ("echo_state.echo_state", "EchoState"),
+    "default": ("default_map", "DefaultMap"),
+    "auto": ("default_map", "AutoMap"),
+    "window_statistics": ("window_statistics", "WindowStatistics"),
+    "concat": ("union", "Concat"),
+    "hydra": ("hydra", "Hydra"),
+    "minirocket": ("minirocket", "MiniRocket"),
+    "encoder": ("encoder", "Encoder"),
+    "projected": ("projected", "Projected"),
+    "layers": ("layers", "Layers"),
+    "diagonal": ("diagonal", "DiagonalReservoir"),
+    "nvar": ("nvar", "NVAR"),
+    "random_fourier": ("random_fourier", "RandomFourier"),
+    "thinned": ("thinned", "Thinned"),
+    "with_norm": ("union", "WithNorm"),
+}
+# Maps that a training makes, and nobody describes.
+LEARNED = frozenset({"layers"})
+# Metadata of a field that is this machine's own affair, such as a path, and not in the recipe.
+LOCAL: Mapping[str, Any] = MappingProxyType({"local": True})
+AT_ONCE = 2**15  # features that are checked and rounded at a time
+LEAST_BITS, MOST_BITS = 4, 24
+LARGEST_OPEN = 4096  # of a number that a map leaves to whoever binds it
+MANY_CLIPPED = 0.01  # share of values beyond the range that is worth a warning
+Arrays = tuple[Array, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMap(ABC):
+    """A fixed map from inputs (T, I) to feature rows (n, F), the same on every machine.
+
+    `n_features`, `bounds` and `compute_rows` are a map's own; everything else has a default.
+
+    >>> @dataclass(frozen=True)
+    ... class Range(FeatureMap):
+    ...     n_features = 1
+    ...     bounds = np.array([np.inf])
+    ...     def compute_rows(self, inputs, threads):
+    ...         return [np.ptp(u, axis=0)[None] for u in inputs]
+    >>> Range().rows([[1.0, 4.0, 2.0]])
+    [array([[3.]])]
+    """
+
+    version: ClassVar[Fact] = None  # another one wherever rows of the same settings change
+    n_more_inputs: ClassVar[int] = 0  # that a map within has
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Columns F of its rows."""
+
+    @property
+    @abstractmethod
+    def bounds(self) -> Array:
+        """Largest absolute value (F,) of each feature, infinite where there is none."""
+
+    @abstractmethod
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> Sequence[Array]:
+        """Return the rows (n, F) of each recording's inputs (T, I), which were checked."""
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Channels that it takes; None if any number will do."""
+        return None
+
+    @property
+    def per_step(self) -> bool:
+        """Whether every step after the washout gives a row; else there is one per recording."""
+        return False
+
+    @property
+    def washout(self) -> int:
+        """Steps at the start of each recording that give no row."""
+        return 0
+
+    @property
+    def grid(self) -> Any:
+        """Bits b of its features, None if they are plain float64; "auto" before it is bound.
+
+        With a grid feature j is a whole number, of absolute value up to 2^b, times 2^(r_j - b),
+        where 2^r_j is its bound rounded up to a power of two.
+        """
+        return None
+
+    @property
+    def constant(self) -> bool:
+        """Whether the first feature is one in every row."""
+        return False
+
+    @property
+    def standardise(self) -> bool:
+        """Whether a ridge should act on features divided by their spread over all clients."""
+        return False
+
+    @property
+    def cost(self) -> float:
+        """Multiplications and additions for one step of one recording, about."""
+        return float(self.n_features)
+
+    def names(self) -> list[str]:
+        """Return the name of every feature, in order."""
+        return [f"z{k}" for k in range(self.n_features)]
+
+    @property
+    def plan_name(self) -> str:
+        """What plans call it beside its fingerprint; runs are recognised by it."""
+        return "Adapted"
+
+    def title(self) -> str:
+        """Return what people read of it: its name, with the maps inside it."""
+        inner = ", ".join(one.title() for one in self.inner_maps)
+        return f"{name_of(self)} ({inner})" if inner else name_of(self)
+
+    # Binding to inputs.
+
+    @cached_property
+    def inner_maps(self) -> tuple[FeatureMap, ...]:
+        """The maps that are settings of this one."""
+        held = (getattr(self, one.name) for one in fields(self))
+        several = (one for value in held for one in (value if type(value) is tuple else (value,)))
+        return tuple(one for one in several if isinstance(one, FeatureMap))
+
+    @cached_property
+    def is_bound(self) -> bool:
+        """Whether all is known that depends on the data, so that it has rows."""
+        if not all(one.is_bound for one in self.inner_maps):
+            return False
+        waits = self.n_inputs is None and any(one.name == "n_inputs" for one in fields(self))
+        return not waits and self.grid != "auto"
+
+    @property
+    def known_inputs(self) -> int:
+        """Channels of a map that is bound to them; ValueError before."""
+        if self.n_inputs is None:
+            raise self.unbound()
+        return self.n_inputs
+
+    def unbound(self) -> ValueError:
+        """Return what to raise where a map is asked for what only a bound one has."""
+        return ValueError(
+            f"{type(self).__name__} does not know its inputs yet; call build(n_inputs, "
+            "per_step=...) for the map of so many channels"
+        )
+
+    def meant(self, n_inputs: int, *, per_step: bool) -> FeatureMap:
+        """Return the map that this one stands for: itself, unless overridden."""
+        return self
+
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        """Return fields that binding fills in beside `n_inputs` and `grid`; inner maps are bound.
+
+        ValueError if it is no map for such data.
+        """
+        return {}
+
+    def auto_grid(self, classes: bool) -> int | None:
+        """Return what a grid of "auto" is, whether targets are classes or numbers.
+
+        docs/concepts/integers.md says why.
+        """
+        return 8 if classes else 24
+
+    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
+        """Return the map bound to inputs of this many channels.
+
+        Parameters
+        ----------
+        per_step
+            Whether every step has a target of its own, or a whole recording has one.
+        classes
+            Whether targets are classes, or numbers.
+        """
+        meant = self.meant(n_inputs, per_step=per_step)
+        if meant is not self:
+            return meant.build(n_inputs, per_step=per_step, classes=classes)
+        if self.is_bound:
+            if self.n_inputs not in (None, n_inputs):
+                raise ValueError(
+                    f"the data have {n_inputs} channels, {name_of(self)} was built for "
+                    f"{self.n_inputs}; pass data with the same channels, or the map before it is "
+                    "built, such as EchoState(200)"
+                )
+            return self
+        inside = n_inputs + self.n_more_inputs
+        made = self.with_inner(
+            [one.build(inside, per_step=per_step, classes=classes) for one in self.inner_maps]
+        )
+        filled = made.settled(n_inputs, per_step=per_step, classes=classes)
+        if any(one.name == "n_inputs" for one in fields(self)):
+            filled["n_inputs"] = n_inputs
+        if made.grid == "auto":
+            filled["grid"] = made.auto_grid(classes)
+        return replace(made, **filled)
+
+    def with_inner(self, maps: Sequence[FeatureMap]) -> Self:
+        """Return it with other inner maps, in the order of `inner_maps`."""
+        if not maps:
+            return self
+        waiting = iter(maps)
+        changed: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, FeatureMap):
+                changed[one.name] = next(waiting)
+            elif type(value) is tuple and any(isinstance(item, FeatureMap) for item in value):
+                changed[one.name] = tuple(
+                    next(waiting) if isinstance(item, FeatureMap) else item for item in value
+                )
+        return replace(self, **changed)
+
+    def refuse_steps(self, per_step: bool) -> None:
+        """Raise ValueError if every step has a target; for maps with one row per recording."""
+        if per_step:
+            raise ValueError(
+                f"{type(self).__name__} gives one row for a recording, and here every step has a "
+                "target; use a map with a row per step, such as EchoState, or cut the recordings "
+                "into windows"
+            )
+
+    # Rows.
+
+    def rows(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
+        """Return the feature rows (n, F) of each recording's inputs."""
+        if not self.is_bound:
+            raise self.unbound()
+        us = [self.checked_inputs(u, k) for k, u in enumerate(inputs)]
+        if not us:
+            return []
+        found = [np.asarray(z, dtype=np.float64) for z in self.compute_rows(us, threads)]
+        if len(found) != len(us):
+            raise ValueError(f"{name_of(self)} gave {len(found)} results for {len(us)} recordings")
+        per_step, washout, n_features = self.per_step, self.washout, self.n_features
+        for u, z in zip(us, found, strict=True):
+            n_rows = len(u) - washout if per_step else 1
+            if z.shape != (n_rows, n_features):
+                raise ValueError(
+                    f"{name_of(self)} gave rows of shape {z.shape} for a recording of {len(u)} "
+                    f"steps; return ({n_rows}, {n_features})"
+                )
+        together = np.concatenate(found)
+        # A few rows at a time stay in the cache from one step to the next.
+        size = max(1, AT_ONCE // n_features)
+        for at in range(0, len(together), size):
+            together[at : at + size] = self.checked_rows(together[at : at + size])
+        ends = np.cumsum([len(z) for z in found]).tolist()
+        return [together[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+
+    @property
+    def streams(self) -> bool:
+        """Whether `row_blocks` gives rows without computing all of them first."""
+        return False
+
+    def row_blocks(self, inputs: ArrayLike, wanted: Booleans, n_rows: int) -> Iterator[Array]:
+        """Yield the rows of the steps of one recording that are wanted (T,), `n_rows` at once."""
+        for z in self.compute_blocks(self.checked_inputs(inputs, 0), wanted, n_rows):
+            yield self.checked_rows(z)
+
+    def compute_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
+        """Yield the rows (n, F) of those steps of u (T, I) that are wanted (T,), a few at once."""
+        found = np.asarray(self.compute_rows([u], 1)[0], dtype=np.float64)[wanted[self.washout :]]
+        yield from (found[at : at + n_rows] for at in range(0, len(found), n_rows))
+
+    def continuation(self) -> Continuation:
+        """Return what goes on with recordings; ValueError if a map needs them whole."""
+        raise ValueError(
+            f"{name_of(self)} needs a recording whole, so that none can go on in a later round; "
+            "cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
+        )
+
+    def stacked(
+        self,
+        inputs: Sequence[ArrayLike],
+        targets: Sequence[Array],
+        roots: Array,
+        *,
+        threads: int | None = None,
+        rounded: bool = True,
+    ) -> list[Part]:
+        """Return the rows of recordings beside their targets, a part of them at a time.
+
+        Only of a map with a row per step.
+
+        Parameters
+        ----------
+        targets
+            (T, K) or (K,) of each recording, NaN where a row is to be left out.
+        roots
+            Of the recordings' weights; columns are multiplied by them.
+        rounded
+            Whether features lie on their grid; False if who takes them rounds them anyway.
+        """
+        return stacked_rows(self, inputs, targets, roots, threads=threads)
+
+    def stacked_each(
+        self, inputs: Sequence[ArrayLike], targets: Sequence[Array], roots: Array
+    ) -> Iterator[tuple[int, Array]]:
+        """Yield the number and all columns [Z; Y'; 1] of each recording that is short.
+
+        They are the same whoever else is among them, and features may not be rounded yet.
+        """
+        return iter(())
+
+    def is_short(self, n_steps: int, n_targets: int) -> bool:
+        """Whether a recording has so few steps that it is worth its while to wait for others."""
+        return False
+
+    def checked_inputs(self, u: ArrayLike, k: int = 0) -> Array:
+        """Return the inputs (T, I) of recording k, finite and with the right channels."""
+        found = as_matrix(u, f"recording {k}")
+        refuse_nonfinite(found, f"recording {k}")
+        if self.n_inputs not in (None, found.shape[1]):
+            raise ValueError(
+                f"recording {k} has {found.shape[1]} channels, {name_of(self)} was built for "
+                f"{self.n_inputs}; pass inputs with shape (T, {self.n_inputs})"
+            )
+        return found
+
+    def after_washout(self, u: Array) -> Booleans:
+        """Return which steps (T,) of inputs (T, I) give features; ValueError if none does."""
+        if len(u) <= self.washout:
+            raise ValueError(
+                f"a recording has {len(u)} steps and washout is {self.washout}; use a shorter one"
+            )
+        return np.arange(len(u)) >= self.washout
+
+    def checked_rows(self, z: Array) -> Array:
+        """Return rows that are finite and within their bounds, on the grid if there is one."""
+        if not (np.abs(z) <= self.limits).all():
+            if not np.isfinite(z).all():
+                raise ValueError(
+                    f"{name_of(self)} gave features that are not finite; mend its rows"
+                )
+            raise ValueError(
+                f"{name_of(self)} gave a feature of {np.abs(z).max():g}, outside its bounds; widen "
+                "`bounds`, or limit the values"
+            )
+        return z if self.grid is None else on_grid(z, self.grid_digits, self.grid)
+
+    @cached_property
+    def limits(self) -> Array:
+        """Bounds (F,) with room for rounding; finite, so that no infinite feature is within."""
+        given = np.asarray(self.bounds, dtype=np.float64)
+        if given.shape != (self.n_features,) or np.isnan(given).any():
+            raise ValueError(
+                f"bounds of {name_of(self)} have shape {given.shape}; give the largest absolute "
+                f"value of each of {self.n_features} features"
+            )
+        return np.minimum(given * (1 + 1e-9), np.finfo(np.float64).max)
+
+    @cached_property
+    def grid_digits(self) -> Integers:
+        """Binary digits (F,) after the point of features on the grid."""
+        return digits_after_point(self.bounds, checked_bits(self.grid, f"grid of {name_of(self)}"))
+
+    @property
+    def reached_bounds(self) -> Array:
+        """The largest absolute value (F,) of each feature after it was rounded to its grid.
+
+        That may be beyond the bound by half a step of the grid. The power of two that the grid
+        hangs on stays the same.
+
+        >>> from catchment import WindowStatistics
+        >>> built = WindowStatistics(input_range=5.3).build(1, per_step=False, classes=True)
+        >>> float(built.bounds[0]), float(built.reached_bounds[0])
+        (5.3, 5.3125)
+        """
+        if self.grid is None:
+            return self.bounds
+        digits = digits_after_point(self.bounds, self.grid)
+        found: Array = np.ldexp(np.ceil(np.ldexp(self.bounds, digits)), -digits)
+        return found
+
+    # The travelling form.
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that could change a row, in hexadecimal."""
+        return hashlib.sha256(self.parts().to_bytes()).hexdigest()
+
+    def parts(self) -> Parts:
+        """Return the recipe as it travels and is kept; `restored` rebuilds the map from it."""
+        name = name_of(self)
+        if "__dataclass_fields__" not in vars(type(self)):
+            raise TypeError(
+                f"{name} is no dataclass; write @dataclass(frozen=True) above it, so that its "
+                "settings are known"
+            )
+        facts: dict[str, Fact] = {"class": name, "version": self.version}
+        if self.grid is not None:
+            facts["grid"] = self.grid
+        arrays: list[NDArray[Any]] = []
+        facts["settings"] = {
+            one.name: _told(getattr(self, one.name), f"{name}.{one.name}", arrays)
+            for one in fields(self)
+            if not one.metadata.get("local")
+        }
+        return Parts(KIND, facts, tuple(arrays))
+
+    def describes(
+        self,
+        built: FeatureMap,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
+    ) -> bool:
+        """Return whether somebody else's map is this one bound to such inputs.
+
+        Parameters
+        ----------
+        adapted
+            Whether plasticity may have changed it since.
+
+        >>> from catchment import Concat, EchoState
+        >>> built = Concat(EchoState(20), EchoState(10)).build(1, per_step=True)
+        >>> Concat(EchoState(20), EchoState(10)).describes(built, 1, per_step=True)
+        True
+        >>> Concat(EchoState(10), EchoState(20)).describes(built, 1, per_step=True)
+        False
+        """
+        kinds = {"per_step": per_step, "classes": classes}
+        meant = self.meant(n_inputs, per_step=per_step)
+        if meant is not self:
+            return meant.describes(built, n_inputs, adapted=adapted, **kinds)
+        own, theirs = self.inner_maps, built.inner_maps
+        inside = n_inputs + self.n_more_inputs
+        if (
+            type(built) is not type(self)
+            or len(own) != len(theirs)
+            or not all(
+                one.describes(other, inside, adapted=adapted, **kinds)
+                for one, other in zip(own, theirs, strict=True)
+            )
+        ):
+            return False
+        # Their inner maps are one's own but for the scale, which is not computed again.
+        mine = self.with_inner(theirs).build(n_inputs, **kinds)
+        return mine.fingerprint == built.fingerprint
+
+    def foresees(
+        self,
+        parts: Parts,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
+    ) -> bool:
+        """Return whether parts may be those of this map bound; nothing is built from them.
+
+        What passes costs no more to build than the map itself; whether it is the map is for
+        `describes` to say.
+
+        >>> from catchment import EchoState
+        >>> built = EchoState(5).build(2, per_step=True).parts()
+        >>> [EchoState(n).foresees(built, 2, per_step=True) for n in (5, 6)]
+        [True, False]
+        """
+        kinds = {"per_step": per_step, "classes": classes, "adapted": adapted}
+        meant = self.meant(n_inputs, per_step=per_step)
+        if meant is not self:
+            return meant.foresees(parts, n_inputs, **kinds)
+        if not self.inner_maps:
+            own = self.build(n_inputs, per_step=per_step, classes=classes)
+            return own.parts().to_bytes() == parts.to_bytes()
+        settings = parts.facts.get("settings")
+        same = (parts.kind, parts.facts.get("class")) == (KIND, name_of(self))
+        inside = n_inputs + self.n_more_inputs
+        return (
+            same
+            and isinstance(settings, dict)
+            and all(
+                _fits(getattr(self, one.name), settings[one.name], parts, inside, kinds)
+                for one in fields(self)
+                if one.name in settings
+            )
+        )
+
+
+def _fits(own: object, told: object, parts: Parts, n_inputs: int, kinds: dict[str, bool]) -> bool:
+    """Return whether a setting that was told may be one's own."""
+    if isinstance(own, tuple):
+        return (
+            isinstance(told, list)
+            and len(told) == len(own)
+            and all(_fits(a, b, parts, n_inputs, kinds) for a, b in zip(own, told, strict=True))
+        )
+    match told:
+        case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
+            if not isinstance(own, FeatureMap) or not all(type(k) is int for k in places):
+                return False
+            arrays = tuple(parts.arrays[k] for k in places if 0 <= k < len(parts.arrays))
+            return own.foresees(Parts(kind, facts, arrays), n_inputs, **kinds)
+        case {"array": _}:
+            return True  # it came with the letter, as large as it is
+        case bool() | int() | float() | str() | None:
+            if own in (None, "auto"):
+                return not isinstance(told, int) or told <= LARGEST_OPEN
+            return own == told
+    return False
+
+
+class Continuation(Protocol):
+    """A map that goes on with a recording whose earlier steps are gone, from what it carried.
+
+    A map with a memory needs no old inputs, only what it remembers: the state of a reservoir, the
+    last inputs of an autoregression, the sums of a pool. Rows of a recording in stretches are those
+    of the recording in one piece: the same bits on a grid, and to rounding without one.
+    """
+
+    def rows(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
+        """Return the rows (n, F) of the next steps u (T, I), and what to carry after them.
+
+        Parameters
+        ----------
+        steps
+            How many steps of the recording came before.
+        carried
+            What was carried after them; nothing at a recording's first step.
+        """
+
+    def end(self, steps: int, carried: Arrays) -> Array:
+        """Return the rows (0 or 1, F) that a recording of so many steps gives at its end."""
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """What is known of a recording that goes on: its steps so far, and what the map remembers.
+
+    >>> import numpy as np
+    >>> Carried.from_parts(Carried(3, (np.ones(2),)).parts()).arrays
+    (array([1., 1.]),)
+    """
+
+    steps: int = 0
+    arrays: Arrays = ()
+
+    def parts(self) -> Parts:
+        return Parts(CARRIED, {"steps": self.steps}, self.arrays)
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> Carried:
+        steps = parts.facts.get("steps")
+        if parts.kind != CARRIED or type(steps) is not int:
+            raise IntegrityError(f"what was carried is of kind {parts.kind!r} and lacks its steps")
+        return cls(steps, parts.arrays)
+
+
+def known_map(value: object) -> FeatureMap:
+    """Return a map, or the one of a name as it is when nothing is set.
+
+    >>> known_map("echo_state").units
+    200
+    >>> known_map("echo_sate")
+    Traceback (most recent call last):
+    ValueError: there is no map 'echo_sate'; choose from echo_state, default, auto, ...
+    """
+    if isinstance(value, str):
+        kind = library_class(value)
+        if kind is None:
+            known = ", ".join(one for one in LIBRARY if one not in LEARNED)
+            raise ValueError(f"there is no map {value!r}; choose from {known}")
+        try:
+            value = kind()
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{value!r} needs settings ({error}); pass {kind.__name__}(...) in place of the "
+                "name"
+            ) from error
+    if not isinstance(value, FeatureMap):
+        kind = value if isinstance(value, type) else type(value)
+        raise TypeError(
+            f"{kind.__name__} is no feature map; write class {kind.__name__}(FeatureMap), with "
+            "n_features, bounds and compute_rows, as catchment.features.base shows"
+        )
+    if value.is_bound:
+        if not isinstance(value.n_features, int) or value.n_features < 1:
+            raise ValueError(f"n_features is {value.n_features!r}; give a whole number from 1 on")
+        value.fingerprint  # noqa: B018  # raises now if a setting cannot travel
+    return value
+
+
+def name_of(features: FeatureMap) -> str:
+    """Return what a map is called, as a plan file names it: a user's own by its class."""
+    kind = type(features)
+    module = kind.__module__.removeprefix("catchment.features.")
+    for name, known in LIBRARY.items():
+        if (module, kind.__qualname__) == known:
+            return name
+    return kind.__qualname__ if module != kind.__module__ else f"{module}:{kind.__qualname__}"
+
+
+def label_of(features: FeatureMap) -> str:
+    """Return what people read of a map: its name, maps inside it, and its number of features.
+
+    >>> from catchment import Concat, EchoState
+    >>> label_of(EchoState(50).build(3, per_step=True))
+    'echo_state (50 units), 53 features'
+    >>> label_of(Concat(EchoState(5), EchoState(10, seed=1)).build(1, per_step=True))
+    'echo_state (5 units) + echo_state (10 units), 17 features'
+    """
+    return f"{features.title()}, {features.n_features} features"
+
+
+def library_class(name: str) -> type | None:
+    """Return the class of a map of this library, None if there is none of this name.
+
+    >>> library_class("nothing") is None
+    True
+    """
+    if name not in LIBRARY:
+        return None
+    module, inside = LIBRARY[name]
+    kind: type = getattr(importlib.import_module(f"catchment.features.{module}"), inside)
+    return kind
+
+
+Allowed = Callable[[Parts], bool]
+_ALLOWED: ContextVar[Allowed | None] = ContextVar("allowed", default=None)
+
+
+@contextmanager
+def building_only(allowed: Allowed) -> Iterator[None]:
+    """Within this, build only maps whose parts are allowed, and of classes that are named.
+
+    For letters and files of somebody else: what they ask for is compared before it costs anything.
+    """
+    token = _ALLOWED.set(allowed)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
+def restored(parts: Parts, classes: Iterable[type] = ()) -> FeatureMap:
+    """Return the map that `parts` describes; no eigenvalue is solved.
+
+    A file does not import anything: the class is one of the library, of `classes`, or of a module
+    that this program has imported already; within `building_only` imported modules do not count.
+
+    Parameters
+    ----------
+    parts
+        As a map's `parts` made them.
+    classes
+        A user's own maps that may be meant.
+    """
+    guard = _ALLOWED.get()
+    if guard is not None and not guard(parts):
+        raise IntegrityError("the feature map is not one that was agreed on; nothing was built")
+    if parts.kind == "echo_state":
+        from catchment.features.echo_state.echo_state import EchoStateMap
+
+        return EchoStateMap.from_parts(parts)
+    if parts.kind != KIND:
+        raise IntegrityError(
+            f"there is no feature map of kind {parts.kind[:40]!r}; upgrade catchment"
+        )
+    name, settings = str(parts.facts.get("class")), parts.facts.get("settings")
+    if not isinstance(settings, dict):
+        raise IntegrityError(f"the map {name!r} lacks its settings")
+    named = tuple(classes)
+    kind = library_class(name) or _found(name, named, only_named=guard is not None)
+    try:
+        values = {key: _value(value, parts.arrays, named) for key, value in settings.items()}
+        made = known_map(kind(**values))
+    except (AttributeError, TypeError, KeyError, IndexError) as error:
+        raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
+    if made.version != parts.facts.get("version"):
+        raise IntegrityError(
+            f"{name} has version {made.version!r} here, what was kept used "
+            f"{parts.facts.get('version')!r}; install that version of its module"
+        )
+    return made
+
+
+def imported(name: str) -> Any:
+    """Return the class or function that `module:Name` names, importing the module.
+
+    >>> imported("collections:OrderedDict").__name__
+    'OrderedDict'
+    """
+    module, _, inside = name.partition(":")
+    if not module or not inside:
+        raise ValueError(f"{name!r} names no class; write module:Class")
+    try:
+        value: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise ValueError(
+            f"{name!r} cannot be imported ({error}); check the module's name"
+        ) from error
+    for part in inside.split("."):
+        if not hasattr(value, part):
+            raise ValueError(f"{module} has no {inside!r}; check the name")
+        value = getattr(value, part)
+    return value
+
+
+def _found(name: str, classes: Iterable[type], *, only_named: bool) -> Any:
+    for kind in classes:
+        if f"{kind.__module__}:{kind.__qualname__}" == name:
+            return kind
+    module, _, inside = name.partition(":")
+    value: Any = None if only_named else sys.modules.get(module)
+    for part in inside.split("."):
+        value = getattr(value, part, None)
+    if not isinstance(value, type) or not issubclass(value, FeatureMap):
+        raise UnknownMapError(
+            f"the model uses the feature map {name}, which is not known here; import its module "
+            f"first, pass its class to load, or on the command line say --use {name}"
+        )
+    return value
+
+
+def _told(value: object, where: str, arrays: list[NDArray[Any]]) -> Fact:
+    """Return a setting as plain JSON; its arrays are appended and named by their places."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case np.ndarray():
+            arrays.append(value)
+            return {"array": len(arrays) - 1}
+        case tuple() | list():
+            return [_told(item, where, arrays) for item in value]
+        case FeatureMap():
+            parts = value.parts()
+            first = len(arrays)
+            arrays.extend(parts.arrays)
+            places = list(range(first, len(arrays)))
+            return {"map": {"kind": parts.kind, "facts": parts.facts, "arrays": places}}
+    raise TypeError(
+        f"{where} is a {type(value).__name__}; settings of a map are numbers, text, arrays, maps, "
+        "and tuples of those"
+    )
+
+
+def _value(told: Any, arrays: Sequence[NDArray[Any]], classes: tuple[type, ...]) -> Any:
+    """Return the setting that `_told` told of."""
+    match told:
+        case {"array": int(place)}:
+            return arrays[place]
+        case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
+            inside = Parts(kind, facts, tuple(arrays[place] for place in places))
+            if _ALLOWED.get() is None:
+                return restored(inside, classes)
+            with building_only(lambda _: True):  # it was compared with the map around it
+                return restored(inside, classes)
+        case list():
+            return tuple(_value(item, arrays, classes) for item in told)
+        case dict():
+            raise TypeError(f"{str(told)[:40]} is no setting")
+    return told
+
+
+def digits_after_point(bounds: Array, bits: int) -> Integers:
+    """Return the binary digits (F,) after the point of features with these bounds.
+
+    >>> digits_after_point(np.array([1.0, 8.0, 0.3]), 12)
+    array([12,  9, 13])
+    """
+    if not (np.isfinite(bounds).all() and (bounds > 0).all()):
+        raise ValueError(
+            f"a grid of {bits} bits needs finite bounds above zero, and a feature has "
+            f"{bounds[~(np.isfinite(bounds) & (bounds > 0))][0]}; declare bounds, or use no grid"
+        )
+    # frexp is exact where a logarithm is not: bound = fraction 2^exponent, fraction in [1/2, 1).
+    fraction, exponent = np.frexp(bounds)
+    r = exponent - (fraction == 0.5)
+    return np.asarray(bits - r, dtype=np.int64)
+
+
+def on_grid(rows: Array, digits: Integers, bits: int) -> Array:
+    """Return rows (n, F) rounded to the grid, ties to even, and cut off where it ends.
+
+    >>> on_grid(np.array([[0.30, -9.0]]), np.array([2, 1]), 4)
+    array([[ 0.25, -8.  ]])
+    """
+    unit = np.ldexp(1.0, digits)
+    scaled = rows * unit
+    np.rint(scaled, out=scaled)
+    np.clip(scaled, -(2.0**bits), 2.0**bits, out=scaled)
+    scaled /= unit
+    scaled += 0.0  # turns -0 into 0, so that equal numbers have equal bits
+    return scaled
+
+
+def checked_bits(bits: object, name: str) -> int:
+    """Return a number of bits that a grid can have.
+
+    >>> checked_bits(20, "grid")
+    20
+    """
+    if isinstance(bits, bool) or not isinstance(bits, int) or not (LEAST_BITS <= bits <= MOST_BITS):
+        raise ValueError(
+            f"{name} is {bits!r}; give {LEAST_BITS} to {MOST_BITS} bits, or None for float64"
+        )
+    return bits
+
+
+def warn_of_clipping(u: Array, largest: float) -> None:
+    """Warn if many of the inputs (T, I) of a recording are cut off at this absolute value.
+
+    >>> warn_of_clipping(np.zeros((5, 1)), 8.0)
+    """
+    share = np.count_nonzero(np.abs(u) > largest) / max(1, u.size)
+    if share > MANY_CLIPPED:
+        warnings.warn(
+            f"{share:.2%} of the input values lie beyond {largest:g} and were cut off there; scale "
+            "the inputs to a standard deviation of 1",
+            ClippingWarning,
+            stacklevel=3,
+        )

@@ -1,7 +1,0 @@
-"""Reservoirs whose recurrence is diagonal."""
-
-from __future__ import annotations
-
-from catchment.faces import face
-
-__all__, __getattr__, __dir__ = face(__name__)

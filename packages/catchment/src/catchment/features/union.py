@@ -1,0 +1,212 @@
+"""Maps made of maps: `Concat`, several side by side, and `WithNorm`, with one channel more.
+
+The further channel is the length of the input vector: sensors are worn in any direction, and the
+length of what they measure does not depend on it. With inputs of standard deviation 1 the length is
+about sqrt(I), which is taken off:
+
+    x = round(2^16 u), cut off at 2^22;  r = floor(sqrt(sum_i x_i^2)) - floor(2^16 sqrt(I))
+
+in whole numbers but for the root, which IEEE 754 rounds the same way everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.compiling import njit
+from catchment.features.base import FeatureMap, known_map, name_of
+
+
+@dataclass(frozen=True, init=False)
+class Concat(FeatureMap):
+    """Several maps of the same recordings, whose features are one row.
+
+    It has a grid if all of them have, the finest of theirs, on which the values of the others lie
+    too: no value changes. Where every step has a row, the first ones are those after the longest
+    washout. A ridge acts on features divided by their spread if one of the maps asks for it.
+
+    Parameters
+    ----------
+    maps
+        Descriptions such as `EchoState(100)`, names such as "minirocket", built maps, and maps of
+        one's own.
+
+    >>> from catchment import EchoState
+    >>> both = Concat(EchoState(20, seed=1), EchoState(10, seed=2, input=False))
+    >>> built = both.build(3, per_step=False)
+    >>> built.n_features, name_of(built), built.names()[46]
+    (66, 'concat', 'map1_mean_x0')
+    >>> built.rows([np.zeros((30, 3))])[0].shape
+    (1, 66)
+    """
+
+    maps: tuple[FeatureMap, ...]
+
+    def __init__(
+        self,
+        *several: FeatureMap | str,
+        maps: Sequence[FeatureMap | str] = (),
+    ) -> None:
+        given = tuple(known_map(m) for m in (*several, *maps))
+        if not given:
+            raise ValueError("a Concat of no maps; pass some, such as Concat(EchoState(100), own)")
+        object.__setattr__(self, "maps", given)
+        if self.is_bound and len({one.per_step for one in self.maps}) > 1:
+            kinds = [f"{name_of(m)} {'step' if m.per_step else 'recording'}" for m in self.maps]
+            raise ValueError(
+                "maps side by side give a row per the same thing, and these do not "
+                f"({', '.join(kinds)}); choose all of one kind, or give EchoState a pool"
+            )
+
+    @property
+    def n_inputs(self) -> int | None:
+        known = [one.n_inputs for one in self.maps if one.n_inputs is not None]
+        return known[0] if known else None
+
+    @property
+    def n_features(self) -> int:
+        return sum(one.n_features for one in self.maps)
+
+    @property
+    def per_step(self) -> bool:
+        return self.maps[0].per_step
+
+    @property
+    def washout(self) -> int:
+        return max(one.washout for one in self.maps)
+
+    @property
+    def grid(self) -> int | None:
+        bits = [one.grid for one in self.maps]
+        return None if None in bits else max(b for b in bits if b is not None)
+
+    @property
+    def bounds(self) -> Array:
+        return np.concatenate([one.reached_bounds for one in self.maps])
+
+    @property
+    def standardise(self) -> bool:
+        return any(one.standardise for one in self.maps)
+
+    @property
+    def cost(self) -> float:
+        return sum(one.cost for one in self.maps)
+
+    def title(self) -> str:
+        return " + ".join(one.title() for one in self.maps)
+
+    def names(self) -> list[str]:
+        return [f"map{k}_{name}" for k, one in enumerate(self.maps) for name in one.names()]
+
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        """Return the rows (n, F) of each recording's inputs (T, I)."""
+        maps, washout = self.maps, self.washout
+        found = [one.rows(inputs, threads=threads) for one in maps]
+        late = [washout - one.washout if self.per_step else 0 for one in maps]
+        return [
+            np.concatenate([z[skip:] for z, skip in zip(parts, late, strict=True)], axis=1)
+            for parts in zip(*found, strict=True)
+        ]
+
+
+DIGITS = 16  # of inputs, after the point
+RANGE = 64.0  # where inputs are cut off before they are squared
+
+
+@dataclass(frozen=True)
+class WithNorm(FeatureMap):
+    """Another map of the inputs and of their Euclidean norm, which is one channel more.
+
+    Parameters
+    ----------
+    map
+        A map such as `MiniRocket(504)`.
+    n_inputs
+        Channels without the norm; filled in by `build`.
+
+    >>> from catchment import WindowStatistics
+    >>> built = WithNorm(WindowStatistics()).build(2, per_step=False)
+    >>> built.n_inputs, built.n_features, built.names()[34]
+    (2, 54, 'mean_u2')
+    >>> round(float(built.rows([np.array([[3.0, 4.0]])])[0][0, 34]), 3)  # 5 - sqrt(2)
+    3.586
+    """
+
+    n_more_inputs = 1
+
+    map: FeatureMap
+    n_inputs: int | None = None
+
+    @property
+    def n_features(self) -> int:
+        return self.map.n_features
+
+    @property
+    def per_step(self) -> bool:
+        return self.map.per_step
+
+    @property
+    def washout(self) -> int:
+        return self.map.washout
+
+    @property
+    def bounds(self) -> Array:
+        return self.map.reached_bounds
+
+    @property
+    def grid(self) -> Any:
+        return self.map.grid
+
+    @property
+    def constant(self) -> bool:
+        return self.map.constant
+
+    @property
+    def standardise(self) -> bool:
+        return self.map.standardise
+
+    @property
+    def cost(self) -> float:
+        return self.map.cost
+
+    def names(self) -> list[str]:
+        return self.map.names()
+
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        """Return the rows (n, F) of each recording's inputs (T, I)."""
+        return self.map.rows([inputs_with_norm(u) for u in inputs], threads=threads)
+
+
+def inputs_with_norm(u: Array) -> Array:
+    """Return inputs (T, I) and the length of each of them, less sqrt(I), as the last column.
+
+    >>> inputs_with_norm(np.array([[3.0, 4.0], [0.0, 0.0]]))[:, 2].round(3)
+    array([ 3.586, -1.414])
+    """
+    usual = math.isqrt(u.shape[1] << 2 * DIGITS)
+    found = np.empty((len(u), u.shape[1] + 1))
+    beside_norm(u, 2.0**DIGITS, RANGE, usual, found)
+    return found
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def beside_norm(u, unit, largest, usual, out):
+    """Put inputs u (T, I), and the length of each less `usual` / unit, into out (T, I + 1).
+
+    Inputs are cut off at `largest` and rounded to whole numbers of 1 / unit before they are
+    squared.
+    """
+    T, I = u.shape
+    for t in range(T):
+        total = np.int64(0)
+        for i in range(I):
+            x = np.int64(np.rint(min(max(u[t, i], -largest), largest) * unit))
+            total += x * x
+            out[t, i] = u[t, i]
+        out[t, I] = (np.floor(np.sqrt(np.float64(total))) - usual) / unit
