@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from catchment.federation.measure.comparison import Comparison
+from catchment.federation.measure.baselines import Comparison
 from catchment.federation.runs.write import DATABASE
 from catchment.plans.conductor import Watch
 from catchment.plans.examples import example_plan

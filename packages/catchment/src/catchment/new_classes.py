@@ -18,11 +18,10 @@ from typing import Any
 from catchment.clients_alike import all_classes, placed
 from catchment.engine.local import AnySource, run_locally
 from catchment.errors import FederationError
-from catchment.federation.compression import FactorUpload, Float32
+from catchment.federation.compression import FactorUpload, Float32, SmallestUpload
 from catchment.federation.delivery import sha256_of
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
-from catchment.federation.learn.digests import digests_of
-from catchment.federation.learn.joining import among, among_by_class, refuse_twice
+from catchment.federation.learn.digests import among, among_by_class, digests_of, refuse_twice
 from catchment.federation.learn.retiring import (
     RowsOfClass,
     retired,
@@ -31,8 +30,8 @@ from catchment.federation.learn.retiring import (
 )
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.learn.unknown import UnknownThreshold
-from catchment.federation.left_out import warn_of
 from catchment.federation.loop import Keeper, Record, Result
+from catchment.federation.messages import warn_of
 from catchment.federation.plan import Plan, describe
 from catchment.federation.protection import Protection
 from catchment.federation.runs.ledger import Entry
@@ -41,7 +40,6 @@ from catchment.federation.runs.tables import write_flags, write_rows
 from catchment.federation.runs.training import HARMLESS, TRAINING, described
 from catchment.federation.runs.verify import CERTIFICATE
 from catchment.federation.runs.write import CLIENTS, MODEL, Store
-from catchment.federation.smallest_upload import SmallestUpload
 from catchment.readout.known_classes import Shrinkage
 from catchment.readout.model import Model
 from catchment.readout.open_model import OpenModel

@@ -16,9 +16,9 @@ from catchment.errors import FederationError
 from catchment.features.base import label_of
 from catchment.federation.course import Course, Known, Maps
 from catchment.federation.learn.ridge import RidgeState
-from catchment.federation.left_out import LeftOut, left_out
 from catchment.federation.loop import Record, Result
 from catchment.federation.measure.evaluation import Scores, metrics
+from catchment.federation.messages import LeftOut, left_out
 from catchment.federation.runs.maps import map_facts, map_scores, map_sentence
 from catchment.federation.runs.notes import Notes
 from catchment.federation.runs.tables import write_flags, write_path, write_rows, write_scores

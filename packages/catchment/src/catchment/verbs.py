@@ -27,20 +27,23 @@ from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.client import Elsewhere, refuse_shared
-from catchment.federation.client_names import check_client_names
 from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Known, Maps, conduct
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
-from catchment.federation.learn.automatic import Ridge
-from catchment.federation.learn.automatic_maps import offered_maps, refuse_settings
+from catchment.federation.learn.automatic import (
+    Ridge,
+    UploadKind,
+    Uploads,
+    offered_maps,
+    refuse_settings,
+)
 from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.digests import Beginning, among, refuse_twice
 from catchment.federation.learn.groups import MANY
-from catchment.federation.learn.joining import Beginning, among, refuse_twice
 from catchment.federation.learn.ridge import RidgeState
-from catchment.federation.learn.uploads import UploadKind, Uploads
-from catchment.federation.left_out import warn_of
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
+from catchment.federation.messages import check_client_names, warn_of
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.notes import Notes

@@ -18,11 +18,7 @@ from catchment.features import FeatureMap
 from catchment.readout import Grid, RidgeStatistics
 from catchment_gpu.readout.columns import columns_of
 from catchment_gpu.readout.gram import EXACT
-from catchment_gpu.readout.statistics import (
-    WholeRows,
-    float_rows,
-    usable_device,
-)
+from catchment_gpu.readout.statistics import WholeRows, float_rows, usable_device
 from catchment_gpu.readout.targets import HostTargets, Targets
 
 TOGETHER = {"cpu": 1 << 22, "cuda": 1 << 28}  # numbers of the products under way, about

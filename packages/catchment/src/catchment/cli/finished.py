@@ -12,7 +12,7 @@ import typer
 from catchment.cli.show import print_json, print_table, size
 
 if TYPE_CHECKING:
-    from catchment.federation.measure.comparison import Comparison
+    from catchment.federation.measure.baselines import Comparison
     from catchment.federation.runs.read import Run
     from catchment.plans.file import PlanFile
 
@@ -46,7 +46,7 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
 
 def print_finished_as_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> None:
     """Print what came of a run for a script, with what is odd about the data."""
-    from catchment.federation.left_out import left_out
+    from catchment.federation.messages import left_out
     from catchment.federation.runs.bounds import bounds_of
     from catchment.federation.runs.explain import thin_clients
     from catchment.federation.runs.folds import folds_of_run
@@ -75,7 +75,7 @@ def print_finished_as_json(done: Run, folder: Path, notices: Sequence[str] = ())
 
 def opening_lines(done: Run) -> list[str]:
     """Return how many took part, which map was chosen, and whose inputs can be rebuilt."""
-    from catchment.federation.left_out import counts
+    from catchment.federation.messages import counts
     from catchment.federation.runs.explain import thin_clients
     from catchment.federation.runs.maps import map_sentence
 
@@ -135,7 +135,7 @@ def warn_of_left_out(done: Run, *, strict: bool = False) -> None:
     strict
         Whether to end the program with exit code 1 if there was one.
     """
-    from catchment.federation.left_out import left_out_lines
+    from catchment.federation.messages import left_out_lines
 
     lines = left_out_lines(done.latest)
     for line in lines[:MOST_NAMED]:

@@ -183,7 +183,7 @@ def _summary(found: Survey) -> list[str]:
 
 def _outcome(ran: Ran, folder: Path) -> list[str]:
     """Return how good the model is, where it is, and what to type next."""
-    from catchment.federation.left_out import headline
+    from catchment.federation.messages import headline
     from catchment.federation.runs.folds import worst_client
     from catchment.federation.runs.write import MODEL
 
@@ -223,7 +223,7 @@ def score_line(done: Run) -> str:
 def _as_json(found: Survey, made: Proposal, plan: Path, ran: Ran) -> dict[str, object]:
     from dataclasses import asdict
 
-    from catchment.federation.left_out import left_out
+    from catchment.federation.messages import left_out
     from catchment.federation.runs.folds import folds_of_run, worst_client
 
     done = ran.run

@@ -210,7 +210,7 @@ def one_line_each() -> Iterator[None]:
 def _simulate(
     file: PlanFile, folder: Path, data: Path | None, *, resume: bool, force: bool, strict: bool
 ) -> None:
-    from catchment.federation.left_out import counts
+    from catchment.federation.messages import counts
     from catchment.federation.runs.read import read_run
     from catchment.federation.runs.write import is_begun, remove_run
 

@@ -5,8 +5,11 @@ from catchment.engine.contenders import (
     local_only as local_only,
     trained as trained,
 )
-from catchment.engine.deadline import Deadline as Deadline
-from catchment.engine.local import LocalEngine as LocalEngine, run_locally as run_locally
+from catchment.engine.local import (
+    Deadline as Deadline,
+    LocalEngine as LocalEngine,
+    run_locally as run_locally,
+)
 from catchment.engine.processes import Processes as Processes
 
 # For the other packages and the tests; may change without notice.

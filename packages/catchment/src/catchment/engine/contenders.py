@@ -8,8 +8,15 @@ from typing import Any, Literal
 
 from catchment.engine.local import Source, Workers, data_of, run_locally
 from catchment.features.base import FeatureMap
-from catchment.federation.measure.baselines import Guess, LocalReadouts, Trials, pooled
-from catchment.federation.measure.comparison import Comparison, Outcome, Row
+from catchment.federation.measure.baselines import (
+    Comparison,
+    Guess,
+    LocalReadouts,
+    Outcome,
+    Row,
+    Trials,
+    pooled,
+)
 from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.plan import Plan
 

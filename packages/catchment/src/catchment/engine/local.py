@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from catchment.data.clients import Chosen, LazyClients
@@ -13,8 +16,8 @@ from catchment.data.units import ALL
 from catchment.errors import CatchmentError
 from catchment.federation.algorithm import Data, Memory
 from catchment.federation.client import Elsewhere, Node, written_together
-from catchment.federation.client_names import check_client_names
 from catchment.federation.loop import Engine, Keeper, Reply, Result, Watch, run
+from catchment.federation.messages import check_client_names
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Journal
 from catchment.parallel import count_threads, ordered_map
@@ -25,7 +28,6 @@ from catchment.privacy.secure_sum.protection import memories_of
 S = TypeVar("S")
 U = TypeVar("U")
 R = TypeVar("R")
-
 Source = Sequence[Any] | Callable[[], Iterable[Any]]
 AnySource = Source | Elsewhere
 log = logging.getLogger(__name__)
@@ -183,3 +185,56 @@ def run_locally(
     here = LocalEngine(plan, clients, threads, known, policy or Policy(), units)
     engine = with_workers(here, workers)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal, onto=onto)
+
+
+@dataclass(frozen=True, eq=False)
+class Deadline(Engine):
+    """An engine around another one that gives every letter the same time to be answered.
+
+    What comes later is never looked at. Each letter has a thread of its own while it waits, so that
+    one client that hangs holds up nobody else.
+
+    Parameters
+    ----------
+    engine
+        Carries the letters; it is asked for one client at a time.
+    seconds
+        From asking to the end of waiting, by a clock that does not jump.
+    """
+
+    engine: Engine
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise ValueError(f"seconds is {self.seconds}; pass a time above 0")
+
+    def clients(self) -> Sequence[str]:
+        return self.engine.clients()
+
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        arrived: SimpleQueue[Reply | Exception] = SimpleQueue()
+
+        def deliver(client: str, letter: bytes) -> None:
+            try:
+                for reply in self.engine.ask({client: letter}):
+                    arrived.put(reply)
+            except Exception as error:
+                arrived.put(error)
+
+        for client, letter in letters.items():
+            threading.Thread(target=deliver, args=(client, letter), daemon=True).start()
+        replies: dict[str, Reply] = {}
+        end = time.monotonic() + self.seconds
+        while len(replies) < len(letters):
+            try:
+                reply = arrived.get(timeout=max(0.0, end - time.monotonic()))
+            except Empty:
+                break
+            if isinstance(reply, Exception):
+                raise reply
+            if reply.client in letters:
+                replies[reply.client] = reply
+        late = f"no answer within {self.seconds:g} seconds"
+        for client in letters:
+            yield replies.get(client, Reply(client, None, late))

@@ -4,7 +4,12 @@ from catchment.federation.algorithm import (
     Needs as Needs,
     Turn as Turn,
 )
-from catchment.federation.compression import FactorUpload as FactorUpload, Float32 as Float32
+from catchment.federation.blocks import BLOCK as BLOCK
+from catchment.federation.compression import (
+    FactorUpload as FactorUpload,
+    Float32 as Float32,
+    SmallestUpload as SmallestUpload,
+)
 from catchment.federation.course import Course as Course
 from catchment.federation.increments import ByRound as ByRound
 from catchment.federation.limits import Limits as Limits
@@ -13,20 +18,27 @@ from catchment.federation.messages import Engine as Engine, Record as Record
 from catchment.federation.plan import Plan as Plan
 from catchment.federation.protection import Masking as Masking, Protection as Protection
 from catchment.federation.rows import Rows as Rows
-from catchment.federation.running_sums import BLOCK as BLOCK
 from catchment.federation.runs.explain import explain as explain
 from catchment.federation.runs.read import messages_of as messages_of, read_run as read_run
 from catchment.federation.runs.write import Store as Store
-from catchment.federation.smallest_upload import SmallestUpload as SmallestUpload
 
 # For the other packages and the tests; may change without notice.
 from catchment.federation.algorithm import (
     Additive as Additive,
+    Cost as Cost,
     Kept as Kept,
     Memory as Memory,
     Upload as Upload,
 )
-from catchment.federation.blocks import BlockSum as BlockSum, joined as joined, together as together
+from catchment.federation.blocks import (
+    BlockSum as BlockSum,
+    MOST_GROUPS as MOST_GROUPS,
+    Outline as Outline,
+    Prefix as Prefix,
+    Sums as Sums,
+    joined as joined,
+    together as together,
+)
 from catchment.federation.client import (
     Elsewhere as Elsewhere,
     LETTER_HEADER as LETTER_HEADER,
@@ -36,9 +48,7 @@ from catchment.federation.client import (
     answer_together as answer_together,
     refusal as refusal,
 )
-from catchment.federation.client_names import check_client_names as check_client_names
 from catchment.federation.compression import Packed as Packed
-from catchment.federation.cost import Cost as Cost
 from catchment.federation.course import (
     AnyPlan as AnyPlan,
     DELIVERY as DELIVERY,
@@ -56,49 +66,42 @@ from catchment.federation.delivery import (
     not_given as not_given,
     sha256_of as sha256_of,
 )
-from catchment.federation.folds import FoldedRows as FoldedRows
 from catchment.federation.increments import Asked as Asked, Increments as Increments
-from catchment.federation.influence import (
+from catchment.federation.limits import (
     Claim as Claim,
     FEWEST as FEWEST,
+    LIMITS as LIMITS,
     MOST_HELD as MOST_HELD,
     Screen as Screen,
     check_total as check_total,
     claimed as claimed,
     in_rows as in_rows,
 )
-from catchment.federation.left_out import headline as headline
-from catchment.federation.limits import LIMITS as LIMITS
 from catchment.federation.loop import Keeper as Keeper, model_of as model_of, run as run
 from catchment.federation.messages import (
     REPLY_HEADER as REPLY_HEADER,
     Refusal as Refusal,
     Reply as Reply,
     Watch as Watch,
+    check_client_names as check_client_names,
+    headline as headline,
 )
 from catchment.federation.plan import describe as describe
-from catchment.federation.prefix import Prefix as Prefix
-from catchment.federation.progress import (
-    LARGEST_LOSS as LARGEST_LOSS,
-    Progress as Progress,
-    UNKNOWN as UNKNOWN,
-)
 from catchment.federation.protection import Journal as Journal, Read as Read
 from catchment.federation.rows import (
+    FoldedRows as FoldedRows,
     augmented as augmented,
     first_part as first_part,
     local_blocks as local_blocks,
     stretch as stretch,
     targets_of as targets_of,
 )
-from catchment.federation.running_sums import (
-    MOST_GROUPS as MOST_GROUPS,
-    Outline as Outline,
-    Sums as Sums,
-)
 from catchment.federation.sums import (
+    LARGEST_LOSS as LARGEST_LOSS,
+    Progress as Progress,
     Tally as Tally,
     TrainedSum as TrainedSum,
+    UNKNOWN as UNKNOWN,
     WeightedSum as WeightedSum,
 )
 from catchment.federation.upload_checks import (

@@ -22,31 +22,54 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, get_origin, g
 
 import numpy as np
 
-from catchment.federation.cost import Cost
 from catchment.structure import Kind, kind_of, put_together, taken_apart
 from catchment.structure.fields import members_of
 from catchment.wire import NOTHING, Parts
 
 if TYPE_CHECKING:
     from catchment.data.prepare import Prepare
-    from catchment.federation.measure.drift import Drift
-    from catchment.federation.measure.outliers import AnyFlag
+    from catchment.federation.measure.outliers import AnyFlag, Drift
     from catchment.federation.sums import Tally
     from catchment.readout.ridge_choice import RidgeChoice
 
 # What a client holds is its algorithm's business: sequences for reservoirs, examples for networks.
 Data = Callable[[], Iterable[Any]]
-
-
 # What leaves a client, which `taken_apart` makes a message of, and what the server adds: both are
 # as their class declares (`catchment.structure`).
 Upload = Any
 Additive = Any
 Memory = MutableMapping[str, bytes]  # of a client, from message to message
-
 S = TypeVar("S")
 U = TypeVar("U")
 R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Costs of releases about the same clients; they add.
+
+    `gaussian` is the sum of 1 / multiplier^2 over releases of Gaussian noise, which is all there
+    is to know about them; `concentrated` is the sum of rho over releases of discrete noise.
+
+    >>> Cost.of_gaussian(2.0) + Cost.of_gaussian(2.0)
+    Cost(gaussian=0.5, concentrated=0.0)
+    """
+
+    gaussian: float = 0.0
+    concentrated: float = 0.0
+
+    @classmethod
+    def of_gaussian(cls, multiplier: float) -> Cost:
+        """Return the cost of Gaussian noise of `multiplier` times the sensitivity."""
+        return cls(gaussian=multiplier**-2)
+
+    @classmethod
+    def of_discrete(cls, multiplier: float) -> Cost:
+        """Return the cost of discrete Gaussian noise of `multiplier` times the sensitivity."""
+        return cls(concentrated=0.5 * multiplier**-2)
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.gaussian + other.gaussian, self.concentrated + other.concentrated)
 
 
 class Ledger(Protocol):

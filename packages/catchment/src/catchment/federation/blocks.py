@@ -1,37 +1,285 @@
-"""A round's sum by blocks of clients: added where the clients are, or here, to the same bits.
+"""A round's sum as the answers come in: of those that most clients could have sent.
+
+A round's sum by blocks of clients: added where the clients are, or here, to the same bits.
 
 An engine with `sums` makes the sum of a whole block elsewhere, by the same steps as here, and
 the loop adds these sums. Wherever a block is not plain, its clients are asked one by one: where
 answers do not all add to each other, or one would be refused or kept back for what it claims. So
 every number, every refusal and every row of the ledger is that of one process.
+
+The part of a round that is done: the sum of its first blocks, kept so that a run goes on there.
+
+    about    which round of which plan, with which clients and letter; how many blocks are done;
+             what was refused and counted; what the clients claim
+    groups   for each sum of answers that add to each other: whose they are, and the sum
+
+What is kept is read back and compared before it is written: a sum that its class cannot write down
+exactly is not kept, and its round begins anew. An upload that is kept back until all are there is
+not written: its client is asked again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.errors import CatchmentError, TooFewClientsError
 from catchment.federation.algorithm import Additive, Turn
 from catchment.federation.client import Request
-from catchment.federation.influence import Claim, Screen, claimed, in_rows
-from catchment.federation.messages import Engine, Post, Refusal
+from catchment.federation.limits import Claim, Screen, ScreenState, claimed, in_rows
+from catchment.federation.messages import Engine, Post, Refusal, readers
 from catchment.federation.plan import Plan
-from catchment.federation.prefix import Prefix, PrefixKeeper
-from catchment.federation.reading import readers
-from catchment.federation.running_sums import BLOCK, PLAIN, Outline, Sums
 from catchment.federation.runs.ledger import Entries, Entry
-from catchment.structure import is_whole, plus
-from catchment.wire import Parts
+from catchment.structure import equal, is_whole, measured, plus, put_together, taken_apart
+from catchment.wire import NOTHING, Fact, Parts, digest, join, split
 
+BLOCK = 256  # clients summed together before their sums are; the order of sums is part of a result
+MOST_GROUPS = 16  # sums kept side by side; more are only there where clients want to cost memory
 AnyPlan = Plan[Any, Any, Any]
+log = logging.getLogger(__name__)
+KIND = "round-under-way"
+SHARE = 20  # times as long as keeping took, at least, goes by before it is done again
+EVERY = 5.0  # seconds
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A message apart from its numbers: its kind, its facts and the shapes of its arrays."""
+
+    kind: str
+    facts: Mapping[str, Fact]
+    shapes: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, parts: Parts) -> Outline:
+        return cls(parts.kind, parts.facts, tuple(array.shape for array in parts.arrays))
+
+    def digest(self) -> bytes:
+        """Return the SHA-256 (32,) of it: nobody chooses where theirs comes among others'."""
+        told = json.dumps([self.kind, self.facts, self.shapes], sort_keys=True)
+        return hashlib.sha256(told.encode()).digest()
+
+
+PLAIN = Outline.of(NOTHING)
 Looked = tuple[Additive, Outline, Claim]
+
+
+class GroupState(NamedTuple):
+    """Where the sum of answers that add to each other stands: whose they are, and its two parts."""
+
+    outline: Outline
+    clients: Sequence[str]
+    number: int
+    whole: Additive | None
+    block: Additive | None
+
+
+@final
+class Sums:
+    """Running sums in a fixed order: clients in blocks by their place in the cohort, then blocks.
+
+    Two levels of servers that add whole blocks give the very same bits as one.
+
+    Answers that do not add to each other, such as statistics of one target and of three, are summed
+    apart, and at the end the sum counts that most clients are in: the first answer has no more
+    weight than any other. Memory holds one sum for each such group, and no answers.
+    """
+
+    def __init__(self, cohort: Sequence[str]) -> None:
+        # The clients of a block share one number: a hundred thousand of them would be megabytes.
+        self.blocks = {
+            client: number
+            for number in range(-(-len(cohort) // BLOCK))
+            for client in cohort[number * BLOCK : (number + 1) * BLOCK]
+        }
+        self.left_out: list[Refusal] = []
+        self._groups: list[_Group] = []
+
+    @property
+    def used(self) -> list[str]:
+        """The clients in the largest sum."""
+        return self._largest().clients if self._groups else []
+
+    @property
+    def n_used(self) -> int:
+        return len(self.used)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether all answers so far add to each other."""
+        return len(self._groups) <= 1
+
+    def add(self, client: str, update: Additive, outline: Outline = PLAIN) -> None:
+        """Add a client's answer to those that it adds to, or else begin a sum of its own."""
+        number = self.blocks[client]
+        for group in self._groups:
+            if group.takes(number, client, update):
+                break
+        else:
+            if len(self._groups) == MOST_GROUPS:
+                smallest = min(self._groups, key=lambda group: len(group.clients))
+                self._groups.remove(smallest)
+                self._leave_out(smallest, f"more than {MOST_GROUPS} different messages came")
+            self._groups.append(_Group(outline, number, [client], update))
+        if len(self._groups) > 1:  # the next answer is most likely of the largest group
+            self._groups.sort(key=lambda group: -len(group.clients))
+
+    def add_block(self, clients: Sequence[str], total: Additive, outline: Outline = PLAIN) -> bool:
+        """Add the sum of all usable answers of a block; False, and nothing is added, if it cannot.
+
+        As if the answers came one by one, which must be so for a block of which some are added.
+        """
+        number = self.blocks[clients[0]]
+        if self._groups:
+            return self._groups[0].takes_block(number, clients, total)
+        self._groups.append(_Group(outline, number, clients, total))
+        return True
+
+    def state(self) -> list[GroupState]:
+        """Return where the sums stand."""
+        return [group.state() for group in self._groups]
+
+    def put_back(self, groups: Sequence[GroupState], left_out: Sequence[Refusal]) -> None:
+        """Go on where sums stood."""
+        self._groups = [_Group.of(one) for one in groups]
+        self.left_out = [*left_out]
+
+    def total(self, fewest: int, refused: Sequence[Refusal] = ()) -> Additive:
+        """Return the sum that most clients are in; the others are `left_out` then, with a reason.
+
+        TooFewClientsError, with the reasons `refused` and those, if fewer than `fewest` are in it.
+        """
+        if self._groups:
+            largest = self._largest()
+            for group in self._groups:
+                if group is not largest:
+                    self._leave_out(group, *_difference(group, largest))
+            self._groups = [largest]
+        self.left_out.sort(key=lambda refusal: refusal.client)
+        if not self._groups or self.n_used < fewest:
+            raise TooFewClientsError(
+                f"{self.n_used} clients gave a usable answer, the plan asks for {fewest} of the "
+                f"{len(self.blocks)} asked{reasons([*refused, *self.left_out])}"
+            )
+        return self._groups[0].total()
+
+    def _leave_out(self, group: _Group, reason: str, code: str = "does-not-add") -> None:
+        self.left_out += [Refusal.of(client, code, reason) for client in group.clients]
+
+    def _largest(self) -> _Group:
+        # By digest where as many sent one as the other: not by who came first.
+        return min(self._groups, key=lambda group: (-len(group.clients), group.outline.digest()))
+
+
+class _Group:
+    """The sum of answers that add to each other, and whose they are."""
+
+    def __init__(
+        self, outline: Outline, number: int, clients: Sequence[str], update: Additive
+    ) -> None:
+        self.outline, self.clients = outline, [*clients]
+        self._whole: Additive | None = None
+        self._ahead: Additive | None = None  # the whole with the block, where that is known
+        self._block: Additive | None = update
+        self._number = number
+
+    @classmethod
+    def of(cls, state: GroupState) -> _Group:
+        made = cls.__new__(cls)
+        made.outline, made.clients, made._number = state.outline, [*state.clients], state.number
+        made._whole, made._block, made._ahead = state.whole, state.block, None
+        return made
+
+    def state(self) -> GroupState:
+        return GroupState(self.outline, self.clients, self._number, self._whole, self._block)
+
+    def takes(self, number: int, client: str, update: Additive) -> bool:
+        """Add an answer if it can be added; if not, the sum stays as it is."""
+        try:
+            with np.errstate(over="raise"):
+                if number != self._number:
+                    self._close_block()
+                    self._number = number
+                if self._block is None:
+                    assert self._whole is not None
+                    plus(self._whole, update)  # raises now, while it is known whose fault it is
+                    self._block = update
+                else:
+                    self._block = plus(self._block, update)
+                    self._ahead = None
+        except Exception:
+            return False
+        self.clients.append(client)
+        return True
+
+    def takes_block(self, number: int, clients: Sequence[str], total: Additive) -> bool:
+        """Add the sum of a whole block if it can be added; if not, the sum stays as it is."""
+        if number == self._number:
+            return False
+        try:
+            with np.errstate(over="raise"):
+                self._close_block()
+                assert self._whole is not None
+                ahead = plus(self._whole, total)
+        except Exception:
+            return False
+        self._number, self._block, self._ahead = number, total, ahead
+        self.clients += clients
+        return True
+
+    def total(self) -> Additive:
+        self._close_block()
+        assert self._whole is not None
+        return self._whole
+
+    def _close_block(self) -> None:
+        if self._block is None:
+            return
+        if self._ahead is not None:
+            self._whole = self._ahead
+        else:
+            self._whole = self._block if self._whole is None else plus(self._whole, self._block)
+        self._block = self._ahead = None
+
+
+def _difference(group: _Group, largest: _Group) -> tuple[str, str]:
+    """Return why the answers of a group do not add to those of most clients, and a code."""
+    code, said = "does-not-add", "the answer does not add to those of most clients"
+    try:
+        plus(group.total(), largest.total())
+    except Exception as error:
+        code, said = getattr(error, "code", code), f"{said}: {error}"
+    came, most = _sizes(group.total()), _sizes(largest.total())
+    for name in came.keys() & most.keys():
+        if came[name] != most[name]:
+            return f"{came[name]} {name} came, most clients sent {most[name]}", code
+    return said, code
+
+
+def _sizes(value: Any) -> Mapping[str, int]:
+    return next((found.sizes for found in measured(value)), {})
+
+
+def reasons(refused: Sequence[Refusal]) -> str:
+    """Return the latest reasons why answers were not used, each once, for an error message.
+
+    >>> reasons([Refusal("ann", "refused", "no data"), Refusal("bob", "refused", "no data")])
+    ' (ann: no data)'
+    """
+    first = {r.reason: r.client for r in reversed(refused)}
+    given = [f"{first[reason]}: {reason}" for reason in dict.fromkeys(r.reason for r in refused)]
+    return f" ({'; '.join(given[-3:])})" if given else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,3 +502,176 @@ class _Gathering:
             return True
         self.screen.go_back(before)
         return False
+
+
+@runtime_checkable
+class PrefixKeeper(Protocol):
+    """A keeper that also keeps the part of a round that is done."""
+
+    @property
+    def every(self) -> float:
+        """Seconds between two times that it is kept."""
+
+    def begun(self, round_: int) -> Parts | None:
+        """Return what was kept of a round that is not over."""
+
+    def keep_begun(self, round_: int, parts: Parts) -> None:
+        """Keep the part of a round that is done, with the ledger of it, in place of what was."""
+
+
+@dataclass(eq=False)
+class Prefix:
+    """Keeps a round under way now and then, and goes on with what was kept of it.
+
+    Parameters
+    ----------
+    keeper
+        Where to.
+    plan, post, message
+        The round, and the letter to everybody.
+    sums, screen
+        What is done of it.
+    look
+        Reads an answer, as it is read for the sum.
+    """
+
+    keeper: PrefixKeeper
+    plan: Plan[Any, Any, Any]
+    post: Post
+    message: bytes
+    sums: Sums
+    screen: Screen
+    look: Callable[[Parts, Turn], Any]
+    due: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.due += self.keeper.every
+
+    @cached_property
+    def identity(self) -> dict[str, Fact]:
+        """What another round, or this one with other clients, differs in."""
+        names = json.dumps(self.post.turn.cohort).encode()
+        return {
+            "plan": self.plan.fingerprint(),
+            "round": self.post.turn.round,
+            "letter": digest(self.message).hex(),
+            "cohort": hashlib.sha256(names).hexdigest(),
+            "block": BLOCK,
+        }
+
+    def take_up(self) -> int:
+        """Put back what was kept of this very round; return how many of its blocks are done."""
+        kept = self.keeper.begun(self.post.turn.round)
+        if kept is None:
+            return 0
+        try:
+            named = split(kept, KIND)
+            about = named.pop("about")
+            if about.facts["identity"] != self.identity:
+                return 0
+            groups = [self._read_group(parts) for parts in named.values()]
+            told = json.loads(about.arrays[0].tobytes())
+            held = self._ask_again(told["held"])
+        except (CatchmentError, ValueError, TypeError, KeyError) as error:
+            log.warning("what was kept of a round cannot be used, it begins anew: %s", error)
+            return 0
+        self.sums.put_back(groups, [Refusal(*one) for one in told["left_out"]])
+        (limit, largest), sizes = about.arrays[1:]
+        self.screen.put_back(
+            ScreenState(sizes, limit, (largest, told["largest"]), held), itemgetter(2)
+        )
+        self._put_back(told)
+        return int(told["blocks"])
+
+    def keep(self, last: str) -> None:
+        """Keep what is done if it is time to and a block is complete; `last` answered last."""
+        done, began = self.post.done, time.monotonic()
+        whole = done % BLOCK == 0 and done < len(self.post.turn.cohort)
+        if began < self.due or not whole or self.post.turn.cohort[done - 1] != last:
+            return
+        state = self.screen.state()
+        if state is not None:
+            try:
+                self.keeper.keep_begun(self.post.turn.round, self._parts(state))
+            except (CatchmentError, ValueError, TypeError) as error:
+                log.debug("a round under way is not kept: %s", error)
+        now = time.monotonic()
+        self.due = now + max(self.keeper.every, SHARE * (now - began))
+
+    def _put_back(self, told: dict[str, Any]) -> None:
+        post = self.post
+        post.refused[:] = [Refusal(*one) for one in told["refused"]]
+        post.bytes_up, post.done = told["bytes_up"], told["blocks"] * BLOCK
+        post.started -= told["seconds"]
+        log.info("round %d goes on after %d clients", post.turn.round + 1, post.done)
+
+    def _ask_again(self, clients: Sequence[str]) -> Sequence[tuple[str, Any]]:
+        """Return the uploads that were kept back, which their clients send once more."""
+        again = Post(self.post.plan, self.post.turn, self.post.engine, None)
+        found = list(again.ask_all(clients, self.message, self.look)) if clients else []
+        if [client for client, _ in found] != list(clients):
+            raise ValueError("a client whose upload was kept back does not send it again")
+        return found
+
+    def _parts(self, screen: ScreenState) -> Parts:
+        post = self.post
+        told = {
+            "blocks": post.done // BLOCK,
+            "bytes_up": post.bytes_up,
+            "seconds": time.perf_counter() - post.started,
+            "refused": [[one.client, one.code, one.reason] for one in post.refused],
+            "left_out": [[one.client, one.code, one.reason] for one in self.sums.left_out],
+            "largest": screen.largest[1],
+            "held": [client for client, _ in screen.held],
+        }
+        content = np.frombuffer(json.dumps(told).encode(), np.uint8)
+        limits = np.array([screen.limit, screen.largest[0]])
+        about = Parts(KIND, {"identity": self.identity}, (content, limits, screen.sizes))
+        groups = enumerate(self.sums.state())
+        return join(KIND, {"about": about} | {f"{k}": self._group(one) for k, one in groups})
+
+    def _group(self, group: GroupState) -> Parts:
+        outline = group.outline
+        told = [outline.kind, outline.facts, outline.shapes]
+        facts: dict[str, Fact] = {"outline": json.dumps(told), "number": group.number}
+        named = {"about": Parts("group", facts, (_marked(self.post.turn.cohort, group.clients),))}
+        for name, value in (("whole", group.whole), ("block", group.block)):
+            if value is not None:
+                named[name] = self._written(value)
+        return join("group", named)
+
+    def _read_group(self, parts: Parts) -> GroupState:
+        named = split(parts, "group")
+        about = named["about"]
+        kind, facts, shapes = json.loads(str(about.facts["outline"]))
+        outline = Outline(kind, facts, tuple(map(tuple, shapes)))
+        clients = [self.post.turn.cohort[k] for k in np.flatnonzero(about.arrays[0])]
+        whole, block = (
+            self._read(named[name]) if name in named else None for name in ("whole", "block")
+        )
+        return GroupState(outline, clients, int(str(about.facts["number"])), whole, block)
+
+    def _written(self, value: Additive) -> Parts:
+        parts = taken_apart(value)
+        if not equal(self._read(parts), value):
+            raise ValueError(f"a {type(value).__name__} is not the same when it is read back")
+        return parts
+
+    def _read(self, parts: Parts) -> Additive:
+        return put_together(self.plan.algorithm.sum_type, parts, trusted=True)
+
+
+def _marked(cohort: Sequence[str], clients: Sequence[str]) -> NDArray[np.uint8]:
+    """Return 1 for those of a cohort who are among some clients, in the same order."""
+    marks = np.zeros(len(cohort), np.uint8)
+    wanted = iter(clients)
+    next_one = next(wanted, None)
+    for place, client in enumerate(cohort):
+        if client == next_one:
+            marks[place] = 1
+            next_one = next(wanted, None)
+            if next_one is None:
+                break
+    if next_one is not None:
+        raise ValueError(f"{next_one} was added after clients that come later")
+    return marks

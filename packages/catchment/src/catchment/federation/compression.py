@@ -23,6 +23,11 @@ Uploads between rounds are differences already: a round of `FederatedRidge` with
 the moments of new rows only, and those have a low rank.
 
 A factor tells the server exactly what the statistics tell; rounding hides nothing.
+
+Uploads of fewer numbers that say exactly the same, for statistics on a grid.
+
+Of a Gram matrix of low rank a client sends a few rows, from which `catchment.readout.low_rank`
+makes the whole matrix without a rounding. What else there is in the statistics travels as always.
 """
 
 from __future__ import annotations
@@ -39,16 +44,28 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Additive, Needs, Turn, Upload
 from catchment.federation.protection import Protection, Read
 from catchment.federation.upload_checks import moment_matrix
+from catchment.readout import integers
+from catchment.readout.grid import Grid
+from catchment.readout.low_rank import (
+    LARGEST,
+    independent_rows,
+    low_rank_length,
+    saving,
+    whole_gram,
+)
 from catchment.readout.packing import pack
 from catchment.readout.readout import Readout
 from catchment.readout.solve import squared_errors
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import SUMS, RidgeStatistics
 from catchment.structure import Kind, taken_apart
 from catchment.wire import Fact, Parts
 
 RANK_TOLERANCE = 4 * float(np.finfo(np.float64).eps)  # times the number of columns
 SINGLE = 2.0**-24  # relative rounding of a float32
 _CODES: dict[int, type[np.generic]] = {8: np.int8, 16: np.int16, 32: np.float32, 64: np.float64}
+LOW_RANK = "low-rank-statistics"
+WORTHWHILE = 0.1  # share of the Gram matrix; for less nobody looks for its rank
+_GRAM = 1 + SUMS.index("gram")  # its place among the arrays of statistics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,3 +298,99 @@ def _statistics(R: Array, counts: Array, means: Array, F: int, fingerprint: str)
         pack(M[F:, F:]),
         fingerprint,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallestUpload(Protection):
+    """Send statistics on a grid as they are, or in fewer numbers that say exactly the same.
+
+    The Gram matrix of fewer rows than features has that rank, and that many of its rows say the
+    rest. Each client sends what is smaller for it, after it has put its own message together again
+    and found every number equal; the message says which. The server therefore adds the very same
+    whole numbers, and their digests, what is unlearned and what is verified do not change by a bit.
+    Messages of other kinds, and statistics that are float64, are sent as they are.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z, y = np.round(256 * rng.uniform(-1, 1, size=(5, 80))) / 256, np.ones((5, 1))
+    >>> s = RidgeStatistics.from_states(z, y, grid=Grid(8, ((80, 8),)))
+    >>> sent = [value.parts() for value in (s, SmallestUpload().on_client(s, Turn(0, ())))]
+    >>> [(parts.kind, len(parts.to_bytes())) for parts in sent]
+    [('ridge-statistics', 8274), ('low-rank-statistics', 1687)]
+    """
+
+    needs: ClassVar[Needs] = Needs(
+        each_client="rows of Gram matrices do not add; leave it out: a secure sum hides sums of "
+        "one shape"
+    )
+    messages: ClassVar[tuple[Kind, ...]] = (
+        Kind(
+            LOW_RANK,
+            "the sums over the client's rows, and of their products between features as many rows "
+            "as say the others",
+            (
+                *RidgeStatistics.KIND.tells,
+                "the raw inputs, in part or whole, as any sums of fewer rows than features",
+                "from the size of the message that the client has fewer rows than features, and "
+                "how many of them are independent, which the sums tell as well",
+            ),
+        ),
+    )
+
+    def on_client(self, upload: Upload, turn: Turn) -> Upload:
+        if not isinstance(upload, RidgeStatistics) or upload.grid is None:
+            return upload
+        found = _low_rank(upload)
+        return upload if found is None else Packed(found, upload)
+
+    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
+        return inner(_whole(parts) if parts.kind == LOW_RANK else parts, turn)
+
+
+def _low_rank(statistics: RidgeStatistics) -> Parts | None:
+    """Return the statistics in fewer numbers, None if there are none that say the same."""
+    F, grid, gram = statistics.n_features, statistics.grid, statistics.gram
+    most = min(statistics.n_rows, F)
+    if grid is None or saving(most, F) < WORTHWHILE or gram.dtype != np.int64:
+        return None
+    if _bound(grid, statistics.weight) >= LARGEST:
+        return None
+    pivots, entries = independent_rows(gram.astype(np.int64), F, most)
+    plain = statistics.parts()
+    arrays = list(plain.arrays)
+    arrays[_GRAM] = integers.to_limbs(entries, grid.limbs["gram"])
+    found = Parts(LOW_RANK, plain.facts, (*arrays, pivots.astype(np.uint32)))
+    try:
+        same = np.array_equal(_whole(found).arrays[_GRAM], plain.arrays[_GRAM])
+    except UploadError:  # independent, but not modulo every prime
+        return None
+    return found if same else None
+
+
+def _whole(parts: Parts) -> Parts:
+    """Return low-rank statistics as they would have come otherwise."""
+    *arrays, pivots = parts.expect(LOW_RANK, len(SUMS) + 2).arrays
+    grid = Grid.from_json(str(parts.facts.get("grid")))
+    F, limbs, numbers = grid.n_features, arrays[_GRAM], arrays[0]
+    rank = len(pivots) if pivots.ndim == 1 else -1
+    if pivots.dtype != np.uint32 or not 0 <= rank <= F or (pivots >= F).any():
+        raise IntegrityError(f"{pivots.shape} rows of {pivots.dtype} came for {F} features")
+    if len(np.unique(pivots)) != rank:
+        raise IntegrityError("a low-rank upload has a feature twice")
+    n_limbs = grid.limbs["gram"]
+    if limbs.dtype != np.int64 or limbs.shape != (n_limbs, low_rank_length(rank, F)):
+        raise IntegrityError(f"the rows of rank {rank} came as {limbs.dtype} of {limbs.shape}")
+    if integers.largest(limbs) > integers.LARGEST_LIMB:
+        raise UploadError("range", f"gram holds {integers.largest(limbs)}, more than it can be")
+    if numbers.shape != (2,) or not 0 <= numbers[1] < 2**53:
+        raise IntegrityError(f"the counts of {LOW_RANK!r} came with shape {numbers.shape}")
+    entries = integers.from_limbs(limbs)
+    if entries.dtype != np.int64:
+        raise UploadError("range", "gram holds more than 64 bits")
+    gram = whole_gram(pivots.astype(np.int64), entries, F, _bound(grid, float(numbers[1])))
+    arrays[_GRAM] = integers.to_limbs(gram, n_limbs)
+    return Parts(RidgeStatistics.KIND.name, parts.facts, tuple(arrays))
+
+
+def _bound(grid: Grid, weight: float) -> int:
+    """Return what no entry of the Gram matrix of rows of this weight exceeds."""
+    return int(weight) << 2 * grid.bits

@@ -27,7 +27,7 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.pipeline import suited
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
-from catchment.federation.learn.input_scaling import FederatedScaling
+from catchment.federation.learn.scaling import FederatedScaling
 from catchment.federation.limits import Limits
 from catchment.federation.loop import Result
 from catchment.federation.plan import Plan, describe

@@ -1,11 +1,39 @@
-"""How much one client may claim in a round, and how many clients must be usable."""
+"""How much one client may weigh in a sum by its own word: its rows, its weight, and that it is one.
+
+What a client says of its size cannot be checked against its data, which stay with it. So it is
+bounded by the plan's `Limits`: by `max_rows` and `max_weight`, and, where five or more clients can
+be compared, by `over_median` times the median of the round's clients. An upload beyond is refused
+and its client named; nothing is ever scaled down in silence.
+
+The median is known when the last upload is here, the sum begins with the first, and not all uploads
+fit into memory. So the first five are kept back, and later each one that is too large for the
+median so far, eight at the most. These are decided by the median of all; if there are more, the
+largest of them is decided by the median so far. All others go through in their order, so that the
+bits of a sum in which nothing was kept back are those of a sum without the rule.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import FederationError, UploadError
+from catchment.federation.sums import Tally
+from catchment.structure import CLIENTS, COUNTED, ROWS, WEIGHT
+from catchment.structure.fields import marks_of
+from catchment.wire import Parts
+
+V = TypeVar("V")
+FEWEST = 5  # clients of which a median says something
+MOST_HELD = 8  # uploads kept back because they look too large
+SLACK = 0.02  # what a compressed upload may be off by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,3 +86,398 @@ class Limits:
 
 
 LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a value says of its own size.
+
+    Parameters
+    ----------
+    rows
+        Rows behind it; of a value with several inside, the most that one of them has.
+    weight
+        What it weighs in a mean, likewise.
+    per_row
+        The most weight per row, where it says both.
+    clients
+        How many clients it is of; None if it does not say.
+
+    >>> from catchment.federation.sums import WeightedSum
+    >>> claimed(WeightedSum((), 40.0))
+    Claim(rows=0.0, weight=40.0, per_row=0.0, clients=1)
+    """
+
+    rows: float = 0.0
+    weight: float = 0.0
+    per_row: float = 0.0
+    clients: int | None = None
+
+    @property
+    def size(self) -> float:
+        """By which clients are compared."""
+        return max(self.rows, self.weight)
+
+    def __str__(self) -> str:
+        return f"{_short(self.rows)} rows" if self.rows >= self.weight else self._weight
+
+    @property
+    def _weight(self) -> str:
+        return f"a weight of {_short(self.weight)}"
+
+    def check(self, limits: Limits, n_clients: int = 1) -> None:
+        """Raise UploadError if so many clients cannot claim this.
+
+        >>> limits = Limits(max_rows=1000)
+        >>> Claim(rows=40.0, weight=40.0, per_row=1.0, clients=1).check(limits)
+        >>> Claim(rows=5000.0).check(limits)
+        Traceback (most recent call last):
+        catchment.errors.UploadError: 5000 rows are claimed, a client may have 1000 in a round; if
+        that is right raise max_rows
+        """
+        whose = "a client may" if n_clients == 1 else f"{n_clients} clients may"
+        if self.clients not in (None, n_clients):
+            raise UploadError(
+                "clients",
+                f"{_short(float(self.clients or 0))} clients are claimed, {n_clients} sent it",
+            )
+        if not self.rows <= limits.max_rows * n_clients:
+            raise UploadError(
+                "rows",
+                f"{_short(self.rows)} rows are claimed, {whose} have "
+                f"{_short(float(limits.max_rows * n_clients))} in a round; if that is right raise "
+                "max_rows",
+            )
+        if not self.per_row <= limits.max_weight * (1 + SLACK):
+            raise UploadError(
+                "weight",
+                f"{self._weight} is claimed for {_short(self.rows)} rows, the plan allows "
+                f"{limits.max_weight:g} per row; if rows are weighted raise max_weight",
+            )
+        if not self.weight <= limits.max_rows * limits.max_weight * n_clients * (1 + SLACK):
+            raise UploadError(
+                "weight",
+                f"{self._weight} is claimed, {whose} have "
+                f"{_short(limits.max_rows * limits.max_weight * n_clients)}; if that is right "
+                "raise max_rows or max_weight",
+            )
+
+
+def claimed(value: object) -> Claim:
+    """Return what a value says of its size, in the fields that it declares for that."""
+    found = list(_claims(value))
+    if len(found) == 1:
+        return found[0]
+    return Claim(
+        max((one.rows for one in found), default=0.0),
+        max((one.weight for one in found), default=0.0),
+        max((one.per_row for one in found), default=0.0),
+        next((one.clients for one in found if one.clients not in (None, 1)), None),
+    )
+
+
+def _claims(value: object) -> Iterator[Claim]:
+    if isinstance(value, Tally):
+        yield from _claims(value.total)
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _claims(one)
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _claims(one)
+    elif is_dataclass(value) and not isinstance(value, type | Parts):
+        said = _said(type(value))
+        if not said:
+            for field in fields(value):
+                yield from _claims(vars(value)[field.name])
+            return
+        held = {mark: _most(vars(value)[name]) for mark, name in said}
+        rows = max(held.get(ROWS, 0.0), held.get(COUNTED, 0.0))
+        weight = held.get(WEIGHT, 0.0)
+        per_row = 0.0
+        if weight > 0 and (ROWS in held or COUNTED in held):
+            per_row = weight / rows if rows > 0 else np.inf
+        clients = int(held[CLIENTS]) if CLIENTS in held else None
+        yield Claim(rows, weight, per_row, clients)
+
+
+@lru_cache(maxsize=512)
+def _said(made: Any) -> tuple[tuple[object, str], ...]:
+    """Return the fields of a class that say how large it is, each with the mark that says so."""
+    wanted = (ROWS, WEIGHT, COUNTED, CLIENTS)
+    return tuple(
+        (mark, name) for name, marks in marks_of(made).items() for mark in marks if mark in wanted
+    )
+
+
+def _most(held: Any) -> float:
+    if isinstance(held, np.ndarray):
+        return float(held.max(initial=0))
+    return float(held)
+
+
+def in_rows(claims: Sequence[Claim]) -> NDArray[np.float64]:
+    """Return (n, 4): rows, weight, weight per row, and clients, which is NaN if not said.
+
+    >>> in_rows([Claim(40.0, 40.0, 1.0)])
+    array([[40., 40.,  1., nan]])
+    """
+    told = [
+        (one.rows, one.weight, one.per_row, np.nan if one.clients is None else one.clients)
+        for one in claims
+    ]
+    return np.array(told, np.float64).reshape(-1, 4)
+
+
+class ScreenState(NamedTuple):
+    """What is known of the clients so far, and the uploads that are kept back."""
+
+    sizes: NDArray[np.float64]
+    limit: float
+    largest: tuple[float, str]
+    held: Sequence[tuple[str, Any]]
+
+
+class _Mark(NamedTuple):
+    n_sizes: int
+    n_filled: int
+    limit: float
+    largest: tuple[float, str]
+
+
+class Screen:
+    """Uploads on their way into a sum; what claims too much is refused.
+
+    Parameters
+    ----------
+    limits
+        Those of the plan.
+    n_asked
+        How many clients were asked; fewer than five are not compared.
+    refuse
+        Told the client and the reason of every refusal.
+
+    >>> from catchment.federation.sums import WeightedSum
+    >>> sent = {f"c{k}": WeightedSum((), 40.0) for k in range(6)} | {"ann": WeightedSum((), 4e7)}
+    >>> screen = Screen(Limits(), len(sent), lambda client, error: print(error))
+    >>> passed = list(screen.passed(sent.items()))
+    ann claims a weight of 4e7, 1000000 times the median of 40; if that is right raise over_median
+    >>> len(passed)
+    6
+    """
+
+    def __init__(
+        self, limits: Limits, n_asked: int, refuse: Callable[[str, UploadError], None]
+    ) -> None:
+        self._limits, self._refuse = limits, refuse
+        self._compares = n_asked >= FEWEST
+        self._sizes = array("d")  # of a million clients: eight bytes each
+        self._n_filled = 0
+        self._limit = np.inf
+        self._largest: tuple[float, str] = (0.0, "")
+        self._first: list[tuple[str, Any, Claim]] = []
+        self._held: list[tuple[str, Any, Claim]] = []
+
+    def passed(
+        self, updates: Iterable[tuple[str, V]], claim_of: Callable[[V], Claim] = claimed
+    ) -> Iterator[tuple[str, V]]:
+        """Yield the uploads that may be added, those that were kept back last."""
+        yield from self.at_once(updates, claim_of)
+        yield from self.at_last()
+
+    def at_once(
+        self, updates: Iterable[tuple[str, V]], claim_of: Callable[[V], Claim] = claimed
+    ) -> Iterator[tuple[str, V]]:
+        """Yield the uploads that may be added now; others are refused or kept back."""
+        for client, update in updates:
+            claim = claim_of(update)
+            try:
+                claim.check(self._limits)
+            except UploadError as error:
+                self._refuse(client, error)
+                continue
+            if not self._compares:
+                yield client, update
+                continue
+            self._note(claim.size)
+            self._first.append((client, update, claim))
+            if len(self._sizes) < FEWEST:
+                continue
+            first, self._first = self._first, []
+            for one in first:
+                if self._may_pass(one[2].size):
+                    yield self._taken(*one)
+                else:
+                    self._held.append(one)
+            if len(self._held) > MOST_HELD:
+                yield from self._fewer()
+
+    def at_last(self) -> Iterator[tuple[str, Any]]:
+        """Yield those that were kept back and may be added now that all are here."""
+        if len(self._sizes) >= FEWEST:
+            self._compute()
+        for one in (*self._first, *self._held):
+            if one[2].size <= self._limit:
+                yield self._taken(*one)
+            else:
+                self._too_large(one[0], one[2])
+        self._refuse_late()
+
+    def pass_together(self, clients: Sequence[str], claims: NDArray[np.float64]) -> bool:
+        """Take note of uploads that are added already; False, and no note, if one may not be.
+
+        That is, if one of them would be refused or kept back, were they to come one by one.
+
+        Parameters
+        ----------
+        claims
+            (n, 4) of each client, as `in_rows` has them.
+        """
+        if self._compares and (self._first or len(self._sizes) + len(claims) < FEWEST):
+            return len(claims) == 0
+        before = self.mark()
+        if self._all_pass(clients, claims):
+            return True
+        self.go_back(before)
+        return False
+
+    def mark(self) -> _Mark:
+        """Return where this is, to go back to before any upload is kept back."""
+        return _Mark(len(self._sizes), self._n_filled, self._limit, self._largest)
+
+    def go_back(self, mark: _Mark) -> None:
+        """Forget what passed together after a mark."""
+        del self._sizes[mark.n_sizes :]
+        self._n_filled, self._limit, self._largest = mark.n_filled, mark.limit, mark.largest
+
+    def state(self) -> ScreenState | None:
+        """Return where this is, None while too few are here to compare."""
+        if self._first:
+            return None
+        held = [(client, update) for client, update, _ in self._held]
+        return ScreenState(np.array(self._sizes), self._limit, self._largest, held)
+
+    def put_back(self, state: ScreenState, claim_of: Callable[[Any], Claim] = claimed) -> None:
+        """Go on from there."""
+        self._sizes = array("d", state.sizes.tolist())
+        self._n_filled = int((state.sizes > 0).sum())
+        self._limit, self._largest = float(state.limit), (float(state.largest[0]), state.largest[1])
+        self._held = [(client, update, claim_of(update)) for client, update in state.held]
+
+    def _all_pass(self, clients: Sequence[str], claims: NDArray[np.float64]) -> bool:
+        if not _within(self._limits, claims):
+            return False
+        if not self._compares or len(claims) == 0:
+            return True
+        sizes = np.maximum(claims[:, 0], claims[:, 1])
+        largest = sizes.max()
+        if self._limit == np.inf or largest > self._limit:
+            return self._each_passes(clients, sizes.tolist())
+        # None is too large for the median that is known, which therefore stays as it is.
+        self._sizes.frombytes(sizes.tobytes())
+        self._n_filled += int(np.count_nonzero(sizes > 0))
+        last = max(clients[k] for k in np.flatnonzero(sizes == largest).tolist())
+        self._largest = max(self._largest, (float(largest), last))
+        return True
+
+    def _each_passes(self, clients: Sequence[str], sizes: Sequence[float]) -> bool:
+        waiting: list[tuple[str, float]] = []
+        for client, size in zip(clients, sizes, strict=True):
+            self._note(size)
+            waiting.append((client, size))
+            if len(self._sizes) < FEWEST:
+                continue
+            for name, one in waiting:
+                if not self._may_pass(one):
+                    return False
+                self._largest = max(self._largest, (one, name))
+            waiting = []
+        return True
+
+    def _note(self, size: float) -> None:
+        self._sizes.append(size)
+        self._n_filled += size > 0
+
+    def _may_pass(self, size: float) -> bool:
+        # The median is computed anew only where it matters: most clients are of a like size.
+        if size > self._limit or self._limit == np.inf:
+            self._compute()
+        return size <= self._limit
+
+    def _compute(self) -> None:
+        # Where nobody claims a size there is none to look for, and every client comes here.
+        if self._n_filled == 0:
+            self._limit = np.inf
+            return
+        sizes = np.array(self._sizes)
+        self._limit = float(np.median(sizes[sizes > 0])) * self._limits.over_median
+
+    def _fewer(self) -> Iterator[tuple[str, Any]]:
+        """Yield what can be taken by now; if too many are left, refuse the largest."""
+        self._compute()
+        held = self._held
+        for one in tuple(held):
+            if one[2].size <= self._limit:
+                held.remove(one)
+                yield self._taken(*one)
+        if len(held) > MOST_HELD:
+            largest = max(held, key=lambda one: one[2].size)
+            held.remove(largest)
+            self._too_large(largest[0], largest[2])
+
+    def _taken(self, client: str, update: V, claim: Claim) -> tuple[str, V]:
+        self._largest = max(self._largest, (claim.size, client))
+        return client, update
+
+    def _too_large(self, client: str, claim: Claim) -> None:
+        self._refuse(client, UploadError("over-median", self._sentence(client, claim)))
+
+    def _sentence(self, client: str, claim: Claim) -> str:
+        median = self._limit / self._limits.over_median
+        return (
+            f"{client} claims {claim}, {_short(claim.size / median)} times the median of "
+            f"{_short(median)}; if that is right raise over_median"
+        )
+
+    def _refuse_late(self) -> None:
+        """Raise if one of the first uploads is too large after all: it is in the sum by now."""
+        size, client = self._largest
+        if size > self._limit:
+            raise FederationError(
+                f"{self._sentence(client, Claim(weight=size))}, else leave it out: it came before "
+                "the others were known, and cannot be taken out of the sum"
+            )
+
+
+def _within(limits: Limits, claims: NDArray[np.float64]) -> bool:
+    """Return whether one client could claim each of these, as `Claim.check` has it."""
+    rows, weight, per_row, clients = claims.T
+    heaviest = limits.max_rows * limits.max_weight * (1 + SLACK)
+    fit = (rows <= limits.max_rows) & (weight <= heaviest)
+    fit &= per_row <= limits.max_weight * (1 + SLACK)
+    return bool((fit & (np.isnan(clients) | (clients == 1))).all())
+
+
+def check_total(value: object, limits: Limits, n_clients: int) -> None:
+    """Raise FederationError if the sum of so many hidden uploads claims what they cannot.
+
+    Which of them lied is not to be seen.
+    """
+    try:
+        claimed(value).check(limits, n_clients)
+    except UploadError as error:
+        raise FederationError(
+            f"the sum of {n_clients} clients is not believed: {error}; a secure sum does not show "
+            "who broke the rule, nothing is used"
+        ) from error
+
+
+def _short(number: float) -> str:
+    """Return a number as it is said.
+
+    >>> _short(40.0), _short(4e7), _short(1.5), _short(1e300)
+    ('40', '4e7', '1.5', '1e300')
+    """
+    if abs(number) < 1e7:
+        return f"{number:.7g}"
+    return f"{number:.3g}".replace("e+0", "e").replace("e+", "e")

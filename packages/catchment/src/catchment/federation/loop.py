@@ -10,15 +10,21 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 from catchment.data.prepare import Prepare
 from catchment.errors import FederationError, TooFewClientsError
 from catchment.federation.algorithm import Additive, Turn, check_base
-from catchment.federation.blocks import summed
+from catchment.federation.blocks import reasons, summed
 from catchment.federation.client import digest_of
-from catchment.federation.client_names import check_client_names
-from catchment.federation.influence import check_total
-from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, Watch
+from catchment.federation.limits import check_total
+from catchment.federation.messages import (
+    Engine,
+    Post,
+    Record,
+    Refusal,
+    Reply,
+    Watch,
+    check_client_names,
+    readers,
+)
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Journal
-from catchment.federation.reading import readers
-from catchment.federation.running_sums import reasons
 from catchment.federation.runs.ledger import Entries, Entry
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor

@@ -3,27 +3,89 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from catchment.errors import CatchmentError, IntegrityError, UploadError
-from catchment.federation.algorithm import Turn
+from catchment.errors import CatchmentError, IntegrityError, RefusedClientsWarning, UploadError
+from catchment.federation.algorithm import Additive, Turn
 from catchment.federation.client import Request, Written
+from catchment.federation.plan import Plan
+from catchment.federation.protection import Read
 from catchment.federation.runs.ledger import Entries, Entry
+from catchment.federation.sums import Tally
 from catchment.parallel import available_cores, ordered_map
+from catchment.structure import measured
 from catchment.wire import NOTHING, Parts, digest, plain_text
 
 if TYPE_CHECKING:
     from catchment.federation.blocks import BlockSum
 
+MOST = 200  # characters
 V = TypeVar("V")
 log = logging.getLogger(__name__)
 REPLY_HEADER = 1 << 18  # bytes: a client has few facts to tell, and JSON grows when it is read
 LONG_LETTER = 1 << 20  # bytes: answers to such letters are mostly as long, and take long to open
 Watch = Callable[[int, int, int], None]
+TRAINING, EVALUATION = "training", "evaluation"
+S = TypeVar("S")
+U = TypeVar("U")
+R = TypeVar("R")
+
+
+def check_client_names(names: Iterable[object]) -> None:
+    """Raise ValueError for a name that cannot be printed or kept, or that leads out of a folder.
+
+    >>> check_client_names(["ann", "ward 3/bed 2", "Zoë"])
+    >>> check_client_names(["../../ann"])
+    Traceback (most recent call last):
+    ValueError: a client is called '../../ann'; use text of 1 to 200 printable characters that is
+    no path to another folder
+    """
+    every = list(names)
+    if _are_plain(every):
+        return
+    for name in every:
+        if not _is_fit(name):
+            shown = f"{ascii(name)[:60]}..." if len(ascii(name)) > 63 else ascii(name)
+            raise ValueError(
+                f"a client is called {shown}; use text of 1 to {MOST} printable characters that is "
+                "no path to another folder"
+            )
+
+
+def _are_plain(names: list[object]) -> bool:
+    """Return whether all names are fit and none is a path, by one look at all of a million."""
+    texts = [name for name in names if isinstance(name, str)]
+    if len(texts) < len(names) or max(map(len, texts), default=0) > MOST:
+        return False
+    lines = "\n".join(["", *texts, ""])
+    return (
+        lines.count("\n") == len(texts) + 1
+        and lines.replace("\n", "").isprintable()  # of all white space, this leaves the blank
+        and not any(bad in lines for bad in ("\n\n", "\n ", " \n", "/", "\\", "\n.\n", "\n..\n"))
+    )
+
+
+def _is_fit(name: object) -> bool:
+    return (
+        isinstance(name, str)
+        and 0 < len(name) <= MOST
+        and name.isprintable()
+        and name.strip() == name
+        and not _leads_away(name)
+    )
+
+
+def _leads_away(name: str) -> bool:
+    # Most names are no paths, and a million of them are looked at.
+    parts = re.split(r"[/\\]", name) if "/" in name or "\\" in name else (name,)
+    return any(part in ("", ".", "..") for part in parts)
 
 
 @dataclass(frozen=True)
@@ -249,3 +311,151 @@ def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
     except Exception as error:
         # Its words alone: the error itself would keep the message in memory.
         return reply, Refusal.because(reply.client, error).reason
+
+
+Rounds = Mapping[str, Sequence[Record]]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A client whose answers were not used in a stage, and why."""
+
+    client: str
+    stage: str
+    code: str
+    reason: str
+
+
+def left_out(rounds: Rounds) -> tuple[LeftOut, ...]:
+    """Return the clients that stages did without, every reason of a client in a stage once.
+
+    Parameters
+    ----------
+    rounds
+        By stage: the records of its rounds.
+    """
+    found = (
+        LeftOut(refused.client, stage, refused.code, refused.reason)
+        for stage, records in rounds.items()
+        for record in records
+        for refused in record.refused
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def headline(rounds: Rounds, *, most: int = 5) -> str:
+    """Return how many clients trained, and who did not and why; nothing if nobody was left out.
+
+    Of a training of several rounds it is the round with the fewest.
+
+    Parameters
+    ----------
+    rounds
+        By stage: the records of its rounds.
+    most
+        Name so many clients, and say how many more there are.
+
+    >>> from catchment.federation.messages import Refusal
+    >>> why = Refusal("ann", "refused", "there is no column 'y'")
+    >>> headline({"training": [Record(0, 15, 14, 0.1, 0, 0, (why,))]})
+    "14 of 15 clients; ann: there is no column 'y'"
+    """
+    training = rounds.get(TRAINING) or next(iter(rounds.values()), ())
+    worst = _worst(training)
+    if worst is None:
+        return ""
+    named: dict[str, str] = {}
+    for one in sorted(left_out(rounds), key=lambda one: one.stage != TRAINING):
+        where = "" if one.stage == TRAINING else f" ({one.stage})"
+        named.setdefault(one.client, f"{one.client}{where}: {one.reason}")
+    silent = worst.n_asked - worst.n_used - len({refused.client for refused in worst.refused})
+    if not named and silent <= 0:
+        return ""
+    words = [f"{worst.n_used} of {worst.n_asked} clients", *list(named.values())[:most]]
+    if len(named) > most:
+        words.append(f"and {len(named) - most} more")
+    if silent > 0:
+        words.append(f"{silent} did not answer to the end")
+    return "; ".join(words)
+
+
+def left_out_lines(rounds: Rounds) -> list[str]:
+    """Return a line for every client that was left out: of which stages, and why.
+
+    Parameters
+    ----------
+    rounds
+        By stage: the records of its rounds.
+
+    >>> from catchment.federation.messages import Refusal
+    >>> why = Refusal("ann", "refused", "there is no column 'y'")
+    >>> record = Record(0, 15, 14, 0.1, 0, 0, (why,))
+    >>> left_out_lines({"training": [record], "evaluation": [record]})
+    ["ann was left out of the training and evaluation: there is no column 'y'"]
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for one in left_out(rounds):
+        found.setdefault(one.client, {}).setdefault(one.reason, []).append(one.stage)
+    return [
+        f"{client} was left out of the "
+        + "; and of the ".join(f"{_listed(stages)}: {why}" for why, stages in reasons.items())
+        for client, reasons in sorted(found.items())
+    ]
+
+
+def counts(rounds: Rounds) -> str:
+    """Return how many of those asked trained, and how many of those asked were tested.
+
+    Of a training of several rounds it is the round with the fewest.
+
+    Parameters
+    ----------
+    rounds
+        By stage: the records of its rounds.
+
+    >>> asked, tested = Record(0, 15, 14, 0.1, 0, 0), Record(0, 4, 3, 0.1, 0, 0)
+    >>> counts({"training": [asked], "evaluation": [tested]})
+    '14 of 15 clients trained, 3 of 4 were tested'
+    """
+    training, test = (_worst(rounds.get(stage, ())) for stage in (TRAINING, EVALUATION))
+    words = []
+    if training is not None:
+        words.append(f"{training.n_used} of {training.n_asked} clients trained")
+    if test is not None:
+        words.append(f"{test.n_used} of {test.n_asked} were tested")
+    return ", ".join(words)
+
+
+def _worst(records: Sequence[Record]) -> Record | None:
+    return min(records, key=lambda record: record.n_used - record.n_asked, default=None)
+
+
+def _listed(stages: Sequence[str]) -> str:
+    *first, last = stages
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def warn_of(rounds: Rounds) -> None:
+    """Warn with the names of the clients that a run did without, if it did without any."""
+    if left_out(rounds):
+        warnings.warn(headline(rounds), RefusedClientsWarning, stacklevel=3)
+
+
+def readers(plan: Plan[S, U, R]) -> list[Read]:
+    """Return what reads an upload without protections, with the first, with the first two..."""
+    read: list[Read] = [partial(_planned, plan)]
+    for protection in plan.plain:
+        read.append(partial(protection.read_update, inner=read[-1]))
+    return read
+
+
+def _planned(plan: Plan[S, U, R], parts: Parts, turn: Turn) -> Additive:
+    """Return an upload as the algorithm reads it; UploadError if it has other targets."""
+    update: Additive = plan.algorithm.read_update(parts, turn)
+    if plan.n_targets is not None and not plan.needs.other_targets:
+        # Of a client's tally the parts that are kept are what the total is.
+        for found in measured(update.total if isinstance(update, Tally) else update):
+            came = found.sizes.get("targets", plan.n_targets)
+            if came != plan.n_targets:
+                raise UploadError("shape", f"{came} targets came, {plan.n_targets} are planned")
+    return update

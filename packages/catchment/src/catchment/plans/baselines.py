@@ -18,8 +18,7 @@ from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.loop import Result, model_of
-from catchment.federation.measure.baselines import Guess, autoregression, mean_target
-from catchment.federation.measure.comparison import Outcome, Row
+from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregression, mean_target
 from catchment.federation.measure.evaluation import Scores
 from catchment.federation.measure.personal_evaluation import PersonalEvaluation
 from catchment.federation.plan import Plan

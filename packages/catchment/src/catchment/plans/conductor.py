@@ -24,6 +24,7 @@ from typing import Any, Protocol
 from catchment.errors import BudgetError, FederationError, TooFewClientsError
 from catchment.features.base import FeatureMap, label_of
 from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.federation.blocks import EVERY
 from catchment.federation.course import (
     CALIBRATION,
     DELIVERY,
@@ -36,11 +37,10 @@ from catchment.federation.course import (
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Engine, Result, model_of, run
+from catchment.federation.measure.baselines import Outcome, Row
 from catchment.federation.measure.calibration import Calibration, without_each
-from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.plan import Plan
-from catchment.federation.prefix import EVERY
 from catchment.federation.protection import Journal, Protection
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.maps import map_facts, map_sentence

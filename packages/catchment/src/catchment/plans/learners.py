@@ -14,7 +14,7 @@ from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.personal_increments import PersonalIncrements
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.measure.drift import FALSE_ALARMS
+from catchment.federation.measure.outliers import FALSE_ALARMS
 
 if TYPE_CHECKING:
     from catchment.plans.names import Given

@@ -23,17 +23,14 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from catchment.features.base import LEARNED, LIBRARY, FeatureMap, imported, known_map, library_class
 from catchment.features.encoder import Encoder
 from catchment.federation.algorithm import Algorithm
-from catchment.federation.compression import FactorUpload, Float32
+from catchment.federation.compression import FactorUpload, Float32, SmallestUpload
 from catchment.federation.course import Maps
+from catchment.federation.learn.automatic import UploadKind, Uploads
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
-from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.candidates import Candidates, SelectedRidge
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
-from catchment.federation.learn.selected import SelectedRidge
-from catchment.federation.learn.uploads import UploadKind, Uploads
-from catchment.federation.measure.drift import FALSE_ALARMS
-from catchment.federation.measure.outliers import InfluenceCap
-from catchment.federation.smallest_upload import SmallestUpload
+from catchment.federation.measure.outliers import FALSE_ALARMS, InfluenceCap
 from catchment.plans.dataclass_tables import Reader, nearest
 from catchment.plans.learners import Ensemble, Personal
 from catchment.plans.normal import Normal

@@ -16,7 +16,7 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.course import Course, Maps
-from catchment.federation.learn.automatic_maps import Offered, offered_maps, refuse_settings
+from catchment.federation.learn.automatic import Offered, offered_maps, refuse_settings
 from catchment.federation.protection import Masking
 from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.names import (

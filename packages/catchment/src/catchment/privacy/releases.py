@@ -41,8 +41,7 @@ from typing import Any, final
 
 from catchment.data.units import ALL, Piece, Units, piece_of
 from catchment.errors import BudgetError, IntegrityError, RuleError
-from catchment.federation.algorithm import Data, Memory
-from catchment.federation.cost import Cost
+from catchment.federation.algorithm import Cost, Data, Memory
 from catchment.privacy.dp.gaussian import epsilon_of
 from catchment.privacy.policy import Policy
 

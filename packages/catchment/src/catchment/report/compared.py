@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 from catchment.federation.course import TRAINING
-from catchment.federation.measure.comparison import Comparison, Row
+from catchment.federation.measure.baselines import Comparison, Row
 from catchment.federation.runs.explain import say_bytes
 from catchment.federation.runs.read import Run
 from catchment.report.headline import title_of, worst_client

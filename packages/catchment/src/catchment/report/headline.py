@@ -9,8 +9,7 @@ from html import escape
 from typing import Any
 
 from catchment.federation.course import EVALUATION, TRAINING
-from catchment.federation.left_out import LeftOut, left_out
-from catchment.federation.messages import Record
+from catchment.federation.messages import LeftOut, Record, left_out
 from catchment.federation.runs.explain import say_bytes, thin_clients
 from catchment.federation.runs.read import Run
 from catchment.report.page import listed, named, score

@@ -28,9 +28,7 @@ from catchment.features.echo_state import (
     rounded_radius,
     spectral_radius,
 )
-from catchment.features.echo_state import (
-    weights as spectral,
-)
+from catchment.features.echo_state import weights as spectral
 
 pytestmark = pytest.mark.processor
 

@@ -22,7 +22,7 @@ from catchment.errors import FingerprintError, TooFewClientsError, UploadError
 from catchment.features import EchoStateMap, Recipe, Reservoir
 from catchment.federation import Plan, Rows, Turn
 from catchment.federation.learn import BalancedRidge, StatisticsSet, class_weights, input_scaler
-from catchment.federation.learn.feature_scaling import balanced
+from catchment.federation.learn.scaling import balanced
 from catchment.readout import RidgeStatistics, accumulate, for_raw_features, rescaled
 from catchment.readout.feature_scale import feature_scale
 

@@ -3,16 +3,17 @@ from catchment.federation.learn.averaging import (
     ReadoutAveraging as ReadoutAveraging,
 )
 from catchment.federation.learn.balanced import BalancedRidge as BalancedRidge
-from catchment.federation.learn.candidates import Candidates as Candidates
+from catchment.federation.learn.candidates import (
+    Candidates as Candidates,
+    SelectedRidge as SelectedRidge,
+)
 from catchment.federation.learn.ensemble import (
     Ensemble as Ensemble,
     ReservoirEnsemble as ReservoirEnsemble,
     joint_features as joint_features,
 )
 from catchment.federation.learn.groups import group_of as group_of
-from catchment.federation.learn.input_scaling import FederatedScaling as FederatedScaling
 from catchment.federation.learn.normal import FederatedNormal as FederatedNormal
-from catchment.federation.learn.normal_unlearning import unlearn_normal as unlearn_normal
 from catchment.federation.learn.optimisers import (
     Adagrad as Adagrad,
     Adam as Adam,
@@ -33,17 +34,25 @@ from catchment.federation.learn.retiring import (
     retired_by_class as retired_by_class,
 )
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
-from catchment.federation.learn.selected import SelectedRidge as SelectedRidge
+from catchment.federation.learn.scaling import FederatedScaling as FederatedScaling
 from catchment.federation.learn.unknown import UnknownThreshold as UnknownThreshold
 from catchment.federation.learn.unlearning import (
     Certificate as Certificate,
     join as join,
     unlearn as unlearn,
+    unlearn_normal as unlearn_normal,
     unlearn_rows as unlearn_rows,
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment.federation.learn.automatic import Ridge as Ridge, automatic_ridge as automatic_ridge
+from catchment.federation.learn.automatic import (
+    MASKED_FLOAT as MASKED_FLOAT,
+    MOST_ROUNDS as MOST_ROUNDS,
+    Ridge as Ridge,
+    Uploads as Uploads,
+    automatic_ridge as automatic_ridge,
+    masked_bytes as masked_bytes,
+)
 from catchment.federation.learn.averaging import (
     Weighting as Weighting,
     check_weight as check_weight,
@@ -52,20 +61,24 @@ from catchment.federation.learn.averaging import (
     read_readouts as read_readouts,
 )
 from catchment.federation.learn.candidates import (
+    Evidence as Evidence,
+    PathErrors as PathErrors,
     Race as Race,
+    Selection as Selection,
     StatisticsSet as StatisticsSet,
+    chosen as chosen,
     nrmse_of as nrmse_of,
 )
-from catchment.federation.learn.digests import Digest as Digest, digest_of as digest_of
+from catchment.federation.learn.digests import (
+    Digest as Digest,
+    among_by_class as among_by_class,
+    digest_of as digest_of,
+)
 from catchment.federation.learn.ensemble import (
     Member as Member,
     Members as Members,
     read_member as read_member,
     simplex_weights as simplex_weights,
-)
-from catchment.federation.learn.feature_scaling import (
-    class_weights as class_weights,
-    input_scaler as input_scaler,
 )
 from catchment.federation.learn.groups import (
     MANY as MANY,
@@ -73,8 +86,6 @@ from catchment.federation.learn.groups import (
     group_sums as group_sums,
     pool as pool,
 )
-from catchment.federation.learn.input_scaling import SentMoments as SentMoments
-from catchment.federation.learn.joining import among_by_class as among_by_class
 from catchment.federation.learn.optimisers import (
     Arrays as Arrays,
     ServerOptimiser as ServerOptimiser,
@@ -93,23 +104,16 @@ from catchment.federation.learn.ridge import (
     learned as learned,
     readout_figures as readout_figures,
 )
-from catchment.federation.learn.selected import (
-    Evidence as Evidence,
-    PathErrors as PathErrors,
-    Selection as Selection,
-    chosen as chosen,
+from catchment.federation.learn.scaling import (
+    SentMoments as SentMoments,
+    class_weights as class_weights,
+    input_scaler as input_scaler,
 )
 from catchment.federation.learn.unlearning import (
     ALL as ALL,
     Unlearned as Unlearned,
     certified as certified,
     statistics_hash as statistics_hash,
-)
-from catchment.federation.learn.uploads import (
-    MASKED_FLOAT as MASKED_FLOAT,
-    MOST_ROUNDS as MOST_ROUNDS,
-    Uploads as Uploads,
-    masked_bytes as masked_bytes,
 )
 
 __all__ = [

@@ -27,9 +27,8 @@ from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Turn
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.learn.ridge import learned, readout_figures
-from catchment.federation.progress import UNKNOWN, Progress
 from catchment.federation.rows import Rows, augmented, local_blocks
-from catchment.federation.sums import TrainedSum, WeightedSum
+from catchment.federation.sums import UNKNOWN, Progress, TrainedSum, WeightedSum
 from catchment.readout.accumulation import accumulate
 from catchment.readout.feature_scale import scale_of
 from catchment.readout.model import Model

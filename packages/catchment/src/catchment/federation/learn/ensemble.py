@@ -37,8 +37,7 @@ from catchment.features.echo_state.reservoir import (
 )
 from catchment.features.pipeline import Pipeline
 from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
-from catchment.federation.folds import FoldedRows
-from catchment.federation.rows import Rows
+from catchment.federation.rows import FoldedRows, Rows
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.structure import COUNTED, GATHERED, Kind, Structure, Summable

@@ -33,7 +33,7 @@ from catchment.federation.learn.personal import (
     towards,
 )
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.measure.drift import Drift
+from catchment.federation.measure.outliers import Drift
 from catchment.federation.sums import Tally
 from catchment.readout.feature_scale import scale_of
 from catchment.readout.personal_models import PersonalModels

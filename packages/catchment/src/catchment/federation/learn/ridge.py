@@ -25,15 +25,17 @@ from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Memory, Needs, Turn
 from catchment.federation.increments import Asked, Increments
 from catchment.federation.learn.groups import MANY, group_of, group_sums, pool
-from catchment.federation.measure.drift import (
+from catchment.federation.measure.outliers import (
     FALSE_ALARMS,
+    AnyFlag,
     Drift,
     RoundScores,
     drifts,
+    flags,
     is_judged,
     round_scores,
+    rows_flags,
 )
-from catchment.federation.measure.outliers import AnyFlag, flags, rows_flags
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
@@ -64,7 +66,7 @@ class RidgeState:
     whether the ridge acted on features divided by their spread. Where clients carry their state,
     `begun` is the plan under which the sum was begun, and `missed` are clients whose last answer
     did not come into it, as far as the server knows; `history` is how unlike their earlier data the
-    clients' new data were, round by round (`catchment.federation.measure.drift`).
+    clients' new data were, round by round (`catchment.federation.measure.outliers`).
     """
 
     total: RidgeStatistics | None = None

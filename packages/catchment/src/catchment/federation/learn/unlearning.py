@@ -10,6 +10,14 @@ what is to be forgotten is sent again and taken off, exact but for rounding (abo
 in which a trace of what was there may remain).
 
 What was stored or given away before, models and records of earlier rounds, is not touched.
+
+What is normal, without a client: its sums and its counts are taken off.
+
+The sum without a client is the sum as if it had never been there, and so is what is normal. The
+threshold is not quite: the others counted their scores by a model that the client was part of. One
+more round, of counts alone, makes it so, too, and nobody has to send its sums again:
+
+    run_locally(Plan(algorithm=algorithm), others, onto=without.state)
 """
 
 from __future__ import annotations
@@ -23,13 +31,14 @@ from typing import Generic, Literal, Protocol, TypeVar, cast, get_args
 
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Additive, Turn
+from catchment.federation.blocks import Sums
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.digests import digest_of, is_exact, without
 from catchment.federation.learn.ensemble import Members
 from catchment.federation.learn.groups import group_of
+from catchment.federation.learn.normal import FederatedNormal, NormalState
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.running_sums import Sums
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.statistics import RidgeStatistics
@@ -44,6 +53,10 @@ CHECK = (
 ALL = "all of its data"
 S = TypeVar("S")
 V = TypeVar("V", bound=Additive)
+REMAINS = (
+    "the threshold: the others counted their scores by the model that the client was part of; "
+    "another round of counts would set it anew"
+)
 
 
 class Travelling(Protocol):
@@ -389,3 +402,42 @@ def certified(
         after=named.hash_of(after),
         removed=named.hash_of(removed),
     )
+
+
+def unlearn_normal(
+    algorithm: FederatedNormal, state: NormalState, client: str
+) -> Unlearned[NormalState]:
+    """Return the state without a client, what is normal as if it had never been there.
+
+    Parameters
+    ----------
+    algorithm
+        The one that made the state, with `keep_clients=True`.
+    state
+        Of the server, after both rounds or the first.
+    client
+        Whose sums and counts are to go.
+
+    >>> import numpy as np
+    >>> from catchment import NVAR, Plan, Recording, federate
+    >>> rng = np.random.default_rng(0)
+    >>> clients = {name: [Recording(rng.normal(size=(400, 1)))] for name in ("a", "b", "c")}
+    >>> features = NVAR(delays=2, order=1).build(1, per_step=True)
+    >>> algorithm = FederatedNormal(features=features)
+    >>> state = federate(Plan(algorithm=algorithm, rounds=2), clients).state
+    >>> rest = unlearn_normal(algorithm, state, "b")
+    >>> rest.certificate.n_rows, sorted(rest.state.by_client), rest.state.counts.n_values
+    (300, ['a', 'c'], array([200]))
+    """
+    sums = without_client(RidgeState(state.total, state.by_client), client)
+    counts = {name: own for name, own in state.counts_by_client.items() if name != client}
+    if state.counts is not None and not counts:
+        raise FederationError(f"only {client} has set the threshold; run the plan without it")
+    after = NormalState(
+        sums.state.total,
+        sums.state.by_client,
+        None if state.counts is None else summed(counts),
+        counts,
+    )
+    remains = REMAINS if state.counts is not None else ""
+    return Unlearned(algorithm.solved(after), replace(sums.certificate, remains=remains))

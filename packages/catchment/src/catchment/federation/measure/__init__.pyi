@@ -1,30 +1,26 @@
 from catchment.federation.measure.baselines import (
+    Comparison as Comparison,
     Guess as Guess,
     LocalReadouts as LocalReadouts,
+    Outcome as Outcome,
+    Row as Row,
     autoregression as autoregression,
     mean_target as mean_target,
 )
 from catchment.federation.measure.calibration import Calibration as Calibration
-from catchment.federation.measure.comparison import (
-    Comparison as Comparison,
-    Outcome as Outcome,
-    Row as Row,
-)
-from catchment.federation.measure.drift import (
-    Drift as Drift,
-    RoundScores as RoundScores,
-    drifts as drifts,
-    round_scores as round_scores,
-)
 from catchment.federation.measure.evaluation import (
     Evaluation as Evaluation,
     Score as Score,
     Scores as Scores,
 )
 from catchment.federation.measure.outliers import (
+    Drift as Drift,
     Flag as Flag,
     InfluenceCap as InfluenceCap,
+    RoundScores as RoundScores,
     RowsFlag as RowsFlag,
+    drifts as drifts,
+    round_scores as round_scores,
 )
 from catchment.federation.measure.personal_evaluation import (
     PersonalEvaluation as PersonalEvaluation,

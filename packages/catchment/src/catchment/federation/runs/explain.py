@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from catchment.federation.left_out import headline, left_out
+from catchment.federation.compression import LOW_RANK
+from catchment.federation.messages import headline, left_out
 from catchment.federation.runs.bounds import bounds_of
 from catchment.federation.runs.maps import map_sentence
 from catchment.federation.runs.read import Message, Run, Traffic
-from catchment.federation.smallest_upload import LOW_RANK
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import Kind
 

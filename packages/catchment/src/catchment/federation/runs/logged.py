@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from catchment.federation.blocks import PrefixKeeper
 from catchment.federation.loop import Keeper, NotesMany, Record
-from catchment.federation.prefix import PrefixKeeper
 from catchment.federation.runs.ledger import Entries, Entry
 from catchment.wire import Parts
 

@@ -17,9 +17,8 @@ import numpy as np
 from catchment.arrays import Array, Integers
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.learn.digests import Digest
-from catchment.federation.measure.comparison import Comparison, Row
-from catchment.federation.measure.drift import Drift
-from catchment.federation.measure.outliers import AnyFlag, Flag, rows_flags
+from catchment.federation.measure.baselines import Comparison, Row
+from catchment.federation.measure.outliers import AnyFlag, Drift, Flag, rows_flags
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.runs.drawn import DrawnRecording
 from catchment.federation.runs.seals import damage, last_seal

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import numpy as np
 
 from catchment.federation.algorithm import Kept
-from catchment.federation.measure.comparison import Row
+from catchment.federation.measure.baselines import Row
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.measure.outliers import Flag
 from catchment.federation.runs.write import Cell, Store

@@ -15,13 +15,13 @@ from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.normal import FederatedNormal
-from catchment.federation.learn.normal_unlearning import unlearn_normal
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.unlearning import (
     Certificate,
     unlearn,
     unlearn_by_class,
     unlearn_member,
+    unlearn_normal,
 )
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.training import HARMLESS, TRAINING, Described, described

@@ -10,7 +10,7 @@
 A run has stages, which are plans run one after the other: scaling, training, evaluation. A round
 is finished once its state is on the disk and its row is committed, in this order; a run that stops
 at any moment goes on after the last finished round, or in the middle of the next one, after the
-last block of clients that was kept (`catchment.federation.prefix`). A message that is then sent
+last block of clients that was kept (`catchment.federation.blocks`). A message that is then sent
 again is in the ledger once, with how often it was sent. `catchment.federation.runs.seals` has the
 checksums.
 
@@ -36,10 +36,10 @@ from typing import Generic, TypeVar, final
 
 import catchment
 from catchment.errors import FederationError, IntegrityError
+from catchment.federation.blocks import EVERY
 from catchment.federation.learn.digests import Digest, digests_of
 from catchment.federation.loop import Record, Refusal
 from catchment.federation.plan import Plan, describe
-from catchment.federation.prefix import EVERY
 from catchment.federation.runs.ledger import Entries, Entry
 from catchment.federation.runs.seals import SEALS, break_results, damage, seal_results, seal_round
 from catchment.files import replace_file

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from catchment.errors import MissingExtraError
-from catchment.federation.cost import Cost
+from catchment.federation.algorithm import Cost
 
 try:
     from dp_accounting import GaussianDpEvent, ZCDpEvent

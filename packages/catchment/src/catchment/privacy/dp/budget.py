@@ -33,7 +33,7 @@ from typing import Any
 
 from catchment.data.units import block_digests
 from catchment.errors import BudgetError, IntegrityError
-from catchment.federation.cost import Cost
+from catchment.federation.algorithm import Cost
 from catchment.privacy.dp.gaussian import check_epsilon_delta, epsilon_of
 
 # What the accountants may be off by.

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri
 
 from catchment.arrays import Integers
-from catchment.federation.cost import Cost
+from catchment.federation.algorithm import Cost
 from catchment.privacy.dp.entropy import random_words
 
 

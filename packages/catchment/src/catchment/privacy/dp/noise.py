@@ -41,8 +41,7 @@ import numpy as np
 
 from catchment.arrays import Integers
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError, UploadError
-from catchment.federation.algorithm import Additive, Ledger, Turn, Upload
-from catchment.federation.cost import Cost
+from catchment.federation.algorithm import Additive, Cost, Ledger, Turn, Upload
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection, Read
 from catchment.privacy.dp.budget import Budget
