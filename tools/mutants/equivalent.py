@@ -1,0 +1,33 @@
+"""Automatic faults that nobody can notice, by name, and why."""
+
+from __future__ import annotations
+
+EQUIVALENT = {
+    "accounting.py module constant 5": "the end of a grid of orders, far from the best of them",
+    "accounting.py module constant 6": "the end of a grid of orders, far from the best of them",
+    "budget.py Budget.charge compare 1": (
+        "differs only where a sum is the budget and its tolerance to the last bit"
+    ),
+    "discrete.py _exact_head compare 1": "no power of e but e^0 is a fraction of whole numbers",
+    "discrete.py _heads compare 1": "equal numbers are a tie, which exact arithmetic decides",
+    "discrete.py _heads compare 2": "at the bound of a tie both ways of deciding agree",
+    "discrete.py discrete_laplace constant 4": "one number more is drawn, and cut off",
+    "gaussian.py concentrated_delta constant 16": (
+        "any two points within the bracket narrow it down to the same minimum"
+    ),
+    "server.py module constant 3": (
+        "a choice: 1024 or 2048, both are far below what clients take at once"
+    ),
+    "server_journal.py Journal.begin constant 4": (
+        "there is never more than one: an unfinished attempt at a round is returned, not followed"
+    ),
+    "solve.py _cholesky constant 7": "a flag: 2 is as true as 1",
+    "solve.py singular_error constant 6": (
+        "the largest eigenvalue of a matrix of moments is not below 0 but by rounding"
+    ),
+    "training.py FederatedTraining.client_updates constant 2": "all of a group are of one round",
+    "training.py one_set constant 2": "one piece joined to none is that piece",
+    "upload_checks.py _can_be_moments constant 6": (
+        "a negative diagonal entry has no Cholesky factor either"
+    ),
+}
