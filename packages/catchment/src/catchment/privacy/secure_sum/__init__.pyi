@@ -15,6 +15,7 @@ from catchment.privacy.secure_sum.graph import (
     neighbours as neighbours,
     table as table,
     threshold as threshold,
+    uncut as uncut,
 )
 from catchment.privacy.secure_sum.keys import (
     Agreement as Agreement,
