@@ -145,6 +145,6 @@ def noticed_by(said: str) -> str:
     """
     for line in said.splitlines():
         for word in ("FAILED ", "ERROR "):
-            if line.startswith(word) and ".py" in line.split()[1]:  # else a line of some log
+            if line.startswith(word) and line[len(word)] != " ":  # else a line of some log
                 return line.removeprefix(word).split(" - ")[0]
     return ""

@@ -110,7 +110,7 @@ def test_one_release_is_no_second_round() -> None:
     )
     total = noise.clip.clipped(statistics(9), 2.0**-20)
     with pytest.raises(FederationError, match="1 releases were agreed on and made"):
-        noise.on_server(total, Turn(1, ("ann",), 0), as_algorithm(RIDGE))
+        noise.on_server(total, Turn(1, ("ann",), 0), as_algorithm(RIDGE).read_update)
 
 
 def test_no_neighbours_are_none() -> None:
