@@ -16,6 +16,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tools.mutants.equivalent import EQUIVALENT
 from tools.mutants.mutant import Edit, Mutant
 
 _FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -47,7 +48,8 @@ def automatic(root: Path, path: str, tests: Sequence[str]) -> Iterator[Mutant]:
         counts[place] = counts.get(place, 0) + 1
         # All of the file: a text that is there exactly once.
         edit = Edit(path, text, text[:start] + new + text[end:])
-        yield Mutant(f"{place} {counts[place]}", (edit,), (path, *tests))
+        name = f"{place} {counts[place]}"
+        yield Mutant(name, (edit,), (path, *tests), EQUIVALENT.get(name, ""))
 
 
 def described(mutant: Mutant) -> str:

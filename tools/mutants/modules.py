@@ -22,9 +22,11 @@ SUMS = (
     "tests/security/test_c[34]_*.py",
     "tests/security/test_a0[57]_*.py",
     "tests/security/test_a03_*.py",
+    "tests/security/test_n2_one_*.py",
     "tests/security/test_n3_laws_*.py",
 )
 NOISE = (
+    "tests/security/test_n3_laws_*.py",
     "tests/privacy/dp",
     "tests/security/test_a1[78]_*.py",
     "tests/security/test_c4_*.py",
@@ -35,7 +37,6 @@ NOISE = (
 LEDGER = (
     "tests/security/test_n3_laws_*.py",
     "tests/privacy/test_releases*.py",
-    "tests/privacy/test_policy*.py",
     "tests/security/test_c[34]_*.py",
     "tests/security/test_m5_*.py",
     "tests/security/test_h[46]_*.py",
@@ -43,6 +44,7 @@ LEDGER = (
     "tests/security/test_n[12347]_*.py",
 )
 LOOP = (
+    "tests/security/test_n3_laws_*.py",
     "tests/federation/test_loop.py",
     "tests/federation/test_upload_checks.py",
     "tests/security/test_h[1235]_*.py",
@@ -51,6 +53,8 @@ SOLVE = (
     "tests/security/test_n3_laws_*.py",
     "tests/readout/test_solve.py",
     "tests/readout/test_ridge_choice*.py",
+    "tests/readout/test_exact_solve.py",
+    "tests/readout/test_uncertainty.py",
 )
 PARTIAL = (
     "tests/partial/test_ftrl*.py",

@@ -73,9 +73,11 @@ class Record:
             if cell["verdict"] != "killed"
         }
         if living:
-            lines += ["", "| automatic fault, not noticed | change |", "|---|---|"]
+            lines += ["", "| automatic fault, not noticed | change | why nobody can |"]
+            lines += ["|---|---|---|"]
             lines += [
-                f"| {name} | {cell['change'].replace('|', chr(92) + '|')} |"
+                f"| {name} | {cell['change'].replace('|', chr(92) + '|')} "
+                f"| {cell['equivalent'] or cell['verdict']} |"
                 for name, cell in living.items()
             ]
         return "\n".join(lines) + "\n"

@@ -81,7 +81,8 @@ class Copy:
         left_out = [
             f"--{'deselect' if '::' in name else 'ignore'}={name}" for name in sorted(self.left_out)
         ]
-        returned, said, seconds = self._run(["-x", *left_out, *tests], timeout)
+        named = [test for test in tests if test not in self.left_out]  # no option takes these away
+        returned, said, seconds = self._run(["-x", *left_out, *named], timeout)
         if returned is None:
             return Outcome("timeout", "", seconds)
         if returned == 0 or (returned == 5 and left_out):
@@ -101,6 +102,7 @@ class Copy:
     def _run(self, words: list[str], timeout: float) -> tuple[int | None, str, float]:
         """Return pytest's exit status (None if it took too long), what it said, and seconds."""
         options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=line"]
+        options += ["--doctest-modules"]  # examples in the changed file itself
         command = [sys.executable, "-m", "pytest", "-p", "tools.mutants.quiet", *options, *words]
         environment = {
             **os.environ,
@@ -143,6 +145,6 @@ def noticed_by(said: str) -> str:
     """
     for line in said.splitlines():
         for word in ("FAILED ", "ERROR "):
-            if line.startswith(word):
+            if line.startswith(word) and line[len(word)] != " ":  # else a line of some log
                 return line.removeprefix(word).split(" - ")[0]
     return ""

@@ -210,3 +210,8 @@ def test_a_schedules_sensitivity_is_that_of_the_worst_changes() -> None:
         schedule_epsilon(rule, [["a"]] * 7, 1e-5)
     silent = FollowTheLeader(noise_multiplier=0.0, clip=1.0, clients=1, rounds=6)
     assert schedule_epsilon(silent, cohorts, 1e-5) == np.inf
+
+
+def test_a_bound_of_zero_is_refused() -> None:
+    with pytest.raises(ValueError):
+        FollowTheLeader(noise_multiplier=1.0, clip=0.0, clients=5, rounds=4, learning_rate=0.1)

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from catchment import Plan, federate
 from catchment.engine import LocalEngine
-from catchment.errors import UploadError
+from catchment.errors import FederationError, UploadError
 from catchment.federation import Reply, Turn, run
 from catchment.wire import Parts
 from catchment_research.partial import (
@@ -23,6 +23,7 @@ from catchment_research.partial import (
     FederatedTraining,
     Freeze,
     LocalSteps,
+    Moved,
     PartialNetwork,
     cross_entropy,
     train_group,
@@ -328,3 +329,19 @@ def test_clipped_changes_come_without_a_loss() -> None:
     told = algorithm.broadcast(algorithm.start(), Turn(0, ()))
     sent = algorithm.client_update(told, lambda: CLIENTS["c0"], Turn(0, (), client="c0"))
     assert (sent.telling, sent.loss, sent.right) == (0.0, 0.0, 0.0)
+
+
+def test_weights_below_one_count_and_none_at_all_is_an_error() -> None:
+    change, told = (np.array([1.0]),), np.zeros(3)
+    (mean,) = Moved(("a",), change, np.array([0.5]), told).mean()
+    assert mean == 2.0
+    with pytest.raises(FederationError, match="no client trained anything"):
+        Moved(("a",), change, np.array([0.0]), told).mean()
+
+
+def test_a_change_as_long_as_was_agreed_on_is_taken_and_tells_nothing_else() -> None:
+    change = Change((np.array([3.0, 4.0], dtype=np.float32),), 1.0)
+    assert (change.telling, change.loss, change.right) == (0.0, 0.0, 0.0)
+    FederatedTraining._check_clipped(change, 5.0)
+    with pytest.raises(UploadError, match="longer than"):
+        FederatedTraining._check_clipped(change, 4.999)

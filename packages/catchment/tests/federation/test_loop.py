@@ -263,3 +263,26 @@ def test_the_watcher_is_told_of_every_reply() -> None:
     calls: list[tuple[int, int, int]] = []
     run_locally(replace(PLAN, rounds=2), CLIENTS, watch=lambda *call: calls.append(call))
     assert calls == [(round_, done, 5) for round_ in (0, 1) for done in range(1, 6)]
+
+
+@dataclass(frozen=True)
+class Telling(Hostile):
+    """An engine that writes down whom it is told of, round by round."""
+
+    told: list[tuple[int, list[str]]] = field(default_factory=list)
+
+    def counted(self, round_: int, clients: Sequence[str]) -> None:
+        self.told.append((round_, list(clients)))
+
+
+def test_who_was_counted_is_told_in_every_round_anew() -> None:
+    """A client whose upload was refused keeps its rows; one that is told so gives them away."""
+    plan, asked = replace(PLAN, rounds=2), []
+
+    def tamper(reply: Reply) -> Sequence[Reply]:
+        asked.append(reply)
+        return damaged(reply) if len(asked) == 2 else [reply]
+
+    engine = Telling(tamper, LocalEngine(plan, CLIENTS, 1))
+    run(plan, engine)
+    assert engine.told == [(0, sorted(CLIENTS)), (1, sorted(HONEST))]

@@ -200,3 +200,11 @@ def test_real_statistics_pass_their_own_bounds() -> None:
     s = accumulate(features, [Recording(rng.normal(size=(80, 1)), rng.normal(size=(80, 1)))])
     check_statistics(s, fingerprint=features.fingerprint, state_bound=features.bounds)
     assert s.n_rows == 77
+
+
+def test_whole_numbers_of_features_without_a_bound_pass() -> None:
+    rng = np.random.default_rng(0)
+    grid = Grid(8, ((2, 8), (2, 7)))
+    z, y = rng.integers(-128, 129, size=(30, 4)) / 128, np.eye(3)[rng.integers(0, 3, 30)]
+    whole = RidgeStatistics.from_states(z, y, fingerprint="f", grid=grid)
+    check_statistics(whole, fingerprint="f", one_hot=True, grid=grid)

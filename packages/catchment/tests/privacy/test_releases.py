@@ -158,6 +158,16 @@ def test_what_was_made_without_data_is_entered_and_binds_nothing() -> None:
     summed(memory, "a", TEN, recording())
 
 
+def test_models_that_are_scored_are_counted_in_all_plans_together(memory: Memory) -> None:
+    policy = Policy(evaluations=2)
+    for session, plan in [("a", "one"), ("b", "two"), ("c", "two")]:
+        summed(memory, session, data=recording(), policy=policy, kind="score", plan=plan)
+    with pytest.raises(RuleError, match="2 models were scored with these data") as refused:
+        summed(memory, "d", data=recording(), policy=policy, kind="score", plan="three")
+    assert refused.value.code == "scores"
+    summed(memory, "e", data=recording(), policy=policy, kind="score", plan="one")
+
+
 def test_scores_are_compared_with_scores() -> None:
     memory: Memory = {}
     summed(memory, "a", TEN, recording())

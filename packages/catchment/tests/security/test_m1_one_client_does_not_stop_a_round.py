@@ -137,6 +137,18 @@ def test_complaints_must_be_signed() -> None:
     assert named == ["c004"]
 
 
+def test_consents_must_be_signed() -> None:
+    """Else the clients, who check them too, would all refuse to go on."""
+    fleet = Fleet.drawn(12, min_clients=10)
+
+    def forged(liar: Signed, honest: Parts) -> Parts:
+        return replace(honest, arrays=(honest.arrays[0] ^ 1,))
+
+    total, named = outcome(fleet, "consistency", {"c004": forged})
+    np.testing.assert_array_equal(total, fleet.expected(fleet.vectors))
+    assert named == ["c004"]
+
+
 conflicts = st.dictionaries(st.integers(0, 9), st.sets(st.integers(0, 9)), max_size=10)
 
 
@@ -221,3 +233,15 @@ def test_whoever_deals_shares_that_do_not_fit_is_named() -> None:
     fleet = Fleet.drawn(12, min_clients=10)
     with pytest.raises(AbortedError, match="c005 dealt shares that do not make what it committed"):
         outcome(fleet, "shares", {"c005": change})
+
+
+def test_a_mask_other_than_was_promised_is_found_out() -> None:
+    """Its shares fit their digests; the promise alone tells that they are of another secret."""
+    fleet = Fleet.drawn(12, min_clients=10)
+
+    def promised_another(liar: Signed, honest: Parts) -> Parts:
+        _, boxes, marks = honest.arrays
+        return liar.resigned_shares(bytes(32), boxes, marks)
+
+    with pytest.raises(AbortedError, match="c003"):
+        outcome(fleet, "shares", {"c003": promised_another})

@@ -39,6 +39,7 @@ from catchment_research.partial.recordings import examples_of as examples_of
 from catchment_research.partial.suggest import Suggestion as Suggestion, by_size as by_size
 from catchment_research.partial.training import (
     Change as Change,
+    Moved as Moved,
     Trained as Trained,
     forget_recordings as forget_recordings,
     frozen_part as frozen_part,

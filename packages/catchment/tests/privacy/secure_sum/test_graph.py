@@ -12,7 +12,15 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment.privacy.secure_sum import corrupt_among, degree, graph, neighbours, table, threshold
+from catchment.privacy.secure_sum import (
+    corrupt_among,
+    degree,
+    graph,
+    neighbours,
+    table,
+    threshold,
+    uncut,
+)
 
 # Corrupt and lost fractions; n, k, t as `degree` gives them.
 TABLE = [
@@ -108,3 +116,20 @@ def test_the_bound_on_falling_apart_holds_in_simulation() -> None:
         apart += not nx.is_connected(G)
     assert 0 < apart / 300 <= bound
     assert graph._falls_apart(30, 3, 4) == 0.0
+
+
+@pytest.mark.parametrize(("n", "n_corrupt"), [(382, 0), (319, 15), (328, 65)])
+def test_the_fewest_neighbours_are_taken_that_keep_a_round_alive(n: int, n_corrupt: int) -> None:
+    """By scipy's hypergeometric law: of the n - 1 others a tenth is lost."""
+
+    def fails(k: int) -> float:
+        beyond = k - uncut(n, n_corrupt, k)
+        return float(n * scipy.stats.hypergeom(n - 1, n // 10, k).sf(beyond))
+
+    k, t = degree(n, n_corrupt)
+    assert t == uncut(n, n_corrupt, k)
+    assert fails(k) < 2.0**-20 <= fails(k - 2)
+
+
+def test_where_nobody_is_lost_all_neighbours_may_be_needed() -> None:
+    assert degree(200, 0, lost=0.0) == (4, 4)

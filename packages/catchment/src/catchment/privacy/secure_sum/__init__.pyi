@@ -15,6 +15,7 @@ from catchment.privacy.secure_sum.graph import (
     neighbours as neighbours,
     table as table,
     threshold as threshold,
+    uncut as uncut,
 )
 from catchment.privacy.secure_sum.keys import (
     Agreement as Agreement,
@@ -68,6 +69,9 @@ from catchment.privacy.secure_sum.transcript import (
     MARK_BYTES as MARK_BYTES,
     SHOWN_BYTES as SHOWN_BYTES,
     mark as mark,
+    of_adverts as of_adverts,
+    of_nonces as of_nonces,
+    of_update as of_update,
 )
 from catchment.privacy.secure_sum.vault import (
     Dealt as Dealt,
