@@ -112,7 +112,7 @@ programs: $(VENV)/.dev
 # told to write none, every process that a test starts would compile all that it imports.
 kernels: $(VENV)/.dev
 	@$(BIN)/python -m compileall -q packages tests tools
-	@$(BIN)/catchment compile
+	@$(BIN)/python -m catchment.precompile
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq $(TESTS) >/dev/null
 
 security: $(VENV)/.dev nginx spin

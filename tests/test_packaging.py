@@ -28,7 +28,7 @@ PROJECTS: dict[str, dict[str, Any]] = {
 CORE = PROJECTS["catchment"]
 # A file of each that is no code and must not be left behind.
 DATA = {
-    "catchment": "catchment/report/page.css",
+    "catchment": "catchment/report/report.css",
     "catchment-edge": "catchment_edge/c/",
     "catchment-lab": "catchment_lab/watch/",
 }

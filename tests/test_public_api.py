@@ -130,7 +130,6 @@ MODULES = {
     "catchment.parallel",
     "catchment.plugins",
     "catchment.sklearn",
-    "catchment.structure",
     "catchment.verbs",
     "catchment.wire",
     "catchment_lab.datasets",

@@ -10,8 +10,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.federation import Algorithm, Data, Turn
-from catchment.structure import ROWS, Shape
-from catchment.wire import Parts
+from catchment.wire import ROWS, Parts, Shape
 
 
 @dataclass(frozen=True)

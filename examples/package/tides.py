@@ -13,8 +13,7 @@ from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.features import FeatureMap
 from catchment.federation import Algorithm, Data, Rows, Turn
-from catchment.structure import ROWS, Shape
-from catchment.wire import Parts
+from catchment.wire import ROWS, Parts, Shape
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,7 @@ FTRL = "packages/catchment-research/src/catchment_research/partial/ftrl.py"
 TRAINING = "packages/catchment-research/src/catchment_research/partial/training.py"
 LEARN = "packages/catchment/src/catchment/federation/learn/"
 
-CLIENT, UPLOAD, SERVER = SUM + "client.py", SUM + "client_upload.py", SUM + "server.py"
-VAULT = SUM + "vault.py"
-UNMASK, NOTES = SUM + "server_unmask.py", SUM + "client_notes.py"
+CLIENT, SERVER, NOTES = SUM + "client.py", SUM + "server.py", SUM + "client_store.py"
 
 
 def _without(path: str, line: str) -> Edit:
@@ -28,25 +26,25 @@ def _without(path: str, line: str) -> Edit:
 _SUMS = {
     "secure sum without own masks, on both sides": (
         _without(
-            VAULT,
+            CLIENT,
             "        add_into(numbers, masks.of("
             'keys.own_mask_key(terms.told, me.place, self.book["own mask"])))',
         ),
         _without(
-            UNMASK,
+            SERVER,
             "            subtract_from("
             "total, masks.of(keys.own_mask_key(salt, place, self._own(place))))",
         ),
     ),
     "secure sum without pair masks, on both sides": (
         Edit(
-            VAULT,
+            CLIENT,
             "        for holder in near:\n            shared = agreement.shared("
             "holder.public[keys.KEY_BYTES :])",
             "        for holder in ():\n            shared = "
             "agreement.shared(holder.public[keys.KEY_BYTES :])",
         ),
-        Edit(UNMASK, "for place in sorted(set(self._dealt) - self._sealed):", "for place in ():"),
+        Edit(SERVER, "for place in sorted(set(self._dealt) - self._sealed):", "for place in ():"),
     ),
     "pair masks without the transcript as salt": (
         Edit(SUM + "keys.py", 'salt=salt, purpose=f"mask|', 'salt=b"", purpose=f"mask|'),
@@ -56,23 +54,23 @@ _SUMS = {
     ),
     "transcript without the payload": (
         Edit(
-            SUM + "transcript.py",
+            SUM + "keys.py",
             "before + present + digest(payload.to_bytes())",
             "before + present",
         ),
     ),
     "transcript without those present": (
         Edit(
-            SUM + "transcript.py",
+            SUM + "keys.py",
             "before + present + digest(payload.to_bytes())",
             "before + digest(payload.to_bytes())",
         ),
     ),
     "transcript without the adverts": (
-        Edit(SUM + "transcript.py", 'members + b"".join(adverts)', "members"),
+        Edit(SUM + "keys.py", 'members + b"".join(adverts)', "members"),
     ),
     "transcript without the nonces": (
-        Edit(SUM + "transcript.py", 'adverts + b"".join(nonces)', "adverts"),
+        Edit(SUM + "keys.py", 'adverts + b"".join(nonces)', "adverts"),
     ),
     "consents not verified by clients": (
         _without(
@@ -113,7 +111,7 @@ _SUMS = {
     "nonces not compared with their commitments": (
         Edit(
             CLIENT,
-            "if transcript.commitment(side.session, place, reveal[:NONCE_BYTES]) != promised:",
+            "if keys.commitment(side.session, place, reveal[:NONCE_BYTES]) != promised:",
             "if False:",
         ),
     ),
@@ -140,7 +138,7 @@ _SUMS = {
     ),
     "threshold rule does not count corrupt clients": (
         Edit(
-            SUM + "client_rules.py",
+            SUM + "protection.py",
             "if not n_holders + n_corrupt < 2 * threshold",
             "if not n_holders < 2 * threshold",
         ),
@@ -154,7 +152,7 @@ _SUMS = {
     ),
     "any share of the registered is enough": (
         Edit(
-            SUM + "client_rules.py",
+            SUM + "protection.py",
             "if n_clients < min_share * n_registered:",
             "if False:",
         ),
@@ -200,35 +198,35 @@ _SUMS = {
     "any number of a round accepted": (Edit(NOTES, "if number > highest + JUMP:", "if False:"),),
     "own mask not compared with the promise": (
         Edit(
-            UNMASK,
+            SERVER,
             'if self._session.digest("own mask", secret) != self._dealt[place].promise:',
             "if False:",
         ),
     ),
     "shares not compared with their digests by the server": (
         Edit(
-            UNMASK,
-            "if made == self._dealt[owner].marks[holder][start : start + transcript.DIGEST_BYTES]:",
+            SERVER,
+            "if made == self._dealt[owner].marks[holder][start : start + keys.DIGEST_BYTES]:",
             "if made:",
         ),
     ),
     "boxes not compared with their digests by clients": (
         Edit(
             CLIENT,
-            "if content is not None and transcript.mark(side.session, place, me, content) == mark:",
+            "if content is not None and keys.mark(side.session, place, me, content) == mark:",
             "if content is not None:",
         ),
     ),
     "a client in the sum whose box did not open": (
         Edit(
-            UPLOAD,
+            CLIENT,
             'if set(present).intersection(side.members("complaints")):',
             "if False:",
         ),
     ),
     "present not compared with members": (
         Edit(
-            UPLOAD,
+            CLIENT,
             'if side.place not in present or not set(present) <= set(side.members("members")):',
             "if side.place not in present:",
         ),
@@ -347,12 +345,12 @@ _LEDGER = {
     ),
     "an upload entered after it has left": (
         Edit(
-            UPLOAD,
+            CLIENT,
             '        side.book["update"] = told\n        side.book.note("update", ready.content)\n',
             '        side.book["update"] = told\n',
         ),
         Edit(
-            UPLOAD,
+            CLIENT,
             "        ready = _mask(side, made, present, told, given)\n",
             "        ready = _mask(side, made, present, told, given)\n"
             '        side.book.note("update", ready.content)\n',

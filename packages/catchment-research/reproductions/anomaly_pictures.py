@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from catchment.errors import MissingExtraError
-from catchment.report import Theme
-from catchment.report.theme import theme
+from catchment.report import Theme, theme
 from reproductions.anomaly_values import AnomalyResult, figures
 from reproductions.axes import dress
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from catchment.errors import MissingExtraError
-from catchment.report import Theme
-from catchment.report.theme import theme
+from catchment.report import Theme, theme
 from reproductions.axes import dress
 from reproductions.fedpt_findings import by_percent, crossover, differences, mean
 from reproductions.fedpt_values import FedptResult, Row

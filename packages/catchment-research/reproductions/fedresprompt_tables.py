@@ -9,8 +9,7 @@ from statistics import median
 import numpy as np
 
 from catchment.errors import MissingExtraError
-from catchment.report import Theme
-from catchment.report.theme import theme
+from catchment.report import Theme, theme
 from reproductions.axes import dress
 from reproductions.fedresprompt_costs import Reached, cost_to_reach
 from reproductions.fedresprompt_values import METHODS, Cell, PromptResult, Variant, stem

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catchment.errors import MissingExtraError
-from catchment.report import Theme
-from catchment.report.theme import theme
+from catchment.report import Theme, theme
 from reproductions.axes import dress
 from reproductions.map_methods import MAJORITY, RULES
 from reproductions.map_tables import AEON, MEGABYTE, TARGETS

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from catchment.errors import MissingExtraError
-from catchment.report import Theme
-from catchment.report.theme import theme
+from catchment.report import Theme, theme
 from reproductions.axes import dress
 from reproductions.incfed_pictures import draw_incfed
 from reproductions.intervals import over_people

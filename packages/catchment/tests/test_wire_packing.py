@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from catchment import CHUNK, FEWEST, check_length, packed, unpacked
 from catchment.errors import IntegrityError
-from catchment.wire import MAGIC, VERSION, Parts
+from catchment.wire import CHUNK, FEWEST, MAGIC, VERSION, Parts, check_length, packed, unpacked
 
 EXTREMES = [0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63), 2**40 - 1, -(2**31)]
 

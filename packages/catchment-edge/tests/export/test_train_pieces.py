@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import packed
+from catchment.wire import packed
 from tests.export.trained import STRICT, needs_gcc
 
 pytestmark = needs_gcc

@@ -25,8 +25,7 @@ from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import BLOCK, Algorithm, Data, Plan, Turn
-from catchment.structure import Summable
-from catchment.wire import Parts
+from catchment.wire import Parts, Summable
 from catchment_fleet.ray import RayWorkers
 
 N_BLOCKS = 18

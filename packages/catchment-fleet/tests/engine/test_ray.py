@@ -25,7 +25,7 @@ from catchment.federation import BlockSum, Plan, Refusal, run
 from catchment.federation.runs import StageNotes
 from catchment.plans import InProcess
 from catchment.readout import RidgeStatistics
-from catchment.structure import is_whole
+from catchment.wire import is_whole
 from catchment_fleet.ray import Agreed, RayEngine, RayWorkers, joined, ready_ray, unless_failed
 from tests.engine.on_ray import Adding, Counting, Counts, Numbers
 

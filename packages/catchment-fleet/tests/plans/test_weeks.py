@@ -14,7 +14,7 @@ from catchment.federation.learn import RidgeState
 from catchment.federation.runs import MODEL, last_state
 from catchment.plans import NOTHING_NEW, Finished, PlanFile, parse_plan, read_plan, run_plan
 from catchment.readout import RidgeStatistics, accumulate
-from catchment.structure import put_together
+from catchment.wire import put_together
 from tests.test_docs import WEEKS_GUIDE, run_page
 
 PLAN = """

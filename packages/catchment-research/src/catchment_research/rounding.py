@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation import Additive, Needs, Packed, Plan, Protection, Read, Turn, Upload
-from catchment.structure import ANY_FLOAT, Kind, marked, taken_apart
-from catchment.wire import Fact, Parts
+from catchment.wire import ANY_FLOAT, Fact, Kind, Parts, marked, taken_apart
 
 ROUNDED = "rounded-change"
 BITS = (32, 16, 8, 4, 2, 1)

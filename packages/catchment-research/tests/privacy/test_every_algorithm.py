@@ -21,7 +21,7 @@ from catchment.federation.learn import (
 )
 from catchment.federation.measure import LocalReadouts
 from catchment.privacy import Clip, GaussianNoise, PerSequence, SecureSum, make_identities
-from catchment.structure import taken_apart
+from catchment.wire import taken_apart
 from catchment_research.learn import AlignedRidge
 from tests.contracts.cases import Case, cases
 

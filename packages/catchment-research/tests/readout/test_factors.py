@@ -35,7 +35,7 @@ from catchment.readout import (
     solve_readout,
 )
 from catchment.readout.feature_scale import feature_scale
-from catchment.structure import measured
+from catchment.wire import measured
 from catchment_research.factors import (
     RidgeFactors,
     accumulate_factors,

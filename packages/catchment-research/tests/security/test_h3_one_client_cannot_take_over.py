@@ -55,8 +55,7 @@ from catchment.federation.learn import (
 from catchment.federation.measure import Evaluation, RowsFlag, left_out_losses
 from catchment.privacy import SecureSum
 from catchment.readout import RidgeStatistics, accumulate
-from catchment.structure import taken_apart
-from catchment.wire import Parts
+from catchment.wire import Parts, taken_apart
 from catchment_research.plasticity import FederatedPlasticity, MomentPlasticity
 
 PEOPLE = synthetic_wearables(16, windows_per_user=40, steps=60)

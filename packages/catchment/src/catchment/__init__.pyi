@@ -53,13 +53,6 @@ from catchment.arrays import (
     refuse_infinite as refuse_infinite,
     refuse_nonfinite as refuse_nonfinite,
 )
-from catchment.bit_packing import (
-    CHUNK as CHUNK,
-    FEWEST as FEWEST,
-    check_length as check_length,
-    packed as packed,
-    unpacked as unpacked,
-)
 from catchment.compiling import (
     ALWAYS as ALWAYS,
     Compilations as Compilations,

@@ -19,7 +19,7 @@ from numba.core import event
 
 ONCE = (
     "compiling for this processor, once: this takes seconds to a minute and is kept for the next "
-    "time (`catchment compile` does it beforehand)"
+    "time (`python -m catchment.precompile` does it beforehand)"
 )
 ALWAYS = (
     "compiling for this processor, in every process: no folder can be written to keep the result; "

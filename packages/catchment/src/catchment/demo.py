@@ -14,8 +14,7 @@ from pathlib import Path
 from catchment.federation.measure.baselines import Comparison
 from catchment.federation.runs.write import DATABASE
 from catchment.plans.conductor import Watch
-from catchment.plans.examples import example_plan
-from catchment.plans.file import parse_plan
+from catchment.plans.file import example_plan, parse_plan
 from catchment.plans.in_process import run_plan
 from catchment.plugins import installed
 from catchment.report.html import write_report

@@ -36,10 +36,8 @@ from catchment.federation.plan import Plan, describe
 from catchment.federation.protection import Protection
 from catchment.federation.runs.ledger import Entry
 from catchment.federation.runs.read import last_state, read_run
-from catchment.federation.runs.tables import write_flags, write_rows
-from catchment.federation.runs.training import HARMLESS, TRAINING, described
-from catchment.federation.runs.verify import CERTIFICATE
-from catchment.federation.runs.write import CLIENTS, MODEL, Store
+from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, described
+from catchment.federation.runs.write import CLIENTS, MODEL, Store, write_flags, write_rows
 from catchment.readout.known_classes import Shrinkage
 from catchment.readout.model import Model
 from catchment.readout.open_model import OpenModel

@@ -1,10 +1,12 @@
 """Everything that needs a compiled kernel, run once on tiny data, so that the cache has it.
 
-For images and build machines: `catchment compile` fills the cache that every later process reads.
+For images and build machines: `python -m catchment.precompile` fills the cache that every later
+process reads.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment import verbs
-from catchment.bit_packing import packed, unpacked
 from catchment.compiling import compilations
 from catchment.data.recording import Recording
 from catchment.features import (
@@ -27,6 +28,7 @@ from catchment.features.base import FeatureMap
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
+from catchment.wire.bits import packed, unpacked
 
 # Sequences side by side are padded to 1, 8, 16, 32 or 64; each width is a kernel of its own.
 WIDTHS = (1, 3, 12, 24, 48)
@@ -96,3 +98,15 @@ def _learn(described: FeatureMap, width: int) -> None:
         ahead.predict(raw)
         if isinstance(described, EchoState):
             ahead.forecast(raw[0], 3)
+
+
+def main() -> None:
+    """Compile all kernels for this processor, and say how many."""
+    done = compile_kernels()
+    if not done.kept:
+        sys.exit("no folder can be written to keep kernels; set NUMBA_CACHE_DIR to one")
+    print(f"compiled {done.kernels} kernels in {done.seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -19,10 +19,15 @@ from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Record, Result
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.messages import LeftOut, left_out
-from catchment.federation.runs.maps import map_facts, map_scores, map_sentence
-from catchment.federation.runs.notes import Notes
-from catchment.federation.runs.tables import write_flags, write_path, write_rows, write_scores
-from catchment.federation.runs.write import Store
+from catchment.federation.runs.read import map_facts, map_scores, map_sentence
+from catchment.federation.runs.write import (
+    Notes,
+    Store,
+    write_flags,
+    write_path,
+    write_rows,
+    write_scores,
+)
 from catchment.files import replace_file
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics

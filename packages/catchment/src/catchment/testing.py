@@ -28,8 +28,7 @@ from catchment.federation.loop import model_of
 from catchment.readout import accumulate, train
 from catchment.readout.packing import unpack
 from catchment.readout.storage import load_model
-from catchment.structure import plus, taken_apart
-from catchment.wire import Parts
+from catchment.wire import Parts, plus, taken_apart
 
 
 def synthetic_clients(

@@ -46,8 +46,7 @@ from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.messages import check_client_names, warn_of
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
-from catchment.federation.runs.notes import Notes
-from catchment.federation.runs.write import Store
+from catchment.federation.runs.write import Notes, Store
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.heads import Head

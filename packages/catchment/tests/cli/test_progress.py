@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from catchment.cli import counting, each, waiting
-from catchment.cli.progress import progress
+from catchment.cli import counting, each, progress, waiting
 
 
 class Terminal(io.StringIO):
@@ -44,7 +43,7 @@ def test_clients_a_second_are_shown_from_the_first_answer_of_a_round_on(
 ) -> None:
     terminal = watched(monkeypatch)
     now = iter([100.0, 101.0, 104.0])
-    monkeypatch.setattr("catchment.cli.progress.monotonic", lambda: next(now))
+    monkeypatch.setattr("catchment.cli.show.monotonic", lambda: next(now))
     with progress() as watch:
         assert watch is not None
         watch("scaling", 0, 1000, 5000)

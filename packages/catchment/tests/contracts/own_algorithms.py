@@ -12,8 +12,7 @@ from catchment.errors import FederationError
 from catchment.features import FeatureMap
 from catchment.federation import Algorithm, Data, Turn
 from catchment.readout import Model, Readout
-from catchment.structure import ROWS, Shape
-from catchment.wire import Parts
+from catchment.wire import ROWS, Parts, Shape
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ import pytest
 from catchment import Array
 from catchment.features import FeatureMap
 from catchment.federation import Algorithm, Data, Turn
-from catchment.structure import ROWS, Shape
 from catchment.testing import check_algorithm, check_feature_map, synthetic_clients
-from catchment.wire import Parts
+from catchment.wire import ROWS, Parts, Shape
 from tests.contracts.maps import Delays, OwnStatistics
 from tests.contracts.own_algorithms import NearestMean
 

@@ -123,7 +123,7 @@ def seen(
 SCRIPT = """
 import numpy as np
 from catchment import EchoState, Recording, evaluate, federate
-from catchment.structure import equal
+from catchment.wire import equal
 
 def wave(k):
     u = np.sin(np.arange(40) * (0.1 + k % 9 / 30))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from catchment import EchoState, FederatedRidge, Plan
 from catchment.federation import BlockSum, Claim, Limits, Screen, in_rows, together
 from catchment.federation.runs import Entries, Entry
-from catchment.structure import ANY_FLOAT, ROWS, Summable
+from catchment.wire import ANY_FLOAT, ROWS, Summable
 
 DIRECTIONS: tuple[Literal["down", "up"], ...] = ("down", "up")
 ENTRIES = st.builds(

@@ -19,8 +19,7 @@ from catchment.federation import Algorithm, Data, Needs, Plan, Store, Turn, read
 from catchment.federation.runs import in_words
 from catchment.privacy import Clip, GaussianNoise, SecureSum, make_identities
 from catchment.privacy.secure_sum import check_rows
-from catchment.structure import WEIGHT
-from catchment.wire import Parts
+from catchment.wire import WEIGHT, Parts
 from examples.own.federated_pca import Axes, FederatedPCA, Products
 
 

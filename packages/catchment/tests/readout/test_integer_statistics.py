@@ -40,8 +40,7 @@ from catchment.readout import (
     statistics_of,
     target_pieces,
 )
-from catchment.structure import measured
-from catchment.wire import Parts
+from catchment.wire import Parts, measured
 
 pytestmark = pytest.mark.processor
 

@@ -28,8 +28,7 @@ from catchment.federation import (
 )
 from catchment.privacy import Policy, Releases, SecureSum, make_identities
 from catchment.privacy.secure_sum import Ring, SecureRound
-from catchment.structure import Summable
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Parts, Summable
 
 
 class RefusedError(Exception):

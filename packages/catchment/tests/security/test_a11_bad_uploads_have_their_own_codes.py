@@ -18,7 +18,8 @@ from catchment.features import EchoStateMap
 from catchment.federation import Engine, Reply, Tally, run
 from catchment.federation.learn import RidgeState
 from catchment.readout import Model, RidgeStatistics, accumulate
-from catchment.wire import _PREFIX, MAGIC, VERSION, Fact, Parts
+from catchment.wire import MAGIC, VERSION, Fact, Parts
+from catchment.wire.messages import _PREFIX
 
 CLIENTS = synthetic_wearables(4, windows_per_user=30, steps=40)
 BAD = "user-001"

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import wire
 from catchment.engine import LocalEngine
 from catchment.errors import IntegrityError
 from catchment.federation import (
@@ -29,6 +28,7 @@ from catchment.federation import (
 )
 from catchment.federation.runs import ledger
 from catchment.wire import NOTHING, Parts
+from catchment.wire import messages as wire
 from tests.security.test_a20_fuzz_and_schedules import Mutator
 from tests.security.test_h1_one_reply_refuses_one_client import PLAN, waves
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from catchment import Recipe, Reservoir
 from catchment.errors import FederationError, UploadError
 from catchment.features import EchoStateMap
-from catchment.federation import Cost, Turn, as_algorithm, check_statistics
+from catchment.federation import Cost, Turn, check_statistics
 from catchment.federation.learn import FederatedRidge
 from catchment.privacy import (
     Budget,
@@ -110,7 +110,7 @@ def test_one_release_is_no_second_round() -> None:
     )
     total = noise.clip.clipped(statistics(9), 2.0**-20)
     with pytest.raises(FederationError, match="1 releases were agreed on and made"):
-        noise.on_server(total, Turn(1, ("ann",), 0), as_algorithm(RIDGE).read_update)
+        noise.on_server(total, Turn(1, ("ann",), 0), RIDGE.read_update)
 
 
 def test_no_neighbours_are_none() -> None:

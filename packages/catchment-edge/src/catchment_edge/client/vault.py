@@ -30,7 +30,7 @@ from catchment.privacy.secure_sum import (
     Residues,
     Terms,
 )
-from catchment.structure import measured
+from catchment.wire import measured
 from catchment_edge.client import link as kinds
 from catchment_edge.client.link import Link
 

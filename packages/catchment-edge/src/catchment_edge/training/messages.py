@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment import CHUNK, FEWEST
 from catchment.federation.learn import FederatedScaling
 from catchment.readout import SUMS, Grid, RidgeStatistics
-from catchment.wire import Parts
+from catchment.wire import CHUNK, FEWEST, Parts
 from catchment_edge.training.layout import Layout
 
 _NAMES = {"upload": ("counts", *SUMS), "moments": ("count", "total", "squares")}

@@ -11,8 +11,7 @@ import numpy as np
 
 from catchment import Integers, replace_file
 from catchment.federation.runs import Run
-from catchment.report import dot_chart, figure, score, signal_chart, table
-from catchment.report.page import page
+from catchment.report import dot_chart, figure, page, score, signal_chart, table
 from catchment_lab.diagnose.reasons import said
 from catchment_lab.diagnose.records import Served, read_served
 from catchment_lab.diagnose.repairs import times

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 
 from catchment.errors import MissingExtraError
 from catchment.features.echo_state import LayerWeights
-from catchment.report import Theme
-from catchment.report.theme import theme
+from catchment.report import Theme, theme
 from catchment_lab.plots import graph as graphs
 from catchment_lab.plots import plot_inputs as values
 

@@ -33,7 +33,7 @@ import numpy as np
 from catchment import Array, refuse_nonfinite
 from catchment.errors import FingerprintError
 from catchment.readout import Readout, RidgeStatistics, pack, packed_length
-from catchment.structure import ROWS, WEIGHT, Kind, Shape, Structure, Triangle
+from catchment.wire import ROWS, WEIGHT, Kind, Shape, Structure, Triangle
 from catchment_research.factors.triangles import merged, unpacked_triangle, with_rows
 
 NUMBERS = ("feature_mean", "target_mean", "triangle", "cross", "target_triangle")  # as they travel

@@ -33,8 +33,7 @@ from catchment.federation.learn import (
 )
 from catchment.federation.measure import AnyFlag, loss_flags, rows_flags
 from catchment.readout import Model, Readout, RidgeChoice, solved_model
-from catchment.structure import LATER
-from catchment.wire import Parts
+from catchment.wire import LATER, Parts
 from catchment_research.factors.accumulation import accumulate_factors
 from catchment_research.factors.checks import check_factors
 from catchment_research.factors.choice import choose_by_factor_blocks, chosen_from_factors

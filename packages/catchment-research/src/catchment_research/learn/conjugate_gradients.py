@@ -25,8 +25,7 @@ from catchment.features import FeatureMap
 from catchment.federation import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn import MOST_ROUNDS, PathErrors, chosen, readout_figures
 from catchment.readout import CONSTANT, Model, Readout, RidgeChoice
-from catchment.structure import put_together
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Parts, put_together
 from catchment_research.learn.gradient_messages import (
     Directions,
     FirstSums,

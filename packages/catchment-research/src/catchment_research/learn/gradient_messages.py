@@ -16,8 +16,7 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.features import FeatureMap
 from catchment.federation import Data, Rows
 from catchment.federation.learn import PathErrors
-from catchment.structure import NOT_NEGATIVE, ROWS, WEIGHT, Kind, Shape, Summable
-from catchment.wire import Parts
+from catchment.wire import NOT_NEGATIVE, ROWS, WEIGHT, Kind, Parts, Shape, Summable
 
 BATCH = 256  # recordings whose rows are held at once
 

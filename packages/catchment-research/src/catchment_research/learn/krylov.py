@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg import eigh, qr
 
 from catchment import Array
-from catchment.structure import Shape
+from catchment.wire import Shape
 
 INDEPENDENT = 1e-14  # of a column's length: what is left of it below is rounding
 ROUNDING = 2e-15  # a residual of this share of |A| |W| is as small as float64 makes it

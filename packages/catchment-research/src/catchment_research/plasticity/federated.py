@@ -36,8 +36,7 @@ from catchment.features import Reservoir
 from catchment.features.echo_state import ACTIVATIONS, SparseRows
 from catchment.federation import Algorithm, Data, Turn, WeightedSum
 from catchment.federation.learn import Arrays, Mean, ServerOptimiser, check_weight
-from catchment.structure import Shape, Structure
-from catchment.wire import Parts
+from catchment.wire import Parts, Shape, Structure
 from catchment_research.plasticity.exact_match import inverse_tangent, refined
 from catchment_research.plasticity.rule import (
     ADAPTIVE,

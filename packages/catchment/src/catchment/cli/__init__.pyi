@@ -1,17 +1,21 @@
 from catchment.cli.commands import app as app, main as main
 
 # For the other packages and the tests; may change without notice.
-from catchment.cli.layout import Table as Table, lay_out as lay_out
 from catchment.cli.predict import UseOption as UseOption, load_predictor as load_predictor
-from catchment.cli.progress import counting as counting, each as each, waiting as waiting
 from catchment.cli.runs import PlanArgument as PlanArgument
 from catchment.cli.show import (
     DataOption as DataOption,
     DeviceOption as DeviceOption,
     JsonOption as JsonOption,
+    Table as Table,
+    counting as counting,
+    each as each,
+    lay_out as lay_out,
     print_json as print_json,
     print_table as print_table,
+    progress as progress,
     size as size,
+    waiting as waiting,
 )
 
 __all__ = [

@@ -14,14 +14,9 @@ import typer
 
 import catchment
 from catchment.cli import runs
-from catchment.cli.calibrate import calibrate
-from catchment.cli.classes import join, retire, unknown
-from catchment.cli.compile import compile_command
-from catchment.cli.explain import explain
 from catchment.cli.fit import fit
-from catchment.cli.predict import evaluate, predict
-from catchment.cli.unlearn import unlearn
-from catchment.cli.verify import verify
+from catchment.cli.folders import explain, join, unlearn, verify
+from catchment.cli.predict import calibrate, evaluate, predict
 from catchment.errors import CatchmentError
 from catchment.plugins import installed, known, plugin
 
@@ -44,10 +39,7 @@ app.command("explain")(explain)
 app.command("report")(runs.report)
 app.command("unlearn")(unlearn)
 app.command("join")(join)
-app.command("retire")(retire)
-app.command("unknown")(unknown)
 app.command("verify")(verify)
-app.command("compile")(compile_command)
 
 
 def _missing(name: str) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""`catchment predict` and `catchment evaluate`: what a saved model says of raw files."""
+"""`catchment predict`, `evaluate` and `calibrate`: what a saved model says of raw files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from catchment.cli.finished import warn
-from catchment.cli.progress import each, waiting
-from catchment.cli.show import DeviceOption, JsonOption, print_json, print_table
+from catchment.cli.runs import warn
+from catchment.cli.show import DeviceOption, JsonOption, each, print_json, print_table, waiting
 
 if TYPE_CHECKING:
     from catchment.data.recording import Recording
     from catchment.federation.measure.evaluation import Score
     from catchment.readout.predictor import Predictor
+
 
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model's file, or the folder of a run.")
@@ -162,3 +162,47 @@ def _written(out: Path | None) -> Iterator[TextIO]:
     yield text
     replace_file(out, text.getvalue().encode())
     typer.echo(f"wrote {out}", err=True)
+
+
+CALIBRATED = "calibrated.safetensors"
+
+
+def calibrate(
+    model_path: ModelArgument,
+    files: FilesArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help=f"Where to; {CALIBRATED} beside it."),
+    ] = None,
+    bands: Annotated[
+        str, typer.Option(help="Outputs, separated by commas, at which another width begins.")
+    ] = "",
+    rows: Annotated[
+        int | None, typer.Option(help="Rows drawn of each client; all if left out.", min=1)
+    ] = None,
+    use: UseOption = None,
+) -> None:
+    """Count a model's errors on files of clients that did not train, for intervals that hold.
+
+    Writes the model with them; `catchment predict` then shows them at any coverage.
+    """
+    from catchment.calibrating import calibrate as calibrated
+    from catchment.data.files import find_files
+    from catchment.readout.answers import read_for
+    from catchment.readout.model import Model
+    from catchment.readout.personal_models import PersonalModels
+
+    model = load_predictor(model_path, use)
+    if not isinstance(model, Model | PersonalModels):
+        raise ValueError(f"{model_path} has no intervals to calibrate: it predicts no numbers")
+    cuts = [float(one) for one in bands.split(",")] if bands else []
+    clients: dict[str, list[Recording]] = {}
+    for path in each(find_files(files), "reading"):
+        for client, recordings in read_for(model, path, targets=True).items():
+            clients.setdefault(client, []).extend(recordings)
+    with waiting("calibrating"):
+        made = calibrated(model, clients, cuts=cuts, rows=rows)
+    beside = model_path if model_path.is_dir() else model_path.parent
+    path = made.save(out or beside / CALIBRATED)
+    said = "" if len(clients) == 1 else "s"
+    typer.echo(f"wrote {path}   (errors of {len(clients)} client{said})", err=True)

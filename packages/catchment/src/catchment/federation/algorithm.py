@@ -6,7 +6,7 @@
     result(state)                           what was made: a model, scores, a scaler, ...
 
 By default clients are told nothing, what they send is read, added and checked as its class declares
-(`catchment.structure`), the state is kept in the same way, and the server needs no more than the
+(`catchment.wire`), the state is kept in the same way, and the server needs no more than the
 sum. An algorithm that differs overrides the method or property that says otherwise.
 """
 
@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, get_origin, g
 
 import numpy as np
 
-from catchment.structure import Kind, kind_of, put_together, taken_apart
-from catchment.structure.fields import members_of
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Kind, Parts, kind_of, put_together, taken_apart
+from catchment.wire.fields import members_of
 
 if TYPE_CHECKING:
     from catchment.data.prepare import Prepare
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 # What a client holds is its algorithm's business: sequences for reservoirs, examples for networks.
 Data = Callable[[], Iterable[Any]]
 # What leaves a client, which `taken_apart` makes a message of, and what the server adds: both are
-# as their class declares (`catchment.structure`).
+# as their class declares (`catchment.wire`).
 Upload = Any
 Additive = Any
 Memory = MutableMapping[str, bytes]  # of a client, from message to message
@@ -122,7 +121,7 @@ class Turn:
     preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
     on a client; the server has none. `session` names the secure sum that an upload goes into: the
     same one again is the same release. `vault` keeps the client's secrets of it, if its memory does
-    not (`catchment.privacy.secure_sum.vault`).
+    not (`catchment.privacy.secure_sum.client`).
     """
 
     round: int

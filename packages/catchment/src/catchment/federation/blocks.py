@@ -41,8 +41,20 @@ from catchment.federation.limits import Claim, Screen, ScreenState, claimed, in_
 from catchment.federation.messages import Engine, Post, Refusal, readers
 from catchment.federation.plan import Plan
 from catchment.federation.runs.ledger import Entries, Entry
-from catchment.structure import equal, is_whole, measured, plus, put_together, taken_apart
-from catchment.wire import NOTHING, Fact, Parts, digest, join, split
+from catchment.wire import (
+    NOTHING,
+    Fact,
+    Parts,
+    digest,
+    equal,
+    is_whole,
+    join,
+    measured,
+    plus,
+    put_together,
+    split,
+    taken_apart,
+)
 
 BLOCK = 256  # clients summed together before their sums are; the order of sums is part of a result
 MOST_GROUPS = 16  # sums kept side by side; more are only there where clients want to cost memory

@@ -14,8 +14,7 @@ from catchment.errors import CatchmentError, IntegrityError
 from catchment.federation.algorithm import Data, Ledger, Memory, Turn, Upload
 from catchment.federation.limits import claimed
 from catchment.federation.plan import Plan
-from catchment.structure import taken_apart
-from catchment.wire import NOTHING, Parts, digest, join, plain_text, split
+from catchment.wire import NOTHING, Parts, digest, join, plain_text, split, taken_apart
 
 S = TypeVar("S")
 U = TypeVar("U")

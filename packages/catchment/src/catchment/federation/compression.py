@@ -57,8 +57,7 @@ from catchment.readout.packing import pack
 from catchment.readout.readout import Readout
 from catchment.readout.solve import squared_errors
 from catchment.readout.statistics import SUMS, RidgeStatistics
-from catchment.structure import Kind, taken_apart
-from catchment.wire import Fact, Parts
+from catchment.wire import Fact, Kind, Parts, taken_apart
 
 RANK_TOLERANCE = 4 * float(np.finfo(np.float64).eps)  # times the number of columns
 SINGLE = 2.0**-24  # relative rounding of a float32

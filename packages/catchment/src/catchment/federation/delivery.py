@@ -19,8 +19,7 @@ from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
 from catchment.federation.sums import Tally
 from catchment.readout.predictor import Predictor
-from catchment.structure import GATHERED, Kind, Structure, Summable
-from catchment.wire import Fact, Parts
+from catchment.wire import GATHERED, Fact, Kind, Parts, Structure, Summable
 
 KIND = "model-file"
 

@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 
 from catchment.errors import FederationError, UploadError
 from catchment.federation.sums import Tally
-from catchment.structure import CLIENTS, COUNTED, ROWS, WEIGHT
-from catchment.structure.fields import marks_of
-from catchment.wire import Parts
+from catchment.wire import CLIENTS, COUNTED, ROWS, WEIGHT, Parts
+from catchment.wire.fields import marks_of
 
 V = TypeVar("V")
 FEWEST = 5  # clients of which a median says something

@@ -20,8 +20,7 @@ from catchment.federation.protection import Read
 from catchment.federation.runs.ledger import Entries, Entry
 from catchment.federation.sums import Tally
 from catchment.parallel import available_cores, ordered_map
-from catchment.structure import measured
-from catchment.wire import NOTHING, Parts, digest, plain_text
+from catchment.wire import NOTHING, Parts, digest, measured, plain_text
 
 if TYPE_CHECKING:
     from catchment.federation.blocks import BlockSum

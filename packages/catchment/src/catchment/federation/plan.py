@@ -19,8 +19,7 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Algorithm, Needs, check_base
 from catchment.federation.limits import Limits
 from catchment.federation.protection import Masking, Protection
-from catchment.structure import Kind
-from catchment.wire import Fact
+from catchment.wire import Fact, Kind
 
 S = TypeVar("S")
 U = TypeVar("U")

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from catchment.federation.algorithm import NO_NEEDS, Additive, Memory, Needs, Turn, Upload
-from catchment.structure import Kind
-from catchment.wire import Parts
+from catchment.wire import Kind, Parts
 
 if TYPE_CHECKING:
     from catchment.federation.plan import Plan

@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, Generic, Self, TypeVar
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, UploadError
-from catchment.structure import (
+from catchment.wire import (
     ANY_FLOAT,
     CLIENTS,
     GATHERED,

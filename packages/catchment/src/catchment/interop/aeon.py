@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from catchment.arrays import Array
 from catchment.errors import MissingExtraError
-from catchment.sklearn import any_map
+from catchment.sklearn import classifier
 
 try:
     from aeon.classification.base import BaseClassifier
@@ -75,7 +75,7 @@ class TimeSeriesClassifier(BaseClassifier):  # type: ignore[misc]  # aeon has no
 
     def _fit(self, X: Any, y: Any) -> TimeSeriesClassifier:
         own = self.get_params(deep=False) | {"layout": "channels_first"}
-        self.classifier_ = any_map.TimeSeriesClassifier(**own).fit(X, y)
+        self.classifier_ = classifier.TimeSeriesClassifier(**own).fit(X, y)
         return self
 
     def _predict(self, X: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from catchment.errors import MissingExtraError
-from catchment.sklearn import forecaster
+from catchment.sklearn import regressor
 
 try:
     import pandas as pd
@@ -103,7 +103,7 @@ class EchoStateForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has n
     def _fit(self, y: Any, X: Any, fh: Any) -> EchoStateForecaster:
         own = self.get_params(deep=False)
         more = own.pop("settings") or {}
-        described = forecaster.EchoStateForecaster(**own | more)
+        described = regressor.EchoStateForecaster(**own | more)
         self.forecaster_ = described.fit(_numbers(y), None if X is None else _numbers(X))
         return self
 

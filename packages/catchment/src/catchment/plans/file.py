@@ -24,16 +24,26 @@ import json
 import sys
 import tomllib
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 
 from catchment.data.prepare import Prepare
-from catchment.plans.data import Sharing
+from catchment.plans.data import SOURCES, Files, Origin, Sharing, origin_of
 from catchment.plans.dataclass_tables import nearest, refuse_unknown
-from catchment.plans.names import READER
+from catchment.plans.names import (
+    ALGORITHMS,
+    BUDGET_SETTINGS,
+    BUILT,
+    GIVEN,
+    MAPS,
+    PLASTICITY,
+    PLASTICITY_ROUNDS,
+    PROTECTIONS,
+    READER,
+)
 from catchment.plans.plan_file import PlanFile as PlanFile
+from catchment.plans.plan_file import RunSettings as RunSettings
 from catchment.plans.plan_file import Table
-from catchment.plans.run_settings import RunSettings as RunSettings
-from catchment.plans.sources import SOURCES, Files, Origin, origin_of
 
 SECTIONS = (
     *("title", "data", "prepare", "features", "plasticity", "learn", "candidates"),
@@ -180,3 +190,122 @@ def _tables(tables: Table, name: str) -> tuple[Table, ...]:
     if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
         raise ValueError(f"{name} is {found!r}; make it a list of tables, [[{name}]]")
     return tuple(found)
+
+
+OWN = {"type": "string", "pattern": "^[^:]+:[^:]+$", "description": "A class of your own."}
+
+
+def plan_schema() -> dict[str, object]:
+    """Return the JSON schema of plan files.
+
+    >>> sorted(plan_schema()["properties"])[:3]
+    ['candidates', 'data', 'features']
+    """
+    features = _maps()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A catchment plan",
+        "type": "object",
+        "properties": {
+            "title": {"type": "string"},
+            "data": {"oneOf": [_files(), *map(_source, SOURCES)]},
+            "prepare": READER.schema(Prepare),
+            "features": features,
+            "plasticity": {"oneOf": [_plasticity(name) for name in PLASTICITY]},
+            "learn": _chosen("algorithm", ALGORITHMS, "ridge"),
+            "candidates": {"type": "array", "items": features},
+            "run": READER.schema(RunSettings),
+            "protect": {
+                "type": "array",
+                "items": {"oneOf": [_protection(name) for name in PROTECTIONS]},
+            },
+            "search": {"type": "object"},
+        },
+        "required": ["data"],
+        "additionalProperties": False,
+    }
+
+
+def _maps() -> dict[str, object]:
+    """Return the schema of a map: a table, which need not say which map it is, or its name."""
+    options = [
+        READER.named(name, kind, given=BUILT, key="map", optional=name in ("default", "echo_state"))
+        for name, kind in MAPS.items()
+    ]
+    own = {"type": "object", "properties": {"map": OWN}, "required": ["map"]}
+    # Not oneOf: an empty table is both the default map and a reservoir without settings.
+    return {"anyOf": [*options, own]}
+
+
+def _chosen(key: str, kinds: Mapping[str, type], usual: str) -> dict[str, object]:
+    """Return the schema of a table whose entry `key` says which it is; one may be left out."""
+    options = [
+        READER.named(name, kind, given=GIVEN, key=key, optional=name == usual)
+        for name, kind in kinds.items()
+    ]
+    own = {"type": "object", "properties": {key: OWN}, "required": [key]}
+    return {"oneOf": [*options, own]}
+
+
+def _protection(name: str) -> dict[str, object]:
+    made = READER.named(name, PROTECTIONS[name], given=GIVEN)
+    properties = made["properties"]
+    assert isinstance(properties, dict)
+    more = BUDGET_SETTINGS if name == "gaussian_noise" else {}
+    return made | {"properties": {**properties, **more}}
+
+
+def _plasticity(name: str) -> dict[str, object]:
+    made = READER.named(name, PLASTICITY[name], given=GIVEN)
+    properties = made["properties"]
+    assert isinstance(properties, dict)
+    rounds = {"type": "integer", "minimum": 1, "default": PLASTICITY_ROUNDS}
+    return made | {"properties": {**properties, "rounds": rounds}}
+
+
+def _files() -> dict[str, object]:
+    return _shared(READER.schema(Files), {}, [])
+
+
+def _source(name: str) -> dict[str, object]:
+    kind, given = origin_of(name)
+    return _shared(READER.schema(kind, given=given), {"source": {"const": name}}, ["source"])
+
+
+def _shared(
+    made: dict[str, object], first: dict[str, object], needed: list[str]
+) -> dict[str, object]:
+    """Return the schema of a [data] that also says how the data are shared out."""
+    own, common = made["properties"], READER.schema(Sharing)["properties"]
+    required = made.get("required", [])
+    assert isinstance(own, dict)
+    assert isinstance(common, dict)
+    assert isinstance(required, list)
+    return made | {"properties": first | own | common, "required": [*needed, *required]}
+
+
+_FOLDER = resources.files("catchment.plans") / "examples"
+
+
+def example_names() -> tuple[str, ...]:
+    """Return the names of the examples.
+
+    >>> "wearables" in example_names()
+    True
+    """
+    files = (entry.name for entry in _FOLDER.iterdir())
+    return tuple(sorted(name[:-5] for name in files if name.endswith(".toml")))
+
+
+def example_plan(name: str) -> str:
+    """Return the text of an example.
+
+    >>> example_plan("wearables").splitlines()[0]
+    '# Exact federated ridge on invented wearables: one round, no download, a few seconds.'
+    >>> example_plan("waerables")
+    Traceback (most recent call last):
+    ValueError: no example is called 'waerables'; did you mean 'wearables'?
+    """
+    if name not in example_names():
+        raise ValueError(f"no example is called {name!r}; {nearest(name, example_names())}")
+    return (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")

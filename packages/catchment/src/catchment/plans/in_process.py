@@ -2,6 +2,20 @@
 
 What only somebody with all data could say is added here: baselines, folds over clients, a forecast,
 and how the clients served best and worst fare.
+
+A score by folds over clients: everyone trains, and everyone is tested by a model without them.
+
+The clients are dealt into folds; for each fold all stages up to the training are run on the others,
+and the model is tested on the fold. Only somebody who holds all data can do that, so the folds are
+not part of the run's ledger, and are summed in the clear whatever protects the training itself.
+
+What is measured beside a plan, on the same clients: guesses, going it alone, all data in one.
+
+Baselines see data that are prepared as the plan's are, so that they differ in nothing else.
+
+What is odd about the data of a run, in a sentence each: gaps, labels, rates, lengths.
+
+Whoever can read all clients' files is told; nothing of it is kept in the run's folder.
 """
 
 from __future__ import annotations
@@ -10,43 +24,485 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from catchment.arrays import Array, Booleans
+from catchment.data.prepare import RAW, Prepare
+from catchment.data.recording import Recording
+from catchment.data.synthetic import seeded_generator
+from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
 from catchment.engine.local import AnySource, LocalEngine, Workers, data_of, run_locally
 from catchment.engine.processes import with_workers
+from catchment.errors import TooFewClientsError
+from catchment.features.base import FeatureMap, name_of
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.federation.algorithm import Memory
 from catchment.federation.blocks import EVERY
 from catchment.federation.client import Elsewhere, refuse_shared
-from catchment.federation.course import EVALUATION, TRAINING, AnyPlan
+from catchment.federation.course import EVALUATION, TRAINING, AnyPlan, Course, Known, conduct
 from catchment.federation.delivery import DeliveredEvaluation
-from catchment.federation.loop import Engine
-from catchment.federation.measure.baselines import Outcome, Row
-from catchment.federation.measure.evaluation import Evaluation, Scores
+from catchment.federation.learn.averaging import ReadoutAveraging
+from catchment.federation.learn.ensemble import ReservoirEnsemble
+from catchment.federation.limits import Limits
+from catchment.federation.loop import Engine, Result, model_of
+from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregression, mean_target
+from catchment.federation.measure.evaluation import Evaluation, Score, Scores
+from catchment.federation.measure.personal_evaluation import PersonalEvaluation
 from catchment.federation.plan import Plan
-from catchment.federation.runs.folds import folds_fact
-from catchment.federation.runs.progress import reported
-from catchment.federation.runs.read import Run, read_run
+from catchment.federation.protection import Masking
+from catchment.federation.runs.read import Fold, Run, folds_fact, read_run, reported
 from catchment.federation.runs.write import CLIENTS, JOURNAL, MODEL, Store
-from catchment.plans.baselines import compared
-from catchment.plans.conductor import Conductor, Done, Watch, opened, own_rows, with_own
-from catchment.plans.data import PlanData
+from catchment.plans.conductor import (
+    Conductor,
+    Done,
+    Watch,
+    opened,
+    own_rows,
+    with_own,
+    write_drawn,
+    write_forecast,
+)
+from catchment.plans.data import Clients, Files, PlanData
 from catchment.plans.file import PlanFile
-from catchment.plans.folds import ANY, folded
-from catchment.plans.notices import notices
-from catchment.plans.results import write_drawn, write_forecast
-from catchment.plans.weeks import Week, begin_week, own_kinds, weekly_memories
+from catchment.plans.names import NORMAL_PLAN
+from catchment.plans.plan_file import Week, begin_week, own_kinds, weekly_memories
 from catchment.plugins import installed, plugin
 from catchment.privacy.dp.budget import data_keys
-from catchment.privacy.secure_sum.client_rules import is_name
+from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.protection import is_name
 from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
 from catchment.readout.personal_models import PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.storage import load
+
+FOLDS = 5
+ANY = Limits(min_usable=0.0, over_median=1e9)  # a test leaves out whom it cannot test
+
+
+def n_folds(file: PlanFile, held: PlanData) -> int:
+    """Return how many folds a plan has: as many as it says, or as there are clients."""
+    return min(file.sharing.folds or FOLDS, len(held.train))
+
+
+def folds_of(names: list[str], seed: int = 0, n: int = FOLDS) -> list[list[str]]:
+    """Return names dealt at random into folds, each once; no more folds than names.
+
+    >>> [len(fold) for fold in folds_of(list("abcdefg"))]
+    [2, 2, 1, 1, 1]
+    """
+    order = seeded_generator(seed).permutation(len(names))
+    groups = np.array_split(order, min(n, len(names)))
+    return [sorted(names[k] for k in group) for group in groups]
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """Scores of everybody by models of the others, and what each fold gave."""
+
+    scores: Scores
+    folds: tuple[Fold, ...]
+
+
+def folded(
+    file: PlanFile,
+    held: PlanData,
+    threads: int | None = None,
+    watch: Watch | None = None,
+    models: dict[str, Predictor] | None = None,
+    workers: int | Workers | None = None,
+) -> Folded:
+    """Return how well every client is served by a model that has not seen it.
+
+    Parameters
+    ----------
+    watch
+        Called with (stage, round, clients done, clients asked).
+    models
+        Where the model that each client is tested by is put, if somebody wants them.
+    """
+    by_client: dict[str, Score] = {}
+    made = []
+    folds = folds_of(sorted(held.train), file.sharing.seed, n_folds(file, held))
+    for number, fold in enumerate(folds, start=1):
+        name = f"fold {number} of {len(folds)}"
+        others = {name: source for name, source in held.train.items() if name not in fold}
+        model = trained_on(others, file, held, threads, watch, f"{name}, ", workers)
+        if models is not None:
+            models |= dict.fromkeys(fold, model.predictor)
+        test = {name: held.train[name] for name in fold}
+        plan = Plan(algorithm=Evaluation(model_under_test=model.predictor), limits=ANY)
+        seen = partial(watch, f"{name}, test") if watch else None
+        try:
+            result = run_locally(plan, test, threads=threads, workers=workers, watch=seen)
+        except TooFewClientsError as error:
+            made.append(Fold((), 0, None, None, dict.fromkeys(fold, str(error))))
+            continue
+        refused = {one.client: one.reason for r in result.records for one in r.refused}
+        found: Scores = result.result
+        scored = {name: one for name, one in found.by_client.items() if one.errors.n}
+        by_client |= scored
+        made.append(_fold(scored, refused))
+    if not by_client:
+        raise TooFewClientsError("nobody could be tested by folds; see what is said of each client")
+    scores = [by_client[name] for name in sorted(by_client)]
+    return Folded(Scores(reduce(add, scores), by_client), tuple(made))
+
+
+def _fold(scored: Mapping[str, Score], refused: Mapping[str, str]) -> Fold:
+    if not scored:
+        return Fold((), 0, None, None, refused)
+    total = reduce(add, (scored[name] for name in sorted(scored)))
+    worst = Scores(total, scored).worst()[0]
+    return Fold(tuple(sorted(scored)), total.errors.n, total.value, worst, refused)
+
+
+def trained_on(
+    clients: Clients,
+    file: PlanFile,
+    held: PlanData,
+    threads: int | None = None,
+    watch: Watch | None = None,
+    before: str = "",
+    workers: int | Workers | None = None,
+) -> Result[object, object]:
+    """Return what a plan makes of some of its clients, in the clear: nothing of it is released.
+
+    Parameters
+    ----------
+    before
+        What stands before the name of a stage for those who watch.
+    """
+
+    def run(stage: str, plan: AnyPlan, known: Known) -> Result[object, object]:
+        seen = partial(watch, f"{before}{stage}") if watch else None
+        return run_locally(plan, clients, threads=threads, workers=workers, watch=seen)
+
+    return conduct(_in_the_clear(file.course(held.about, None, len(clients))), run)[1]
+
+
+def _in_the_clear(course: Course) -> Course:
+    plain = tuple(
+        # Nothing of the folds is released but scores, so that nothing is charged for them.
+        replace(one, budget=None) if isinstance(one, GaussianNoise) else one
+        for one in course.protections
+        if not isinstance(one, Masking)
+    )
+    return replace(course, protections=plain, min_clients=1)
+
+
+def compared(
+    file: PlanFile,
+    plan: AnyPlan,
+    held: PlanData,
+    result: Result[Any, Any],
+    model: Predictor,
+    features: FeatureMap,
+    threads: int | None = None,
+    watch: Callable[[str, int, int, int], None] | None = None,
+    workers: int | Workers | None = None,
+) -> list[Row]:
+    """Train and test what stands beside the plan; it is not part of the run's ledger.
+
+    Beside a plan with protections each row says that it has none of them.
+    """
+
+    def began(name: str) -> None:
+        if watch:
+            watch(f"for comparison: {name}", 0, 0, 0)
+
+    beside = contenders(file, plan, held, result, model, features, threads, workers)
+    ready = held.prepared(model.prepare)
+    if not beside:
+        return []
+    rows = list(compare(beside, ready.train, ready.test, began=began))
+    return [_outside(row) for row in rows] if file.protect else rows
+
+
+def _outside(row: Row) -> Row:
+    """Return a row that says under which conditions it was made."""
+    told = "from raw data, outside the federation and its protections"
+    return replace(row, note=f"{row.note}; {told}" if row.note else told)
+
+
+def contenders(
+    file: PlanFile,
+    plan: AnyPlan,
+    held: PlanData,
+    result: Result[Any, Any],
+    model: Predictor,
+    features: FeatureMap,
+    threads: int | None = None,
+    workers: int | Workers | None = None,
+) -> dict[str, Contender]:
+    """Return the baselines that stand beside a plan, by name; they take prepared data."""
+    classes = held.about.classes
+    forecast = ("persistence", "autoregression") if features.per_step else ("mean",)
+    usual: tuple[str, ...] = ("random", "majority") if classes else forecast
+    if file.algorithm == NORMAL_PLAN and not classes:
+        usual = ()  # nothing is known that a guess could be compared with
+    lags = {"lags": file.run.lags, "washout": features.washout}
+    horizon = file.prepare.horizon or 1
+    n_inputs = file.prepare.n_inputs(len(held.about.channels))
+    gcv = ReadoutAveraging(features=features, ridge="gcv", classes=classes)
+    training = partial(trained, threads=threads, workers=workers)
+    guessing = partial(guess, workers=workers)
+    known: dict[str, Callable[[], Contender]] = {
+        "random": lambda: guessing(Guess(how="random", classes=classes)),
+        "majority": lambda: training(mean_target(features, classes=classes)),
+        "mean": lambda: training(mean_target(features)),
+        "persistence": lambda: guessing(
+            Guess(how="persistence", horizon=horizon, washout=features.washout)
+        ),
+        "autoregression": lambda: training(autoregression(n_inputs, **lags)),
+        "local": lambda: local_only(features, classes=classes, threads=threads, workers=workers),
+        "averaging": lambda: training(Plan(algorithm=gcv)),
+        "ensemble": lambda: training(Plan(algorithm=_ensemble(features, classes))),
+        "centralised": lambda: centralised(_alone(plan, result), threads=threads),
+        "personalised": lambda: _personalised(model, held, threads, workers),
+    }
+    chosen = usual if file.run.baselines is None else file.run.baselines
+    return {name: known[name]() for name in chosen}
+
+
+def _ensemble(features: FeatureMap, classes: tuple[str, ...] | None) -> ReservoirEnsemble:
+    if not isinstance(features, EchoStateMap):
+        raise ValueError(
+            'the baseline "ensemble" gives every client a reservoir of its own, and '
+            f"{name_of(features)} has none; leave it out of baselines"
+        )
+    return ReservoirEnsemble(features=features, classes=classes, weighting="samples")
+
+
+def _personalised(
+    model: Predictor, held: PlanData, threads: int | None, workers: int | Workers | None
+) -> Contender:
+    """Return the contender in which test clients adapt the shared readout to their earlier data."""
+    shared = model_of(model)
+    if shared is None:
+        raise ValueError(
+            'the baseline "personalised" adapts a shared readout, and there is none here; leave it '
+            "out of baselines"
+        )
+    algorithm = PersonalEvaluation(model_under_test=shared, share=held.test_after)
+
+    def contend(train: Mapping[str, Any], test: Mapping[str, Any]) -> Outcome:
+        found = run_locally(
+            Plan(algorithm=algorithm), held.whole, threads=threads, workers=workers
+        ).state
+        total = found.total.personal if found.total else None
+        by_client = {name: one.personal for name, one in found.by_client.items()}
+        n_moved = found.total.n_moved if found.total else 0
+        return Outcome(Scores(total, by_client), note=f"{n_moved} left the shared readout")
+
+    return contend
+
+
+def _alone(plan: AnyPlan, result: Result[Any, Any]) -> AnyPlan:
+    """Return the plan for one who has all data: with nobody to leave out, the ridge is kept."""
+    algorithm = plan.algorithm.alone(result.state)
+    return replace(plan, algorithm=algorithm, share=1.0, min_clients=1, protections=(), prepare=RAW)
+
+
+FEW = 0.05  # of the median of all clients: so few steps are said
+MOST_NAMED = 5
+MOST_BYTES = 1 << 29  # of files that are looked at; more would be read twice
+MOST_CLIENTS = 2000  # of a lake, for the same reason
+SLACK = 0.1  # by which rates may differ
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is counted of one client."""
+
+    steps: int
+    values: int
+    missing: int
+    silent: tuple[str, ...]  # channels without any value
+    targets: int  # recordings, or steps where each has a target
+    unknown: int  # of these, without a target
+    changing: int  # recordings within which the label changes
+    recordings: int
+    classes: frozenset[str]
+    rate: float | None
+
+    @classmethod
+    def of(cls, recordings: list[Recording]) -> Seen:
+        """Return the counts of a client's raw recordings."""
+        targets = [one.y.reshape(-1, one.y.shape[-1]) for one in recordings if one.y is not None]
+        unknown = [np.logical_or.reduce(np.isnan(y), axis=1) for y in targets]
+        missing = [np.isnan(one.u) for one in recordings]
+        silent = np.logical_and.reduce([gaps.all(axis=0) for gaps in missing])
+        names = recordings[0].channels or tuple(map(str, range(len(silent))))
+        return cls(
+            sum(one.n_steps for one in recordings),
+            sum(gaps.size for gaps in missing),
+            sum(int(gaps.sum()) for gaps in missing),
+            tuple(name for name, none in zip(names, silent, strict=True) if none),
+            sum(map(len, targets)),
+            sum(int(gone.sum()) for gone in unknown),
+            sum(_changes(y, gone) for y, gone in zip(targets, unknown, strict=True)),
+            len(recordings),
+            frozenset(_classes(recordings)),
+            _rate(recordings),
+        )
+
+
+def notices(file: PlanFile, held: PlanData) -> tuple[str, ...]:
+    """Return what is odd about the files of a plan, in a sentence each; nothing of other data.
+
+    Clients that cannot be read are passed over: the run names them.
+
+    Parameters
+    ----------
+    file
+        The plan, which says what is done about gaps and rates.
+    held
+        Who trains and who tests, on what.
+    """
+    origin, prepare = file.origin, file.prepare
+    if not isinstance(origin, Files):
+        return ()
+    if origin.is_lake(file.base):
+        if len(held.train) + len(held.whole) > MOST_CLIENTS:
+            return held.notices
+    elif sum(path.stat().st_size for path in origin.paths(file.base)) > MOST_BYTES:
+        return held.notices
+    seen = dict(_looked_at({**held.whole, **held.train}))
+    scored, per_step = set(held.whole) - set(held.train), held.about.per_step
+    odd = () if held.about.classes is None else _classed(seen, apart=prepare.window is None)
+    return (
+        *held.notices,
+        *_unknown(seen, scored, per_step=per_step, folds=file.sharing.test == "folds"),
+        *odd,
+        *_gaps(seen, prepare),
+        *_rates(seen, prepare),
+        *_lengths(seen),
+    )
+
+
+def _looked_at(clients: Clients) -> Iterator[tuple[str, Seen]]:
+    for name, source in sorted(clients.items()):
+        try:
+            recordings = list(data_of(source)())
+        except Exception:  # whatever it is, the run names it with its reason
+            continue
+        if recordings:
+            yield name, Seen.of(recordings)
+
+
+def _unknown(
+    seen: Mapping[str, Seen], scored: set[str], *, per_step: bool, folds: bool
+) -> Iterator[str]:
+    """Yield who has recordings, or steps, that are not used because they have no target."""
+    what = "steps" if per_step else "recordings"
+    lacking = {name: one for name, one in seen.items() if one.unknown}
+    for name, one in list(lacking.items())[:MOST_NAMED]:
+        use = "used" if folds else "scored" if name in scored else "learned from"
+        if one.unknown == one.targets:
+            yield f"none of the {one.targets} {what} of {name} is {use}: they have no label"
+            continue
+        have = "one has" if one.unknown == 1 else f"{one.unknown} have"
+        known = one.targets - one.unknown
+        yield f"{known} of {one.targets} {what} of {name} are {use}: {have} no label"
+    if len(lacking) > MOST_NAMED:
+        yield f"{len(lacking) - MOST_NAMED} more clients have {what} without a label"
+
+
+def _classed(seen: Mapping[str, Seen], *, apart: bool) -> Iterator[str]:
+    """Yield whose labels change within a recording where few do, and who alone has a class."""
+    changing = {name: one.changing for name, one in seen.items() if one.changing}
+    every = sum(one.recordings for one in seen.values())
+    if apart and 0 < sum(changing.values()) <= every / 10:
+        yield (
+            f"the label changes within {sum(changing.values())} of {every} recordings "
+            f"({_named(changing)}), and so every step is classified by itself; mend them if each "
+            "recording should have one label"
+        )
+    holders = Counter(label for one in seen.values() for label in one.classes)
+    if len(holders) == 1:
+        yield f"every label is {next(iter(holders))!r}: whatever is predicted so is right"
+        return
+    alone = sorted(label for label, n in holders.items() if n == 1 and len(seen) > 2)
+    for label in alone[:MOST_NAMED]:
+        (who,) = (name for name, one in seen.items() if label in one.classes)
+        yield f"only {who} has the class {label!r}: a model of the others does not know it"
+
+
+def _gaps(seen: Mapping[str, Seen], prepare: Prepare) -> Iterator[str]:
+    values, missing = (sum(getattr(s, f) for s in seen.values()) for f in ("values", "missing"))
+    for name, one in seen.items():
+        if one.silent:
+            yield f"{name} has no value of {', '.join(one.silent)} at all; zeros stand for it"
+    if missing and prepare.gaps != "error":
+        shares = {name: one.missing / one.values for name, one in seen.items() if one.missing}
+        most = max(shares, key=lambda name: shares[name])
+        yield (
+            f"{_percent(missing / values)} of the inputs are missing, with {len(shares)} of "
+            f"{len(seen)} clients, most with {most} ({_percent(shares[most])}); they are filled: "
+            f'gaps = "{prepare.gaps}" in [prepare]'
+        )
+
+
+def _rates(seen: Mapping[str, Seen], prepare: Prepare) -> Iterator[str]:
+    rates = {name: one.rate for name, one in seen.items() if one.rate is not None}
+    if not rates or prepare.rate is not None:
+        return
+    usual = float(np.median(list(rates.values())))
+    other = {name: rate for name, rate in rates.items() if abs(rate / usual - 1) > SLACK}
+    if other:
+        named = _named(f"{name} ({rate:.3g})" for name, rate in other.items())
+        yield (
+            f"most clients have {usual:.3g} steps per second, but not {named}; write "
+            f"rate = {usual:.3g} into [prepare] to bring all to one rate"
+        )
+
+
+def _lengths(seen: Mapping[str, Seen]) -> Iterator[str]:
+    usual = float(np.median([one.steps for one in seen.values()])) if seen else 0.0
+    few = {name: one.steps for name, one in seen.items() if one.steps < FEW * usual}
+    if few:
+        named = _named(f"{name} ({n})" for name, n in few.items())
+        yield f"few steps: {named}; the median of all clients is {usual:.0f}"
+
+
+def _changes(y: Array, unknown: Booleans) -> bool:
+    known = y[~unknown]
+    return len(known) > 0 and bool((known != known[0]).any())
+
+
+def _classes(recordings: Iterable[Recording]) -> Iterator[str]:
+    for one in recordings:
+        if one.classes is not None and one.y is not None:
+            held = np.nansum(one.y.reshape(-1, len(one.classes)), axis=0) > 0
+            yield from (name for name, has in zip(one.classes, held, strict=True) if has)
+
+
+def _rate(recordings: Iterable[Recording]) -> float | None:
+    """Return the median steps per second, where recordings have times."""
+    gaps = [np.diff(one.times) for one in recordings if one.times is not None]
+    every = np.concatenate([np.empty(0), *gaps])
+    return 1 / float(np.median(every)) if len(every) else None
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"
+
+
+def _named(names: Iterable[str]) -> str:
+    every = list(names)
+    more = f" and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else ""
+    return ", ".join(every[:MOST_NAMED]) + more
+
 
 MOST_APART = 100_000  # test clients whose scores are kept one by one
 MANY_TESTED = (
@@ -229,7 +685,7 @@ def weekly_rows(file: PlanFile, done: Done, week: Week, threads: int | None) -> 
 def without(held: PlanData, devices: Mapping[str, Elsewhere]) -> PlanData:
     """Return the data without those of clients that are devices, which have their own.
 
-    >>> from catchment.plans.about import About
+    >>> from catchment.plans.data import About
     >>> held = PlanData({"ann": [], "ben": []}, {}, About(("x",)))
     >>> board = object()  # a `catchment_edge.Device`, say
     >>> sorted(without(held, {"ben": board}).train)

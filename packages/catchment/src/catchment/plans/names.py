@@ -16,12 +16,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from catchment.features.base import LEARNED, LIBRARY, FeatureMap, imported, known_map, library_class
+from catchment.features.base import (
+    LEARNED,
+    LIBRARY,
+    FeatureMap,
+    imported,
+    known_map,
+    library_class,
+    name_of,
+)
+from catchment.features.default_map import DefaultMap
+from catchment.features.echo_state.echo_state import EchoState, EchoStateMap
+from catchment.features.echo_state.recipe import Recipe
 from catchment.features.encoder import Encoder
+from catchment.features.nvar import NVAR
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.compression import FactorUpload, Float32, SmallestUpload
 from catchment.federation.course import Maps
@@ -29,17 +41,230 @@ from catchment.federation.learn.automatic import UploadKind, Uploads
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates, SelectedRidge
+from catchment.federation.learn.ensemble import ReservoirEnsemble
+from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
+from catchment.federation.learn.personal import PersonalReadouts
+from catchment.federation.learn.personal_increments import PersonalIncrements
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.outliers import FALSE_ALARMS, InfluenceCap
 from catchment.plans.dataclass_tables import Reader, nearest
-from catchment.plans.learners import Ensemble, Personal
-from catchment.plans.normal import Normal
 from catchment.plugins import Named
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.detector import ANOMALY, NORMAL
 from catchment.readout.device import Devices
 from catchment.readout.heads import HEADS, Head
+
+Recipes = Mapping[str, EchoState]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ensemble:
+    """Train a readout on every client's own reservoir; the model is the mean of their predictions.
+
+    Parameters
+    ----------
+    recipes
+        By client: the settings of its own reservoir, as in [features]. Who has none uses that of
+        [features] with a seed that depends on the client's name.
+    alpha
+        A number between 0 and 1: how far reservoirs are moved towards that of [features].
+    ridge
+        A number, or "folds": each client takes the ridge with the least error on folds of its own
+        rows.
+    n_folds
+        Folds of a client's rows.
+    weighting
+        "mean": all members count the same; "samples": by the rows they were trained on.
+    """
+
+    recipes: Recipes = field(default_factory=dict)
+    alpha: float | None = None
+    ridge: float | Literal["folds"] = "folds"
+    n_folds: int = 5
+    weighting: Literal["mean", "samples"] = "mean"
+
+    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
+        """Return the algorithm."""
+        features = reservoir_map(given)
+        return ReservoirEnsemble(
+            features=features,
+            recipes=recipes_of(self.recipes, features, given),
+            alpha=self.alpha,
+            ridge=self.ridge,
+            n_folds=self.n_folds,
+            weighting=self.weighting,
+            classes=given.classes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Personal:
+    """The exact shared readout, and one of every client's own, chosen by its name afterwards.
+
+    Parameters
+    ----------
+    method
+        "towards": ridge towards the shared readout; "mixed": everybody's statistics and one's own.
+    ridge
+        Of the shared readout: a number, "clients" or "gcv".
+    n_blocks
+        Stretches of a client's data that are left out in turn, to choose how far to go.
+    increments, forgetting, window, false_alarms
+        Of the shared readout, as for a ridge. With increments = "new" how far to go is chosen by
+        what came in later, and clients send nothing more than for a ridge.
+    """
+
+    method: Literal["towards", "mixed"] = "towards"
+    ridge: float | Literal["clients", "gcv"] = "clients"
+    n_blocks: int = 5
+    increments: int | Literal["new"] = 1
+    forgetting: float = 1.0
+    window: int | None = None
+    false_alarms: float = FALSE_ALARMS
+
+    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
+        """Return the algorithm."""
+        shared = FederatedRidge(
+            features=only_map(given),
+            ridge=self.ridge,
+            classes=given.classes,
+            increments=self.increments,
+            forgetting=self.forgetting,
+            window=self.window,
+            false_alarms=self.false_alarms,
+        )
+        if shared.carries:
+            return PersonalIncrements(ridge=shared, method=self.method)
+        return PersonalReadouts(ridge=shared, method=self.method, n_blocks=self.n_blocks)
+
+
+def only_map(given: Given) -> FeatureMap:
+    (features,) = given.maps
+    return features
+
+
+def reservoir_map(given: Given) -> EchoStateMap:
+    features = only_map(given)
+    if not isinstance(features, EchoStateMap):
+        raise ValueError(
+            f"{name_of(features)} has no reservoir of every client's own; use map = "
+            '"echo_state" in [features], or algorithm = "ridge"'
+        )
+    return features
+
+
+def recipes_of(recipes: Recipes, features: EchoStateMap, given: Given) -> dict[str, Recipe]:
+    n_inputs, per_step = features.reservoir.n_inputs, features.per_step
+    classes = given.classes is not None
+    return {
+        name: one.recipe(n_inputs, per_step=per_step, classes=classes)
+        for name, one in recipes.items()
+    }
+
+
+NORMAL_PLAN = "normal"
+WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normal:
+    """A model of what is normal for all clients, and a threshold above which there is an alarm.
+
+    Parameters
+    ----------
+    score
+        "features": how unusual a feature row is; "error": how unusual the error is of a forecast of
+        the inputs.
+    false_alarms
+        The share of normal rows that may be above the threshold.
+    shrinkage
+        Of the covariance: a number from 0 to 1, or "auto".
+    calibration
+        Share of every recording, its end, that sets the threshold and nothing else.
+    average
+        How many rows a score is the mean of, its own and those before it.
+    horizon
+        How many steps ahead inputs are forecast, for "error".
+    ridge
+        Of the forecasts, for "error": a number, or "gcv".
+    standardise
+        Whether features are divided by their standard deviation first; "auto" is what the map says.
+    per_decade
+        Bins, for every factor of ten, in which scores are counted.
+    normal_class
+        Which of two labels is normal, where [data] has a label; "normal" and "0" need not be named.
+    """
+
+    score: Literal["features", "error"] = "features"
+    false_alarms: float = 0.01
+    shrinkage: float | Literal["auto"] = "auto"
+    calibration: float = 0.25
+    average: int = 1
+    horizon: int = 1
+    ridge: float | Literal["gcv"] = "gcv"
+    standardise: bool | Literal["auto"] = "auto"
+    per_decade: int = 64
+    normal_class: str = ""
+
+    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
+        """Return the algorithm."""
+        (features,) = given.maps
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        return FederatedNormal(
+            features=features, classes=given.classes, keep_clients=not given.hidden, **own
+        )
+
+
+def stand_in_classes(learn: Mapping[str, object]) -> tuple[str, str]:
+    """Return two labels that a plan's settings fit, where its own are not known yet.
+
+    >>> stand_in_classes({"algorithm": "normal", "normal_class": "healthy"})
+    ('healthy', 'anomaly')
+    """
+    return str(learn.get("normal_class") or NORMAL), ANOMALY
+
+
+def entered(one: FeatureMap, table: Mapping[str, object]) -> FeatureMap:
+    """Return a map with a row per step that waits until its memory is filled.
+
+    Before that, rows are unlike those that set the threshold, and most would be alarms. A washout
+    that the table of the map names stays as it is, and so do maps without the setting.
+
+    >>> entered(NVAR(delays=3, stride=2), {"map": "nvar"}).washout
+    4
+    >>> entered(NVAR(delays=3), {"map": "nvar", "washout": 0}).washout
+    0
+    """
+    if isinstance(one, DefaultMap):
+        one = one.meant(1, per_step=True)
+    if "washout" in table or "washout" not in {each.name for each in fields(one)}:
+        return one
+    steps = (one.delays - 1) * one.stride if isinstance(one, NVAR) else WASHOUT
+    changed: dict[str, Any] = {"washout": steps}
+    return replace(one, **changed)
+
+
+def check_data(*, target: bool, horizon: bool, baselines: bool) -> None:
+    """Raise ValueError if what a plan says of its data has no meaning for what is normal."""
+    if target:
+        raise ValueError(
+            "[data] has a target of numbers, and what is normal is learned of the inputs; leave it "
+            'out, or name a column of two labels, label = "..."'
+        )
+    if horizon:
+        raise ValueError(
+            'horizon in [prepare] is for targets; write score = "error" and the horizon into '
+            "[learn], which forecasts the inputs itself"
+        )
+    if baselines:
+        raise ValueError(
+            "baselines are compared by labels, and [data] has none; leave them out, or name a "
+            'column of two labels, label = "..."'
+        )
+
 
 Table = Mapping[str, object]
 

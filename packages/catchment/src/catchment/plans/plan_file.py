@@ -1,4 +1,12 @@
-"""A plan as its file has it, and the stages that it makes."""
+"""A plan as its file has it, and the stages that it makes.
+
+A plan whose run goes on: what is new since the last time is tested on, then learned from.
+
+With increments = "new" in [learn] a finished run is not over: taken up again (`--resume`) in the
+same folder, every client hands in what is new since then. What is new is predicted by the model of
+the time before, first, so that every recording is tested on once, and by a model that has not seen
+it. Clients keep what they carry in the run's folder, where all are in this process.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +15,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import quote
 
 from catchment.data.clients import Changed
 from catchment.data.prepare import Prepare
-from catchment.features.base import FeatureMap
+from catchment.data.recording import Recording
+from catchment.engine.local import Source, data_of
+from catchment.features.base import FeatureMap, imported
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.sizes import refuse_large
-from catchment.federation.algorithm import Algorithm
-from catchment.federation.course import Course, Maps
+from catchment.federation.algorithm import Algorithm, Memory
+from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Maps
+from catchment.federation.increments import unread
 from catchment.federation.learn.automatic import Offered, offered_maps, refuse_settings
+from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.protection import Masking
-from catchment.plans.data import PlanData, Sharing, arrange
+from catchment.federation.runs.write import CLIENTS, EARLIER, MODEL, PRIVATE, Store
+from catchment.files import replace_file
+from catchment.plans.data import About, Clients, Files, Origin, PlanData, Sharing, arrange
 from catchment.plans.names import (
     BUDGET,
     BUDGET_SETTINGS,
+    NORMAL_PLAN,
     PLASTICITY,
     PLASTICITY_ROUNDS,
     PROTECTIONS,
@@ -30,19 +47,371 @@ from catchment.plans.names import (
     Given,
     algorithm_of,
     beside,
+    check_data,
+    entered,
     map_of,
     named,
+    stand_in_classes,
     uploads_of,
     with_map,
 )
-from catchment.plans.normal import NAME as NORMAL_PLAN
-from catchment.plans.normal import entered
-from catchment.plans.plan_checks import TESTED_UNDER_NOISE, check, refuse_one_class
-from catchment.plans.run_settings import RunSettings
-from catchment.plans.sources import About, Files, Origin
-from catchment.plans.weeks import Growing
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.readout.intervals import checked_cuts
+from catchment.readout.predictor import Predictor
+from catchment.storage import load
+
+Baseline = Literal[
+    "random",
+    "majority",
+    "mean",
+    "persistence",
+    "autoregression",
+    "local",
+    "averaging",
+    "ensemble",
+    "centralised",
+    "personalised",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """How often and with whom the algorithm is run, and what it is compared with.
+
+    Parameters
+    ----------
+    rounds
+        How many rounds; if not given, as many as the algorithm needs.
+    share
+        Fraction of the clients asked in each round.
+    min_clients
+        Fewest answers with which a round may end.
+    min_usable
+        Least share of the clients asked whose answers must be usable, else the run ends.
+    max_rows
+        Most rows that one client may claim to have in a round.
+    max_weight
+        Most weight per row that one may claim.
+    over_median
+        How many times the median of the round's clients one of them may claim; whoever claims more
+        is refused and named.
+    seed
+        Names the draws of clients and the algorithm's own.
+    baselines
+        What to measure beside it; if not given, guesses: of classes random and majority, of
+        forecasts persistence and a linear autoregression. "personalised" needs test_after in
+        [data].
+    lags
+        How many inputs back the autoregression sees.
+    intervals
+        Whether those who trained count the errors of readouts without them, one more round, so that
+        the model knows how wide an interval has to be; where numbers are predicted.
+    bands
+        Outputs, in their order, at which one width of intervals ends and another begins.
+    """
+
+    rounds: int | None = None
+    share: float = 1.0
+    min_clients: int = 1
+    min_usable: float = LIMITS.min_usable
+    max_rows: int = LIMITS.max_rows
+    max_weight: float = LIMITS.max_weight
+    over_median: float = LIMITS.over_median
+    seed: int = 0
+    baselines: tuple[Baseline, ...] | None = None
+    lags: int = 10
+    intervals: bool = False
+    bands: tuple[float, ...] = ()
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a round."""
+        return Limits(
+            min_usable=self.min_usable,
+            max_rows=self.max_rows,
+            max_weight=self.max_weight,
+            over_median=self.over_median,
+        )
+
+
+NOTHING_NEW = "nothing is new since the last time, and the run is as it was"
+FIRST = "nothing came before the first time, so that no model could be tested on what is new"
+
+
+@dataclass(frozen=True, eq=False)
+class Week:
+    """One time that a run goes on, counted from 1.
+
+    Parameters
+    ----------
+    number
+        Which time it is.
+    new
+        By client: the recordings that are new, and will be learned from.
+    earlier
+        The model of the time before.
+    rounds
+        By stage: how many rounds it had before.
+    idle
+        Why a finished run does not go on, in a sentence each; nothing if it does.
+    """
+
+    number: int = 1
+    new: Mapping[str, list[Recording]] = field(default_factory=dict)
+    earlier: Predictor | None = None
+    rounds: Mapping[str, int] = field(default_factory=dict)
+    idle: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Growing:
+    """A client's recordings, each with the name by which what is new is found."""
+
+    source: Source
+    goes_on: bool = False
+
+    def __call__(self) -> list[Recording]:
+        found = list(data_of(self.source)())
+        if any(not one.name for one in found):
+            raise ValueError(
+                "recordings have no names here, so that nobody could tell which are new; use files "
+                'that are read whole, or leave out increments = "new"'
+            )
+        return [replace(one, goes_on=True) for one in found] if self.goes_on else found
+
+
+def check_weeks(file: PlanFile) -> None:
+    """Raise ValueError if a run of the plan could not go on."""
+    if not file.carries:
+        if file.sharing.test == "new":
+            raise ValueError('test = "new" goes with increments = "new" in [learn]; add it')
+        return
+    if not isinstance(file.origin, Files):
+        raise ValueError(f'increments = "new" is for files, and {file.source} does not grow')
+    if file.sharing.test not in (None, "new") or file.sharing.test_of or file.sharing.split:
+        raise ValueError(
+            'with increments = "new" what is new is tested on before it is learned from; write '
+            'test = "new" into [data], or nothing, and leave out test_of and split'
+        )
+    if file.run.rounds not in (None, 1):
+        raise ValueError(
+            f'rounds is {file.run.rounds} in [run]; with increments = "new" each time that the run '
+            "goes on is one round: leave it out"
+        )
+    if file.is_noisy:
+        raise ValueError(
+            'gaussian_noise covers one release, and with increments = "new" every time is one '
+            "more; leave one out"
+        )
+    if file.run.baselines:
+        raise ValueError('baselines are of one training; leave them out with increments = "new"')
+
+
+def refuse_weeks(file: PlanFile) -> None:
+    """Raise ValueError if the plan's run goes on, for engines in which clients carry nothing."""
+    if file.carries:
+        raise ValueError(
+            'increments = "new" goes on where all clients are in this process, and not on Flower; '
+            "run it with --engine local, or leave increments out of [learn]"
+        )
+
+
+def own_kinds(file: PlanFile) -> list[type]:
+    """Return the classes of one's own that the plan's map is made of."""
+    from catchment.plans.names import own_classes  # it imports this module, by way of plans
+
+    return [imported(name) for name in own_classes(file.features)]
+
+
+def weekly_memories(folder: Path, clients: list[str]) -> dict[str, Memory]:
+    """Return what each client carries from time to time, in a folder of its own."""
+    return {name: FileMemory(folder / CLIENTS / quote(name, safe="")) for name in clients}
+
+
+def begin_week(
+    store: Store,
+    about: About,
+    train: Clients,
+    memories: Mapping[str, Memory],
+    *,
+    use: Sequence[type] = (),
+) -> Week:
+    """Return what is new, with which a finished run goes on if there is anything.
+
+    A run that was stopped goes on with the time that it was at.
+
+    Parameters
+    ----------
+    use
+        Classes of one's own that the model is made of.
+    """
+    facts = store.facts()
+    number = int(facts.get("week", "1"))
+    new, unreadable = _new(train, memories)
+    if "finished" in facts:
+        if not new:
+            return Week(number, idle=(NOTHING_NEW, *unreadable))
+        _refuse_others(about, facts)
+        number += 1
+        replace_file(store.folder / EARLIER, (store.folder / MODEL).read_bytes(), mode=PRIVATE)
+        had = {stage: len(store.finished(stage)) for stage in (TRAINING, DELIVERY, EVALUATION)}
+        store.go_on({"week": str(number), "rounds_before": json.dumps(had)})
+        facts = store.facts()
+    if number == 1:
+        return Week(1, new)
+    earlier = load(store.folder / EARLIER, use=use)
+    return Week(number, new, earlier, json.loads(facts.get("rounds_before", "{}")))
+
+
+def _new(
+    train: Clients, memories: Mapping[str, Memory]
+) -> tuple[dict[str, list[Recording]], list[str]]:
+    """Return what is new by client, and whose data cannot be read, as a run would name them."""
+    new, unreadable = {}, []
+    for name, source in train.items():
+        try:
+            found = unread(data_of(source)(), memories[name])
+        except Exception as error:  # whatever it is, the run names it with its reason
+            unreadable.append(f"{name} cannot be read: {error}")
+            continue
+        if found:
+            new[name] = found
+    return new, unreadable
+
+
+def _refuse_others(about: About, facts: Mapping[str, str]) -> None:
+    """Raise ValueError if the files have other channels or classes than when the run began."""
+    now = {"classes": about.classes, "channels": about.channels}
+    for name, found in now.items():
+        before = json.loads(facts.get(name, "null"))
+        if before != (None if found is None else list(found)):
+            raise ValueError(
+                f"the files have the {name} {', '.join(found or ())} now, and the run was begun "
+                f"with {', '.join(before or ())}; name all that may come as {_KEYS[name]} in "
+                "[data] and begin anew (--force)"
+            )
+
+
+_KEYS = {"classes": "classes", "channels": "inputs"}
+
+
+TESTED_UNDER_NOISE = (
+    "gaussian_noise bounds what the training tells of a client, and exact scores on other data of "
+    'the same client would tell more; write test_of = "clients" into [data], so that nobody who is '
+    "tested has trained"
+)
+
+
+def check(file: PlanFile) -> None:
+    """Raise ValueError if a setting is wrong, as far as can be told without the data."""
+    if file.origin.has_targets and file.prepare.horizon is not None:
+        raise ValueError(
+            "[data] has a label or target, and [prepare] a horizon, which predicts the inputs "
+            "instead; leave one out"
+        )
+    normal = file.algorithm == NORMAL_PLAN
+    if normal:
+        numbers = isinstance(file.origin, Files) and file.origin.target is not None
+        check_data(
+            target=numbers or file.source == "narma",
+            horizon=file.prepare.horizon is not None,
+            baselines=bool(file.run.baselines) and not file.origin.has_targets,
+        )
+    if not file.origin.has_targets and file.prepare.horizon is None and not normal:
+        raise ValueError(
+            'there is nothing to predict; write label = "column" or target = "column" into '
+            "[data] or, to forecast the inputs, horizon = 1 into [prepare]"
+        )
+    if file.sharing.test == "folds" and file.run.baselines:
+        raise ValueError(
+            "baselines are measured on test clients, and folds keep none apart; leave out "
+            "baselines, or give a share such as test = 0.25"
+        )
+    check_weeks(file)
+    if "personalised" in (file.run.baselines or ()) and file.sharing.test_after == 0:
+        raise ValueError("a personalised baseline needs test_after in [data]; try test_after = 0.5")
+    if file.run.intervals or file.run.bands:
+        _check_intervals(file)
+    alone = not file.candidates and all(isinstance(one, EchoState) for one in file.maps)
+    if file.plasticity and not alone:
+        raise ValueError(
+            '[plasticity] adapts one reservoir; use map = "echo_state" and leave out [[candidates]]'
+        )
+    # Built of tiny stand-ins: what is wrong with any setting shows now.
+    classes = None if file.prepare.horizon is not None else _some_classes(file)
+    channels = _some_channels(file)
+    _ = file.course(About(channels, classes, per_step=classes is None or normal)).fingerprint
+    if file.is_noisy:
+        _check_noise(file, About(channels, classes))
+
+
+def _check_intervals(file: PlanFile) -> None:
+    """Raise ValueError if nobody could count errors of readouts without them."""
+    if not file.run.intervals:
+        raise ValueError("bands divide intervals; write intervals = true into [run], too")
+    checked_cuts(file.run.bands)
+    if file.prepare.horizon is None and _some_classes(file) is not None:
+        raise ValueError(
+            "intervals are of numbers, and [data] has a label: its classes have probabilities; "
+            "leave intervals out of [run]"
+        )
+    several = bool(file.candidates) or file.map_name == "auto"
+    if file.algorithm != "ridge" or several or file.protect:
+        raise ValueError(
+            "intervals are made from every client's own statistics, which only a ridge with one "
+            "map and without protections leaves to the server; leave intervals out of [run], and "
+            "call catchment.calibrate with clients that did not train"
+        )
+
+
+def _check_noise(file: PlanFile, about: About) -> None:
+    """Raise ValueError if something beside the training would tell of those who train."""
+    before = {"[plasticity]": bool(file.plasticity)}
+    before['scale = "federated"'] = not file.prepare.is_fitted
+    for stage in (name for name, present in before.items() if present):
+        remedy = 'write scale = "own" into [prepare]' if "scale" in stage else "leave one out"
+        raise ValueError(f"gaussian_noise covers the training, not {stage}; {remedy}")
+    sharing = file.sharing
+    # A publisher's own test part is looked at when the data are here.
+    chosen = isinstance(file.origin, Files) or sharing.test_of or sharing.split
+    if sharing.test == "folds" or (chosen and sharing.tests_of(about) != "clients"):
+        raise ValueError(TESTED_UNDER_NOISE)
+
+
+def _some_channels(file: PlanFile) -> tuple[str, ...]:
+    """Return channels that have all that [prepare] names, and one more."""
+    asked = (*file.prepare.known, *(file.prepare.predicted or ()))
+    last = max((one for one in asked if isinstance(one, int)), default=0)
+    return ("x", *(one for one in asked if isinstance(one, str)), *(f"x{k}" for k in range(last)))
+
+
+def _some_classes(file: PlanFile) -> tuple[str, ...] | None:
+    origin = file.origin
+    if isinstance(origin, Files) and origin.label is None:
+        return None
+    named = isinstance(origin, Files) and origin.classes != "auto"
+    if file.algorithm == NORMAL_PLAN and not named:
+        return stand_in_classes(file.learn)
+    if isinstance(origin, Files):
+        return ("a", "b") if origin.classes == "auto" else tuple(map(str, origin.classes))
+    return None if file.source == "narma" else ("a", "b")
+
+
+def refuse_one_class(classes: tuple[str, ...] | None) -> None:
+    """Raise ValueError if there is one class: every model would be right.
+
+    >>> refuse_one_class(("walk",))
+    Traceback (most recent call last):
+    ValueError: every label is 'walk', and one class is nothing to tell apart; ...
+    """
+    if classes is not None and len(classes) < 2:
+        raise ValueError(
+            f"every label is {classes[0]!r}, and one class is nothing to tell apart; add files of "
+            'another class, or name another column, label = "..." in [data]'
+        )
+
 
 Table = Mapping[str, object]
 

@@ -10,8 +10,7 @@ from catchment.errors import RuleError
 from catchment.federation.algorithm import Memory
 from catchment.federation.protection import Masking, Protection
 from catchment.privacy.dp.noise import GaussianNoise
-from catchment.privacy.policy import Policy
-from catchment.privacy.policy_file import NAME, read_policy
+from catchment.privacy.policy import NAME, Policy, read_policy
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.protection import SecureSum
 

@@ -15,7 +15,7 @@ from catchment.federation.algorithm import Turn, Upload
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Protection
 from catchment.privacy.dp.per_sequence import Records
-from catchment.structure import measured
+from catchment.wire import measured
 
 S = TypeVar("S")
 U = TypeVar("U")

@@ -31,7 +31,7 @@ from catchment.readout.feature_scale import feature_scale
 from catchment.readout.packing import mirror_lower, pack, unpack, unpack_lower
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import CONSTANT, RidgeStatistics
-from catchment.structure import Shape, Structure, Triangle
+from catchment.wire import Shape, Structure, Triangle
 
 Shrinkage = float | Literal["auto"]
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Integers
-from catchment.structure import WEIGHT, Kind, Shape, Summable
+from catchment.wire import WEIGHT, Kind, Shape, Summable
 
 _ROUNDING = 1e-9  # 0.9 * 10 must not become rank 10
 

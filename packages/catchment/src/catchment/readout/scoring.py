@@ -18,7 +18,7 @@ from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.readout.normal import NormalModel
 from catchment.readout.readout import Readout
-from catchment.structure import SAME, Kind, Structure
+from catchment.wire import SAME, Kind, Structure
 
 Score = Literal["features", "error"]
 

@@ -30,8 +30,7 @@ from catchment.readout.device import same_features
 from catchment.readout.grid import Grid
 from catchment.readout.packing import mirror_lower, pack, packed_length, unpack_lower
 from catchment.readout.readout import Readout
-from catchment.structure import LATER, ROWS, WEIGHT, Kind, Shape, Structure, Triangle
-from catchment.wire import Fact, Parts
+from catchment.wire import LATER, ROWS, WEIGHT, Fact, Kind, Parts, Shape, Structure, Triangle
 
 # A variance below this share of the second moment is rounding left by the subtraction of the mean.
 CONSTANT = 1e-12

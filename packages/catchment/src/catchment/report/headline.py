@@ -1,4 +1,4 @@
-"""The top of a report: who trained and who did not, the figures in short, and the data."""
+"""The words of a report: who trained, the figures in short, what left, and others beside it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from html import escape
 from typing import Any
 
 from catchment.federation.course import EVALUATION, TRAINING
+from catchment.federation.measure.baselines import Comparison, Row
 from catchment.federation.messages import LeftOut, Record, left_out
-from catchment.federation.runs.explain import say_bytes, thin_clients
+from catchment.federation.runs.explain import Explanation, Sent, explain, say_bytes, thin_clients
 from catchment.federation.runs.read import Run
-from catchment.report.page import listed, named, score
+from catchment.federation.runs.write import PLAN
+from catchment.report.pages import listed, named, score, table
 
 MOST_NAMED = 3  # clients that were left out
 MOST_LINES = 12  # of the data's summary
@@ -210,3 +212,136 @@ def _left_out(run: Run, number: int) -> list[str]:
 def _sentence(one: LeftOut) -> str:
     how = {EVALUATION: "was not tested", DELIVERY: "did not get the model"}
     return f"{named(one.client)} {how.get(one.stage, 'was left out')}: {escape(one.reason)}"
+
+
+# Ways that learn from data of those whom they are tested on.
+PERSONAL = frozenset({"personalised"})
+USES_LABELS = "uses labels of the new people"
+HEAD = ("way to learn", "", "worst client", "spread", "sent up", "rounds", "seconds", "remark")
+
+
+def compared(run: Run) -> str:
+    """Return a run's own way beside others, with what each costs; nothing if it stands alone."""
+    own = run.facts.get("own_row", "")
+    if run.comparison is None or [row.name for row in run.comparison] == [own]:
+        return ""
+    metric = run.comparison.rows[0].metric
+    rows = [_row(row, run.comparison, metric, own) for row in run.comparison]
+    better = "more is better" if metric == "accuracy" else "less is better, 1 is the mean"
+    text = (
+        f"{metric[0].upper()}{metric[1:]}: {better}. Spread is the standard deviation over clients."
+    )
+    head = (HEAD[0], escape(metric), *HEAD[2:])
+    shown = table(head, rows, (1, 3, 4, 5, 6), "compare", "Compared with other ways")
+    return (
+        f"<h3>Compared with other ways</h3>{shown}"
+        f'<p class="muted">{escape(text)} Bytes are those of training.</p>'
+    )
+
+
+def beside(runs: Sequence[Run]) -> str:
+    """Return several runs in one table, each with a link to what the page says of it."""
+    rows = []
+    for k, run in enumerate(runs):
+        total = run.scores.get("", {}).get(run.metric, math.nan)
+        worst, value = worst_client(run)
+        training = run.rounds.get(TRAINING, ())
+        sent = say_bytes(sum(record.bytes_up for record in training)) if training else "-"
+        cells = (
+            f'<a href="#run-{k}">{escape(title_of(run))}</a>',
+            f"{score(total, run.metric)}<small>{escape(run.metric)}</small>",
+            f"{score(value, run.metric)}<small>{named(worst)}</small>",
+            sent,
+            str(len(training)) if training else "-",
+            escape(run.facts.get("started", "")[:10]) or "-",
+        )
+        rows.append(("", cells))
+    head = ("run", "score", "worst client", "sent up in training", "rounds", "day")
+    return f"<nav>{table(head, rows, (1, 3, 4), 'compare', 'Runs')}</nav>"
+
+
+def _row(row: Row, among: Comparison, metric: str, own: str) -> tuple[str, Sequence[str]]:
+    scores = [r.score for r in among if math.isfinite(r.score)]
+    longest = 1.0 if metric == "accuracy" else max(scores, default=1.0) or 1.0
+    share = min(1.0, row.score / longest) if math.isfinite(row.score) else 0.0
+    bar = f'<span class="bar"><i style="width:{100 * share:.1f}%"></i></span>'
+    labels = f'<small class="warn">{USES_LABELS}</small>' if row.name in PERSONAL else ""
+    cells = (
+        escape(row.name) + labels,
+        score(row.score, metric) + bar,
+        f"{score(row.worst, metric)}<small>{named(row.worst_client)}</small>",
+        "-" if math.isnan(row.spread) else f"± {score(row.spread, metric, digits=2)}",
+        say_bytes(row.bytes_up) if row.bytes_up else "-",
+        str(row.rounds) if row.rounds else "-",
+        f"{row.seconds:.1f}",
+        f'<span class="muted">{escape(row.note)}</span>',
+    )
+    return ("own" if row.name == own else ""), cells
+
+
+_FACTS = {
+    "map": "feature map",
+    "map_label": "what it is",
+    "units": "reservoir units",
+    "n_features": "features",
+    "features_fingerprint": "features' fingerprint",
+    "plan_fingerprint": "plan's fingerprint",
+    "model_sha256": "model file, SHA-256",
+    "scaling": "scaling of inputs",
+    "started": "started",
+    "finished": "finished",
+}
+
+
+def left(run: Run) -> str:
+    """Return what left the clients, what it tells, and what never left."""
+    explained = explain(run)
+    cards = "".join(map(_sent, explained.up))
+    return (
+        f"<h3>What left the clients</h3>{cards or '<p>Nothing yet.</p>'}"
+        '<p class="note"><b>Statistics are not anonymous.</b> Only differential privacy gives a '
+        "bound on what can be learned about a client or a recording.</p>"
+        f"<h3>What is bounded by differential privacy</h3>{listed(explained.bounded)}"
+        f"<h3>What never left</h3>{_never(explained)}{_kept(explained)}"
+        f"<h3>What came to the clients</h3>{listed(explained.down) or '<p>Nothing yet.</p>'}"
+    )
+
+
+def what_was_run(run: Run) -> str:
+    """Return the settings and fingerprints of a run, and its plan."""
+    shown = {label: run.facts[name] for name, label in _FACTS.items() if run.facts.get(name)}
+    items = "".join(
+        f"<dt>{escape(label)}</dt><dd><code>{escape(text)}</code></dd>"
+        for label, text in shown.items()
+    )
+    plan = run.folder / PLAN
+    text = plan.read_text(encoding="utf-8") if plan.is_file() else ""
+    inside = f"<summary>The plan, to run this again</summary><pre>{escape(text)}</pre>"
+    again = f"<details>{inside}</details>" if text else ""
+    known = f"<dl>{items}</dl>" if items else "<p>Nothing is written down yet.</p>"
+    return f"<h3>What was run</h3>{known}{again}"
+
+
+def _sent(one: Sent) -> str:
+    if one.kind is None:
+        told = "<p>What is in it is not described here: assume that all of it can be read.</p>"
+    else:
+        told = f"<p>It holds {escape(one.kind.holds)}. Whoever reads it learns:</p>"
+        told += listed(one.kind.tells)
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in one.notes)
+    heading = f"<h4>{escape(one.stage)}: {escape(one.purpose)}</h4>"
+    return f'<div class="sent">{heading}<p>{escape(one.sentence())}</p>{told}{notes}</div>'
+
+
+def _never(explained: Explanation) -> str:
+    texts = list(explained.never)
+    if explained.unknown:
+        texts.append(f"not known: there are messages of kind {', '.join(explained.unknown)}")
+    return listed(texts)
+
+
+def _kept(explained: Explanation) -> str:
+    if not explained.kept:
+        return ""
+    heading = "<h3>What the run's folder has of clients, beside their messages</h3>"
+    return heading + listed(explained.kept)

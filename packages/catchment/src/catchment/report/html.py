@@ -13,10 +13,9 @@ from pathlib import Path
 from catchment.federation.runs.read import Run, read_run
 from catchment.files import replace_file
 from catchment.plugins import installed, plugin
-from catchment.report import headline, ledger, rounds, scores
-from catchment.report.compared import beside, compared
-from catchment.report.headline import title_of
-from catchment.report.page import page
+from catchment.report import headline, scores
+from catchment.report.headline import beside, compared, title_of
+from catchment.report.pages import page
 
 
 def write_report(folders: Sequence[str | Path], path: str | Path) -> Path:
@@ -61,13 +60,13 @@ def _article(run: Run, number: int, *, alone: bool) -> str:
         compared(run),
         _pictures(run, number),
         served,
-        ledger.left(run),
-        rounds.rounds(run),
-        rounds.maps(run),
-        rounds.flagged(run),
-        rounds.drifted(run),
-        rounds.refused(run, number),
-        ledger.what_was_run(run),
+        headline.left(run),
+        scores.rounds(run),
+        scores.maps(run),
+        scores.flagged(run),
+        scores.drifted(run),
+        scores.refused(run, number),
+        headline.what_was_run(run),
     )
     # A heading above the sections is there for those who go from heading to heading.
     unseen = '<h2 class="unseen">Results</h2>'
@@ -87,7 +86,7 @@ def _pictures(run: Run, number: int) -> str:
         path if folds else [],
         scores.forecasts(run),
         scores.confusion(run),
-        rounds.figures_by_round(run),
+        scores.figures_by_round(run),
     )
     inside = "".join(figures)
     return f'<div class="charts">{inside}</div>' if inside else ""

@@ -37,21 +37,21 @@ out of `fit` and of `score`; `predict` answers for all of them, less surely for 
 
 from __future__ import annotations
 
-from catchment.sklearn.anomalies import AnomalyDetector
-from catchment.sklearn.any_map import MiniRocketClassifier, TimeSeriesClassifier
-
 # For the other packages and the tests; may change without notice.
 from catchment.sklearn.base import PreparedEstimator as PreparedEstimator
-from catchment.sklearn.classifier import EchoStateClassifier
+from catchment.sklearn.base import found_layout as found_layout
+from catchment.sklearn.base import leave_one_out as leave_one_out
+from catchment.sklearn.base import steps_of as steps_of
+from catchment.sklearn.base import time_first as time_first
+from catchment.sklearn.classifier import (
+    AnomalyDetector,
+    EchoStateClassifier,
+    MiniRocketClassifier,
+    TimeSeriesClassifier,
+)
 from catchment.sklearn.classifier import SequenceClassifier as SequenceClassifier
-from catchment.sklearn.forecaster import EchoStateForecaster
-from catchment.sklearn.layout import found_layout as found_layout
-from catchment.sklearn.layout import steps_of as steps_of
-from catchment.sklearn.layout import time_first as time_first
-from catchment.sklearn.learning import leave_one_out as leave_one_out
-from catchment.sklearn.regressor import EchoStateRegressor
-from catchment.sklearn.scaler import SequenceScaler
-from catchment.sklearn.transformer import EchoStateFeatures
+from catchment.sklearn.regressor import EchoStateForecaster, EchoStateRegressor
+from catchment.sklearn.transformer import EchoStateFeatures, SequenceScaler
 
 __all__ = [
     "AnomalyDetector",

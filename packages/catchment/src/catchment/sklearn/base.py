@@ -1,25 +1,362 @@
-"""The settings that the estimators share, and the way from them to a pipeline."""
+"""The settings that the estimators share, and the way from them to a pipeline.
+
+Which axis is time: said by the caller, or by data that can be read in one way only.
+
+aeon and sktime hold sequences as (channels, steps), this library and most of the rest as (steps,
+channels). An array (n, a, b) says neither, and the wrong reading gives a model of noise without an
+error: so nothing is guessed. Sequences are read without a word where the last axis has length 1,
+where lengths differ along one axis only, where a target per step fits one axis only, or where a
+fitted estimator knows how many channels there are. A list of equal arrays has steps first, as
+recordings have, if these are more than the channels: aeon uses lists for unequal lengths only.
+Everything else is refused with both calls.
+
+What the regressor and the classifier do alike: statistics, the readout, honest training scores.
+
+Leaving row i out of a ridge regression with an unpenalised intercept changes its residual from e to
+e / (1 - h), with h = 1/n + (z - m)'(G + ridge I)^-1 (z - m) on centred moments, so leave-one-out
+scores need no second fit. Weights count as repetitions: one unit of weight is left out.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, validate_data
 
-from catchment.arrays import Array
+from catchment.arrays import (
+    LARGEST,
+    Array,
+    Booleans,
+    as_matrix,
+    as_numbers,
+    refuse_conversions,
+    refuse_mask,
+)
 from catchment.data.prepare import Prepare
+from catchment.data.recording import Recording
+from catchment.data.scaling import Scaler
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoState, EchoStateMap
 from catchment.features.echo_state.recipe import Mixture, Spread
 from catchment.features.echo_state.run import Pool
 from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
-from catchment.sklearn.inputs import Given, Inputs, read_inputs, several
-from catchment.sklearn.layout import Layout, found_layout, steps_of, time_first
+from catchment.readout.accumulation import accumulate, accumulate_with_rows, grid_of
+from catchment.readout.feature_scale import rescaled, scale_of
+from catchment.readout.model import Model
+from catchment.readout.one_owner import fitted_pipeline, solved
+from catchment.readout.readout import Readout
+from catchment.readout.solve import Spectrum
+from catchment.readout.statistics import RidgeStatistics
+
+Inputs = ArrayLike | Sequence[ArrayLike]
+Targets = ArrayLike | Sequence[ArrayLike]
+Form = Literal["matrix", "stack", "list"]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """X as it was read: one array (T, I) per sequence, and how samples are arranged."""
+
+    inputs: list[Array]
+    form: Form
+    pooled: bool
+    channels: tuple[str, ...] | None = None
+    turned: bool = False  # whether X had channels before time
+
+    @property
+    def lengths(self) -> list[int]:
+        """Samples of each sequence."""
+        return [1 if self.pooled else len(u) for u in self.inputs]
+
+    @property
+    def n_samples(self) -> int:
+        return sum(self.lengths)
+
+    @property
+    def n_inputs(self) -> int:
+        return int(self.inputs[0].shape[1])
+
+    @property
+    def nested(self) -> bool:
+        """Whether y has one array per sequence, because samples are steps of several."""
+        return not self.pooled and self.form != "matrix"
+
+    def flat(self, values: Targets, name: str) -> NDArray[Any]:
+        """Return one row per sample, (n,) or (n, K), from values that are arranged like X."""
+        refuse_mask(values, name)
+        if not self.nested:
+            rows: NDArray[Any] = check_array(
+                values, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name=name
+            )
+        else:
+            parts = [np.asarray(part) for part in _listed(values, name)]
+            if [len(part) if part.ndim else 0 for part in parts] != self.lengths:
+                raise ValueError(
+                    f"{name} does not fit the steps of the {len(self.inputs)} sequences of X; pass "
+                    "one row per step of each, or set pool for one target per sequence"
+                )
+            rows = np.concatenate(parts)
+        if len(rows) != self.n_samples:
+            raise ValueError(
+                f"{name} has {len(rows)} samples, X has {self.n_samples}; pass one for each, or "
+                "for a target per step one row per step of each sequence"
+            )
+        return rows
+
+    def recordings(
+        self, targets: Array | None = None, weight: Array | None = None
+    ) -> list[Recording]:
+        """Return the sequences as recordings, with targets (n, K) and weights (n,) of samples.
+
+        Only samples that are whole sequences have weights here.
+        """
+        if targets is None:
+            return [Recording(u, channels=self.channels) for u in self.inputs]
+        weights = np.ones(len(self.inputs)) if weight is None or not self.pooled else weight
+        rows = targets if self.pooled else np.split(targets, np.cumsum(self.lengths)[:-1])
+        return [
+            Recording(u, y, float(w), per_step=not self.pooled, channels=self.channels)
+            for u, y, w in zip(self.inputs, rows, weights, strict=True)
+        ]
+
+    def arranged(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows (n, ...) in the arrangement of X; for a list, an array (B,) of arrays."""
+        if not self.nested:
+            return rows
+        if self.form == "stack":
+            return rows.reshape(len(self.inputs), -1, *rows.shape[1:])
+        parts = np.empty(len(self.inputs), dtype=object)
+        parts[:] = np.split(rows, np.cumsum(self.lengths)[:-1])
+        return parts
+
+    def laid(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows (n, F) of features arranged as X, with time where X has it."""
+        arranged = self.arranged(rows)
+        if not (self.nested and self.turned):
+            return arranged
+        if self.form == "stack":
+            return arranged.transpose(0, 2, 1)
+        turned = np.empty(len(arranged), dtype=object)
+        turned[:] = [part.T for part in arranged]
+        return turned
+
+    def after(self, washout: int) -> Booleans:
+        """Return a mask (n,) of the samples that a washout leaves; all of them if pooled."""
+        if self.pooled:
+            return np.ones(self.n_samples, dtype=np.bool_)
+        return np.concatenate([np.arange(length) >= washout for length in self.lengths])
+
+    def weights(self, sample_weight: Targets | None) -> Array | None:
+        """Return one weight (n,) per sample, or None if there are none."""
+        if sample_weight is None:
+            return None
+        weight = as_numbers(self.flat(sample_weight, "sample_weight"), "sample_weight")
+        if weight.ndim != 1:
+            raise ValueError(
+                f"sample_weight has shape {weight.shape}; pass one number for each sample"
+            )
+        if not (weight <= LARGEST).all() or (weight < 0).any():
+            raise ValueError("sample_weight must be finite and not negative")
+        if not weight.any():
+            raise ValueError("sample_weight is zero for every sample; nothing is left to learn")
+        return weight
+
+
+def read_inputs(
+    estimator: BaseEstimator, X: Inputs, *, pooled: bool, reset: bool, allow_nan: bool = False
+) -> Given:
+    """Return X as sequences; with `reset`, note its features on the estimator, else compare them.
+
+    >>> from sklearn.base import BaseEstimator
+    >>> [u.shape for u in read_inputs(BaseEstimator(), np.eye(3), pooled=False, reset=True).inputs]
+    [(3, 3)]
+    >>> [u.shape for u in read_inputs(BaseEstimator(), np.eye(3), pooled=True, reset=True).inputs]
+    [(3, 1), (3, 1), (3, 1)]
+    """
+    if not several(X, pooled=pooled):
+        _refuse_conversions(X)
+        finite = "allow-nan" if allow_nan else True
+        matrix = validate_data(
+            estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=finite
+        )
+        inputs = [one[:, None] for one in matrix] if pooled else [matrix]
+        named = getattr(estimator, "feature_names_in_", None)
+        channels = None if named is None or pooled else tuple(map(str, named))
+        return Given(inputs, "matrix", pooled, channels)
+    parts = [as_matrix(u, f"sequence {k}") for k, u in enumerate(_listed(X, "X"))]
+    widths = {u.shape[1] for u in parts}
+    if len(widths) != 1:
+        raise ValueError(f"the sequences of X have {sorted(widths)} columns; pass equally many")
+    if reset:
+        estimator.n_features_in_ = parts[0].shape[1]
+        if hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+    stacked = isinstance(X, np.ndarray) and X.ndim == 3
+    return Given(parts, "stack" if stacked else "list", pooled)
+
+
+def _refuse_conversions(X: Inputs) -> None:
+    """Raise ValueError for what scikit-learn would make numbers of: masks, dates, text."""
+    if issparse(X):
+        return  # refused by scikit-learn, as complex numbers are
+    refuse_mask(X, "X")
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiubc":
+        array = np.asarray(X)
+        if array.dtype.kind != "c":
+            refuse_conversions(array, "X")
+
+
+def several(X: Inputs, *, pooled: bool) -> bool:
+    """Whether X holds several sequences as arrays of their own.
+
+    >>> several(np.zeros((2, 5, 1)), pooled=False), several(np.eye(3), pooled=True)
+    (True, False)
+    """
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return X.ndim == 3
+    if not isinstance(X, list | tuple | np.ndarray) or len(X) == 0:
+        return False
+    if np.ndim(X[0]) == 1:
+        # Rows of unequal lengths are no matrix, but they are sequences of one input.
+        return pooled and len({np.size(one) for one in X}) > 1
+    return np.ndim(X[0]) == 2
+
+
+def _listed(values: Targets, name: str) -> list[Any]:
+    if values is None or np.isscalar(values):
+        raise ValueError(f"{name} is {values!r}; pass one array for each sequence")
+    return list(values)  # type: ignore[arg-type]  # any iterable will do
+
+
+Layout = Literal["auto", "time_first", "channels_first"]
+Found = Literal["time_first", "channels_first"]
+
+
+def checked_layout(layout: str) -> Layout:
+    """Return the layout; ValueError if there is none of this name.
+
+    >>> checked_layout("auto")
+    'auto'
+    """
+    if layout not in ("auto", "time_first", "channels_first"):
+        raise ValueError(
+            f"layout is {layout!r}; pass time_first for (n, time, channels), channels_first for "
+            "(n, channels, time), or auto"
+        )
+    return layout  # type: ignore[return-value]  # compared with the names above
+
+
+def found_layout(
+    X: Inputs,
+    layout: str = "auto",
+    *,
+    steps: Sequence[int] | None = None,
+    channels: int | None = None,
+) -> Found | None:
+    """Return how the sequences of X lie; None where X has no sequences with two axes.
+
+    Parameters
+    ----------
+    X
+        A matrix, an array (n, a, b), or a list of arrays.
+    layout
+        What the caller says; "auto" leaves it to the data.
+    steps
+        (n,) length of each sequence's targets, where every step has one.
+    channels
+        How many channels an estimator was fitted on.
+
+    >>> found_layout(np.zeros((5, 40, 1)))
+    'time_first'
+    >>> found_layout([np.zeros((3, 40)), np.zeros((3, 50))])
+    'channels_first'
+    >>> found_layout(np.zeros((5, 3, 40)))
+    Traceback (most recent call last):
+    ValueError: X holds sequences of shape (3, 40), which may be 3 steps of 40 channels or 3 ...
+    """
+    said = checked_layout(layout)
+    if not several(X, pooled=True):
+        return None
+    # A frame has a row for each step, whoever made it.
+    framed = all(type(u).__module__.split(".")[0] in ("pandas", "polars") for u in X)  # type: ignore[union-attr]
+    shapes = [np.shape(u) for u in X]  # type: ignore[union-attr]
+    if any(len(shape) != 2 for shape in shapes):
+        return None  # sequences of one channel, or a mistake that reading will name
+    if said != "auto":
+        return said
+    if framed or all(shape[1] == 1 for shape in shapes):
+        return "time_first"
+    possible: list[Found] = []
+    if _may_be(shapes, 0, steps, channels):
+        possible.append("time_first")
+    if _may_be(shapes, 1, steps, channels):
+        possible.append("channels_first")
+    if len(possible) == 1:
+        return possible[0]
+    stacked = isinstance(X, np.ndarray) and X.ndim == 3
+    if possible and (stacked or any(a <= b for a, b in shapes)):
+        raise ValueError(_both(shapes[0]))
+    return "time_first"  # a list as of recordings; or neither fits, and reading it will say why
+
+
+def time_first(X: Inputs, found: Found | None) -> Inputs:
+    """Return X with time before channels.
+
+    >>> time_first(np.zeros((5, 3, 40)), "channels_first").shape
+    (5, 40, 3)
+    """
+    if found != "channels_first":
+        return X
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        return X.transpose(0, 2, 1)
+    return [np.asarray(u).T for u in X]  # type: ignore[union-attr]
+
+
+def _may_be(
+    shapes: Sequence[tuple[int, ...]],
+    time: int,
+    steps: Sequence[int] | None,
+    channels: int | None,
+) -> bool:
+    """Whether this axis can be time: the other one is equal in all, and what is known fits."""
+    widths = {shape[1 - time] for shape in shapes}
+    if len(widths) > 1 or (channels is not None and widths != {channels}):
+        return False
+    return steps is None or [shape[time] for shape in shapes] == list(steps)
+
+
+def _both(shape: tuple[int, ...]) -> str:
+    a, b = shape
+    return (
+        f"X holds sequences of shape {shape}, which may be {a} steps of {b} channels or {a} "
+        f'channels of {b} steps; pass layout="time_first" for the first, or '
+        'layout="channels_first" for the second, as aeon and sktime have them'
+    )
+
+
+def steps_of(y: Any) -> list[int] | None:
+    """Return the length of each sequence's targets; None where there is one target each.
+
+    >>> steps_of([[0, 1], [1, 0, 1]]), steps_of(["a", "b"])
+    ([2, 3], None)
+    """
+    if y is None or np.isscalar(y):
+        return None
+    parts = [np.shape(part) for part in y]
+    if not all(parts):
+        return None
+    lengths = [shape[0] for shape in parts]
+    return lengths if max(lengths, default=0) > 1 else None  # a column has one target each
+
 
 Gaps = Literal["hold", "interpolate", "error"]
 
@@ -267,3 +604,150 @@ def follows_data(pool: object, X: Inputs, y: Any, *, matrix_pooled: bool) -> boo
     if pool != "auto":
         return pool is not None
     return one_target_each(X, y) if several(X, pooled=matrix_pooled) else matrix_pooled
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReadoutEstimator(SequenceEstimator):
+    """An estimator with a ridge readout.
+
+    Parameters
+    ----------
+    ridge
+        A number, one number per output, or "gcv": chosen by generalised cross-validation.
+    """
+
+    ridge: float | Array | Literal["gcv"] = "gcv"
+
+    def _learned(
+        self,
+        given: Given,
+        y: Array,
+        weight: Array | None,
+        past: Model | None,
+        classes: tuple[str, ...] | None = None,
+    ) -> tuple[Model, Array | None]:
+        """Return the model of samples with targets (n, K), and their feature rows where needed.
+
+        Without weights it is what `catchment.fit` learns from the same recordings, to the bit.
+        """
+        recordings = given.recordings(y, weight)
+        if past is None:
+            pipeline = fitted_pipeline(
+                self._scaled(given, weight), recordings, classes=classes is not None
+            )
+        else:
+            pipeline = past.pipeline
+        features, threads, is_classes = (
+            pipeline.features,
+            count_jobs(self.n_jobs),
+            classes is not None,
+        )
+        prepared = pipeline.prepare.apply(recordings)
+        rows: Array | None = None
+        if weight is not None and not (given.pooled and features.grid is None):
+            kept = given.after(features.washout)
+            rows = np.concatenate(features.rows([r.u for r in prepared], threads=threads))
+            total = RidgeStatistics.from_states(
+                rows,
+                y[kept],
+                weight=weight[kept],
+                fingerprint=features.fingerprint,
+                grid=None if (weight % 1).any() else grid_of(features, prepared, is_classes),
+            )
+        elif classes is None:
+            total = accumulate(features, prepared, threads=threads, classes=False)
+        else:
+            total, rows = accumulate_with_rows(features, prepared, threads=threads, classes=True)
+        if past is not None:
+            total = _sum(known_statistics(past), total)
+        found = solved(
+            pipeline, total, self.ridge, classes=classes, channels=recordings[0].channels
+        )
+        return replace(found.model, statistics=total), rows
+
+    def _scaled(self, given: Given, weight: Array | None) -> Pipeline:
+        """Return the pipeline as described; samples with weights are weighted in its scale too."""
+        pipeline = self._pipeline()
+        if weight is None or pipeline.prepare.is_fitted:
+            return pipeline
+        filled = pipeline.prepare.before_scaling(given.recordings())
+        scaler = weighted_scaler(filled, np.split(weight, np.cumsum(given.lengths)[:-1]))
+        return Pipeline(pipeline.prepare.fitted(scaler), pipeline.map)
+
+
+def weighted_scaler(recordings: list[Recording], weights: list[Array]) -> Scaler:
+    """Return the scaler of inputs whose steps, or whole recordings, count by their weights.
+
+    >>> scaler = weighted_scaler([Recording([0.0, 4.0])], [np.array([3.0, 1.0])])
+    >>> scaler.mean, scaler.scale.round(3)
+    (array([1.]), array([1.732]))
+    """
+    u = np.concatenate([recording.u for recording in recordings])
+    w = np.concatenate(
+        [np.broadcast_to(w, r.n_steps) for r, w in zip(recordings, weights, strict=True)]
+    )
+    known = ~np.isnan(u)
+    share = known * w[:, None]
+    n = np.maximum(share.sum(axis=0), np.finfo(np.float64).tiny)
+    values = np.where(known, u, 0.0)
+    mean = (share * values).sum(axis=0) / n
+    variance = (share * (values - mean) ** 2).sum(axis=0) / n
+    # What is within rounding of zero is a constant.
+    varies = variance > 1e-12 * (variance + mean**2)
+    return Scaler(mean, np.where(varies, np.sqrt(np.where(varies, variance, 1.0)), 1.0))
+
+
+def _sum(past: RidgeStatistics, new: RidgeStatistics) -> RidgeStatistics:
+    """Return the sum, in float64 if one of them has weights that are no whole numbers."""
+    if past.grid is None or new.grid is None:
+        return past.floats + new.floats
+    return past + new
+
+
+def known_statistics(model: Model) -> RidgeStatistics:
+    """Return the statistics of a fitted model; ValueError if they were dropped."""
+    if model.statistics is None:
+        raise ValueError("the fitted model has lost its statistics; fit the estimator again")
+    return model.statistics
+
+
+def leave_one_out(
+    statistics: RidgeStatistics,
+    readout: Readout,
+    z: Array,
+    y: Array,
+    *,
+    standardise: bool = False,
+) -> Array:
+    """Return what the readout would predict (n, K) for each training row had it not been there.
+
+    Parameters
+    ----------
+    statistics
+        Of the training rows, these among them.
+    readout
+        Solved from the statistics.
+    z, y
+        (n, F) features and (n, K) targets.
+    standardise
+        Whether the readout's ridge acts on features divided by their standard deviation; the row
+        that is left out stays in it.
+
+    >>> from catchment.readout.solve import solve_readout
+    >>> z, y = np.array([[0.0], [1.0], [2.0], [4.0]]), np.array([[0.0], [1.0], [3.0], [4.0]])
+    >>> s = RidgeStatistics.from_states(z, y)
+    >>> last = s - RidgeStatistics.from_states(z[:1], y[:1])
+    >>> loo = leave_one_out(s, solve_readout(s, 0.5), z, y)
+    >>> bool(np.isclose(loo[0], solve_readout(last, 0.5)(z[:1])).all())
+    True
+    """
+    scale = scale_of(statistics, standardise)
+    centred = z - statistics.floats.feature_sum / statistics.weight
+    if scale is not None:
+        statistics, centred = rescaled(statistics, scale), centred / scale
+    spectrum = Spectrum.of(statistics)
+    along = (centred @ spectrum.vectors) ** 2
+    leverage = 1.0 / statistics.weight + along @ spectrum.inverse(readout.ridge)
+    # Weights below one per row, or rows fitted exactly, leave nothing to divide by.
+    left = np.clip(1.0 - leverage, 1e-3, 1.0)
+    return np.asarray(y - (y - readout(z)) / left)

@@ -1,23 +1,37 @@
-"""Classification of sequences, or of their steps, by the states of a reservoir."""
+"""Classification of sequences or of their steps, and detection of anomalies in them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, OutlierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from catchment.arrays import Array, Integers
+from catchment.features.base import FeatureMap, known_map
+from catchment.features.default_map import AutoMap
+from catchment.features.minirocket import MiniRocket
+from catchment.features.pipeline import Pipeline
 from catchment.readout.model import Model, fitted_temperature, softmax
-from catchment.sklearn.base import EchoStateEstimator, follows_data
-from catchment.sklearn.inputs import Given, Inputs, Targets
-from catchment.sklearn.learning import ReadoutEstimator, known_statistics, leave_one_out
+from catchment.readout.normal import NormalModel
+from catchment.readout.statistics import RidgeStatistics
+from catchment.sklearn.base import (
+    EchoStateEstimator,
+    Given,
+    Inputs,
+    ReadoutEstimator,
+    Targets,
+    follows_data,
+    known_statistics,
+    leave_one_out,
+    seed_of,
+)
 
 
 class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[misc]
@@ -183,3 +197,169 @@ class EchoStateClassifier(SequenceClassifier, EchoStateEstimator):
     >>> classifier.predict(X[16:]).tolist()
     ['fast', 'slow', 'fast', 'slow']
     """
+
+
+@dataclass(eq=False, repr=False)
+class TimeSeriesClassifier(SequenceClassifier):
+    """Classes of whole sequences, by ridge regression on the features of any map.
+
+    A matrix X holds a sequence of one input in each row; lists of (T, I) arrays and arrays
+    (B, T, I), or with `layout="channels_first"` (I, T) and (B, I, T), hold sequences of several
+    inputs. Scores, probabilities and the readout are those of
+    `EchoStateClassifier`; without weights the model is that of `catchment.fit`, to the bit.
+
+    Parameters
+    ----------
+    map
+        A feature map with one row per recording, its description, or its name.
+    ridge
+        A number, one number per output, or "gcv": chosen by generalised cross-validation.
+    gaps, scale, layout, n_jobs
+        As in `EchoStateClassifier`.
+
+    Attributes
+    ----------
+    classes_
+        Labels, sorted.
+    temperature_
+        Softness of the probabilities.
+    model_
+        The fitted `Model`, ready for `catchment.save`; it holds the training statistics.
+    n_features_in_
+        Columns of X.
+
+    >>> X = [np.sin(np.arange(40 + k) / (3 + k % 2)) for k in range(20)]
+    >>> y = ["fast", "slow"] * 10
+    >>> TimeSeriesClassifier("window_statistics").fit(X[:16], y[:16]).predict(X[16:]).tolist()
+    ['fast', 'slow', 'fast', 'slow']
+    """
+
+    map: FeatureMap | str = "default"
+
+    def _description(self) -> FeatureMap | str:
+        described = known_map(self.map)
+        if isinstance(described, AutoMap):
+            raise ValueError(
+                "map is 'auto', which catchment.fit and federate choose by; name the maps to "
+                "choose from in a search, such as GridSearchCV over map"
+            )
+        return self.map
+
+
+@dataclass(eq=False, repr=False)
+class MiniRocketClassifier(SequenceClassifier):
+    """Classes of whole sequences, by ridge regression on random convolutions.
+
+    X, the attributes and the other settings are those of `TimeSeriesClassifier`.
+
+    Parameters
+    ----------
+    features
+        Columns.
+    random_state
+        An integer is the seed of `MiniRocket`; None draws new convolutions at each fit.
+    ridge, gaps, scale, layout, n_jobs
+        As in `TimeSeriesClassifier`.
+
+    >>> X = [np.sin(np.arange(50) / (3 + k % 2) + k) for k in range(20)]
+    >>> y = ["fast", "slow"] * 10
+    >>> MiniRocketClassifier(84).fit(X[:16], y[:16]).predict(X[16:]).tolist()
+    ['fast', 'slow', 'fast', 'slow']
+    """
+
+    features: int = MiniRocket.features
+    _: KW_ONLY
+    random_state: int | np.random.RandomState | None = 0
+
+    def _description(self) -> MiniRocket:
+        return MiniRocket(self.features, seed=seed_of(self.random_state))
+
+
+@dataclass(eq=False, repr=False)
+class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
+    """How unusual steps, or whole sequences, are: the Mahalanobis distance of reservoir features.
+
+    `catchment.sklearn` says what X may be; a pool of "auto" is none here, so that a matrix X is one
+    sequence and its steps are scored. The model of what is normal is the one that
+    `FederatedNormal` learns from many clients' sums.
+
+    Parameters
+    ----------
+    contamination
+        Share of the samples of `fit` that are to count as anomalies: more of new ones do, since
+        those of `fit` are in the covariance. `FederatedNormal` sets its threshold by others.
+    shrinkage
+        Of the covariance: a number from 0 to 1, or "auto" (`catchment.readout.NormalModel`).
+    units, washout, pool
+        As in `EchoStateRegressor`, and so are all others.
+
+    Attributes
+    ----------
+    normal_
+        The `NormalModel`.
+    offset_
+        Samples whose `score_samples` is below it are anomalies.
+    pipeline_
+        The fitted `Pipeline`: preparation and map.
+    n_features_in_
+        Columns of X.
+
+    >>> u = np.sin(np.arange(400) / 5)[:, None]
+    >>> detector = AnomalyDetector(30, washout=50, contamination=0.01).fit(u)
+    >>> u[300] += 2
+    >>> int(detector.score_samples(u).argmin()), int(detector.predict(u)[300])
+    (300, -1)
+    """
+
+    _: KW_ONLY
+    contamination: float = 0.01
+    shrinkage: float | Literal["auto"] = "auto"
+
+    def fit(self, X: Inputs, y: object = None) -> Self:
+        """Learn what is normal; y is not used."""
+        if not 0 < self.contamination < 1:
+            raise ValueError(
+                f"contamination is {self.contamination}; pass a share between 0 and 1, such as 0.01"
+            )
+        pooled = self.pool not in (None, "auto")
+        X = self._oriented(X, reset=True)
+        given = self._read(X, pooled=pooled, reset=True)
+        described = self._pipeline()
+        built = described.built(given.n_inputs, per_step=not pooled)
+        prepare = described.prepare
+        if not prepare.is_fitted:
+            prepare = prepare.fitted(prepare.moments(given.recordings()))
+        self.pipeline_ = Pipeline(prepare, built.map)
+        self.pooled_ = pooled
+        features = self.pipeline_.features
+        rows = self._rows(self.pipeline_, given)[given.after(features.washout)]
+        if len(rows) < 2:
+            raise ValueError(
+                f"X has {len(rows)} sample{'' if len(rows) == 1 else 's'} after the washout; what "
+                "is normal takes two or more"
+            )
+        sums = RidgeStatistics.from_states(rows, np.zeros((len(rows), 1)))
+        self.normal_ = NormalModel.of(sums, self.shrinkage, standardise=features.standardise)
+        scores = self.normal_.scores(rows)
+        self.offset_ = float(np.quantile(-scores, self.contamination))
+        return self
+
+    def score_samples(self, X: Inputs) -> NDArray[Any]:
+        """Return minus the scores (n,), arranged like X: the lower, the more unusual."""
+        given, scores = self._scores(X)
+        return given.arranged(-scores)
+
+    def decision_function(self, X: Inputs) -> NDArray[Any]:
+        """Return how far samples (n,) are above the offset; anomalies are below 0."""
+        given, scores = self._scores(X)
+        return given.arranged(-scores - self.offset_)
+
+    def predict(self, X: Inputs) -> NDArray[Any]:
+        """Return 1 for samples (n,) that are normal and -1 for anomalies, arranged like X."""
+        given, scores = self._scores(X)
+        return given.arranged(np.where(-scores < self.offset_, -1, 1))
+
+    def _scores(self, X: Inputs) -> tuple[Given, Array]:
+        check_is_fitted(self, "normal_")
+        given = self._given(X)
+        return given, self.normal_.scores(self._rows(self.pipeline_, given))

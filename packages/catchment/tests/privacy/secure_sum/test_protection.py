@@ -36,8 +36,7 @@ from catchment.privacy.secure_sum import (
     share_from,
 )
 from catchment.readout import RidgeStatistics
-from catchment.structure import measured
-from catchment.wire import Parts
+from catchment.wire import Parts, measured
 from tests.security.fleet import Fleet, released
 
 FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)))

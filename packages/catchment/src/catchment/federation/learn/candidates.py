@@ -53,8 +53,19 @@ from catchment.readout.ridge_choice import (
 )
 from catchment.readout.solve import path_errors, solve_path, solve_readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import COUNTED, GATHERED, NOT_NEGATIVE, WEIGHT, Kind, Shape, Summable
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.wire import (
+    COUNTED,
+    GATHERED,
+    NOT_NEGATIVE,
+    NOTHING,
+    WEIGHT,
+    Kind,
+    Parts,
+    Shape,
+    Summable,
+    join,
+    split,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,8 +40,7 @@ from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.rows import FoldedRows, Rows
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
-from catchment.structure import COUNTED, GATHERED, Kind, Structure, Summable
-from catchment.wire import Parts
+from catchment.wire import COUNTED, GATHERED, Kind, Parts, Structure, Summable
 
 
 @dataclass(frozen=True, eq=False)

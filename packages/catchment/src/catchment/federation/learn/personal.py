@@ -47,8 +47,7 @@ from catchment.readout.personal_models import PersonalModels
 from catchment.readout.readout import Readout
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import GATHERED, Kind, Structure, Summable
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.wire import GATHERED, NOTHING, Kind, Parts, Structure, Summable, join, split
 
 STRENGTHS = tuple(float(x) for x in np.geomspace(1e3, 1e-4, 15))
 SHARES = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.0)

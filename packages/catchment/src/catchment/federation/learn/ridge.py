@@ -49,8 +49,7 @@ from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import LATER
-from catchment.wire import NOTHING, Parts
+from catchment.wire import LATER, NOTHING, Parts
 
 GROUP = 32  # clients served together
 DEVICE_GROUP = 256  # likewise on a GPU, which wants many...

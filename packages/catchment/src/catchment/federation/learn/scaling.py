@@ -42,8 +42,7 @@ from catchment.federation.algorithm import Algorithm, Data, Turn
 from catchment.readout.device import same_features
 from catchment.readout.packing import pack, unpack
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Shape, Summable
-from catchment.wire import Parts
+from catchment.wire import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Parts, Shape, Summable
 
 CLIENTS_BITS = 16  # a sum of up to 2^16 clients' limbs is taken, and 2^15 such sums can be added
 

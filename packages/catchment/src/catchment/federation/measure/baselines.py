@@ -35,8 +35,7 @@ from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import GATHERED, Kind, Structure, Summable
-from catchment.wire import Parts, join, split
+from catchment.wire import GATHERED, Kind, Parts, Structure, Summable, join, split
 
 RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
 

@@ -24,8 +24,7 @@ from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor, check_channels
 from catchment.readout.readout import Readout
 from catchment.readout.storage import to_bytes
-from catchment.structure import Kind, Structure
-from catchment.wire import Parts
+from catchment.wire import Kind, Parts, Structure
 
 GROUP = 256  # clients whose recordings are on a device together...
 STEPS = 4_000_000  # ...unless they are long

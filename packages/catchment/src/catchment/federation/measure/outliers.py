@@ -58,8 +58,7 @@ from catchment.readout.packing import unpack
 from catchment.readout.readout import Readout
 from catchment.readout.solve import solve_readout, squared_errors
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import taken_apart
-from catchment.wire import Parts
+from catchment.wire import Parts, taken_apart
 
 THRESHOLD = 4.0
 FEWEST = 5  # clients of which a median and a spread say something

@@ -16,8 +16,7 @@ from catchment.federation.sums import Tally
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import Kind, Structure, Summable
-from catchment.wire import Parts, join, split
+from catchment.wire import Kind, Parts, Structure, Summable, join, split
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 # For the other packages and the tests; may change without notice.
-from catchment.federation.runs.bounds import bounds_of as bounds_of
-from catchment.federation.runs.checks import Verification as Verification
+from catchment.federation.runs.explain import bounds_of as bounds_of
+from catchment.federation.runs.verify import Verification as Verification
 from catchment.federation.runs.drawn import (
     DrawnRecording as DrawnRecording,
     MOST_POINTS as MOST_POINTS,
@@ -10,14 +10,14 @@ from catchment.federation.runs.drawn import (
     thinned as thinned,
 )
 from catchment.federation.runs.explain import in_words as in_words, say_bytes as say_bytes
-from catchment.federation.runs.folds import (
+from catchment.federation.runs.read import (
     folds_of_run as folds_of_run,
     folds_sentence as folds_sentence,
 )
 from catchment.federation.runs.ledger import Entries as Entries, Entry as Entry
-from catchment.federation.runs.logged import Logged as Logged
-from catchment.federation.runs.notes import StageNotes as StageNotes
-from catchment.federation.runs.progress import (
+from catchment.federation.runs.write import Logged as Logged
+from catchment.federation.runs.write import StageNotes as StageNotes
+from catchment.federation.runs.read import (
     Progress as Progress,
     Reporter as Reporter,
     is_held as is_held,
@@ -32,13 +32,13 @@ from catchment.federation.runs.read import (
     last_state as last_state,
     read_digests as read_digests,
 )
-from catchment.federation.runs.seals import _lines as _lines
-from catchment.federation.runs.training import (
+from catchment.federation.runs.write import _lines as _lines
+from catchment.federation.runs.verify import (
     Described as Described,
     TRAINING as TRAINING,
     described as described,
 )
-from catchment.federation.runs.unlearn import (
+from catchment.federation.runs.verify import (
     SETTLED as SETTLED,
     WithoutClient as WithoutClient,
     refuse_sum as refuse_sum,

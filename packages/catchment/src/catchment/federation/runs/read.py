@@ -1,30 +1,40 @@
-"""What a run's folder says, for those who only read it: explanations, reports, tables."""
+"""What a run's folder says, for those who only read it: explanations, reports, tables.
+
+How far the round under way is, in a small file of the run's folder, for whoever watches the run.
+
+What is finished is in run.sqlite; this file says what is not there yet. Nothing depends on it: it
+is lost with a crash, it is gone once the run is finished, and where it cannot be written the run
+goes on without it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+import os
+import secrets
 import sqlite3
-from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import dataclass, field
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.errors import FederationError, IntegrityError
+from catchment.federation.algorithm import Kept
 from catchment.federation.learn.digests import Digest
 from catchment.federation.measure.baselines import Comparison, Row
 from catchment.federation.measure.outliers import AnyFlag, Drift, Flag, rows_flags
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.runs.drawn import DrawnRecording
-from catchment.federation.runs.seals import damage, last_seal
-from catchment.federation.runs.write import DATABASE, FORMAT
-from catchment.structure import Kind
-from catchment.wire import Parts
+from catchment.federation.runs.write import DATABASE, FORMAT, PRIVATE, PROGRESS, damage, last_seal
+from catchment.wire import Kind, Parts
 
 
 @dataclass(frozen=True)
@@ -378,3 +388,316 @@ def _forecast(database: sqlite3.Connection) -> Drawn | None:
     outputs = tuple(dict.fromkeys(row[1] for row in rows))
     values = np.array([row[2:] for row in rows], dtype=np.float64).reshape(-1, len(outputs), 2)
     return Drawn(rows[0][0], outputs, values[..., 0], values[..., 1])
+
+
+FACT = "folds"
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fold: who was tested in it, on how many rows, and the score of those rows together.
+
+    Parameters
+    ----------
+    worst
+        The client with the worst score.
+    untested
+        Who could not be tested, and why.
+    """
+
+    clients: tuple[str, ...]
+    rows: int
+    score: float | None
+    worst: str | None = None
+    untested: Mapping[str, str] = field(default_factory=dict)
+
+
+def folds_fact(folds: Iterable[Fold]) -> dict[str, str]:
+    """Return the fact that a run's folder keeps of its folds."""
+    return {FACT: json.dumps([asdict(one) for one in folds])}
+
+
+def folds_of_run(facts: Mapping[str, str]) -> tuple[Fold, ...]:
+    """Return the folds of a run's facts; none if it was tested otherwise.
+
+    >>> folds_of_run(folds_fact([Fold(("ann",), 3, 0.5, "ann")]))[0].score
+    0.5
+    """
+    return tuple(
+        Fold(**{**one, "clients": tuple(one["clients"])})
+        for one in json.loads(facts.get(FACT, "[]"))
+    )
+
+
+def folds_sentence(
+    facts: Mapping[str, str],
+    scores: Mapping[str, Mapping[str, float]],
+    metric: str,
+    *,
+    who: str = "clients",
+) -> str:
+    """Return the score by folds, its range over them, and the worst client; nothing without folds.
+
+    The first number is of all rows together, each predicted by a model that has not seen its
+    client; the range is of the folds' own scores.
+
+    Parameters
+    ----------
+    scores
+        By client and metric; the client "" is all of them together.
+    who
+        What clients are called.
+
+    >>> facts = folds_fact([Fold(("ann",), 2, 0.5, "ann"), Fold(("bob",), 2, 1.0, "bob")])
+    >>> scores = {"": {"accuracy": 0.75}, "ann": {"accuracy": 0.5}, "bob": {"accuracy": 1.0}}
+    >>> folds_sentence(facts, scores, "accuracy")
+    '2 folds over clients: accuracy 0.75 (0.50 to 1.00), worst ann 0.50'
+    """
+    values = [one.score for one in folds_of_run(facts) if one.score is not None]
+    if not values or metric not in scores.get("", {}):
+        return ""
+    said = f"{len(values)} folds over {who}: {metric} {scores[''][metric]:.2f}"
+    worst = worst_client(scores, metric)
+    said += f" ({min(values):.2f} to {max(values):.2f})"
+    return f"{said}, worst {worst} {scores[worst][metric]:.2f}" if worst else said
+
+
+def worst_client(scores: Mapping[str, Mapping[str, float]], metric: str) -> str:
+    """Return the client with the worst score, the first by name of several; "" if there is none.
+
+    >>> worst_client({"": {"NRMSE": 0.2}, "ann": {"NRMSE": 0.3}, "bob": {"NRMSE": 0.1}}, "NRMSE")
+    'ann'
+    """
+    named = {name: one[metric] for name, one in scores.items() if name and metric in one}
+    worst = min if metric == "accuracy" else max
+    return worst(sorted(named), key=named.__getitem__, default="")
+
+
+def map_facts(kept: Kept, note: str = "") -> dict[str, str]:
+    """Return the facts of a run that tell of a choice among maps; none if there was none.
+
+    Parameters
+    ----------
+    note
+        Why the choice was not made, though it was asked for.
+
+    >>> sorted(map_facts(Kept(maps={"small": 0.5, "large": 0.25}, chosen="large")))
+    ['map_chosen', 'map_scores']
+    """
+    facts = {"map_note": note} if note else {}
+    if len(kept.maps) > 1:
+        facts |= {"map_chosen": kept.chosen, "map_scores": json.dumps(dict(kept.maps))}
+    return facts
+
+
+def map_scores(facts: Mapping[str, str]) -> dict[str, float]:
+    """Return what each map scored on clients left out, the best first; nothing if one was given."""
+    scores: dict[str, float] = json.loads(facts.get("map_scores", "{}"))
+    return dict(sorted(scores.items(), key=lambda one: one[1]))
+
+
+def map_sentence(facts: Mapping[str, str]) -> str:
+    """Return which map was chosen and how the others did; nothing if there was no choice.
+
+    >>> facts = map_facts(Kept(maps={"small": 0.5, "large": 0.25}, chosen="large"))
+    >>> print(map_sentence(facts))
+    map chosen: large, NRMSE 0.25 on clients left out (small: 0.5); clients sent the statistics of
+    all 2
+    """
+    if facts.get("map_note"):
+        return f"map: {facts['map_note']}"
+    scores, chosen = map_scores(facts), facts.get("map_chosen", "")
+    if chosen not in scores:
+        return ""
+    others = "; ".join(f"{name}: {said(score)}" for name, score in scores.items() if name != chosen)
+    return (
+        f"map chosen: {chosen}, NRMSE {said(scores[chosen])} on clients left out ({others}); "
+        f"clients sent the statistics of all {len(scores)}"
+    )
+
+
+def said(score: float) -> str:
+    """Return a score in three digits.
+
+    >>> said(0.12345)
+    '0.123'
+    """
+    return f"{score:.3g}"
+
+
+PAUSE = 0.5  # seconds between two writes
+MOST_BYTES = 1 << 16  # no more is read of a file that is a few hundred bytes long
+
+Watch = Callable[[str, int, int, int], None]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is: its stage, the round, how many of the asked clients are done.
+
+    Parameters
+    ----------
+    at
+        When this was so, in seconds since 1970.
+    ended
+        Why the run ended without being finished; nothing while it goes on.
+
+    >>> Progress("training", 3, done=5, asked=8, at=0.0).ended
+    ''
+    """
+
+    stage: str = ""
+    round: int = 0
+    done: int = 0
+    asked: int = 0
+    at: float = 0.0
+    ended: str = ""
+
+
+@final
+class Reporter:
+    """Writes down how far a run is, at most twice a second, and tells whoever else wants to know.
+
+    The last of several quick steps is written, too, a moment later: a round may then wait long for
+    one client.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    watch
+        Called with (stage, round, clients done, clients asked), every time.
+    clock
+        Seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        watch: Watch | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path, self._watch, self._clock = folder / PROGRESS, watch, clock
+        self._lock = threading.Lock()
+        self._last = Progress()
+        self._next = float("-inf")  # when it may be written again
+        self._later: threading.Timer | None = None
+
+    def __call__(self, stage: str, round_: int, done: int, asked: int) -> None:
+        if self._watch:
+            self._watch(stage, round_, done, asked)
+        with self._lock:
+            self._last = Progress(stage, round_, done, asked, time.time())
+            left = self._next - self._clock()
+            if left <= 0:
+                self._write_now()
+            elif self._later is None:
+                self._later = threading.Timer(left, self._catch_up)
+                self._later.daemon = True
+                self._later.start()
+
+    def end(self, reason: str) -> None:
+        """Write down that the run ended without being finished, and why."""
+        with self._lock:
+            self._cancel()
+            self._write(replace(self._last, at=time.time(), ended=reason))
+
+    def clear(self) -> None:
+        """Remove the file: the run is finished."""
+        with self._lock, suppress(OSError):
+            self._cancel()
+            self._path.unlink(missing_ok=True)
+
+    def _catch_up(self) -> None:
+        with self._lock:
+            if self._later is not None:
+                self._write_now()
+
+    def _write_now(self) -> None:
+        self._cancel()
+        self._write(self._last)
+        self._next = self._clock() + PAUSE
+
+    def _cancel(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+
+    def _write(self, progress: Progress) -> None:
+        """Put the file in its place whole; not to the disk, since nothing depends on it."""
+        draft = self._path.with_name(f".{PROGRESS}.{secrets.token_hex(8)}")
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with os.fdopen(os.open(draft, flags, PRIVATE), "w", encoding="ascii") as file:
+                json.dump(asdict(progress), file)
+            draft.replace(self._path)
+        except OSError:  # a full disk is for the run itself to complain of
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def reported(folder: str | Path, watch: Watch | None = None) -> Iterator[Reporter]:
+    """Give what writes down how far a run in this folder is; afterwards, how it ended.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with reported(folder) as tell:
+    ...         tell("training", 0, 3, 8)
+    ...         found = read_progress(folder)
+    ...     found.done, read_progress(folder)
+    (3, None)
+    """
+    reporter = Reporter(Path(folder), watch)
+    try:
+        yield reporter
+    except BaseException as error:
+        said = " ".join(str(error).split())
+        name = "stopped" if isinstance(error, KeyboardInterrupt) else type(error).__name__
+        reporter.end(f"{name}: {said}" if said else name)
+        raise
+    reporter.clear()
+
+
+def read_progress(folder: str | Path) -> Progress | None:
+    """Return how far a run's process says it is; None if it says nothing, or nothing readable.
+
+    >>> read_progress("no/such/run") is None
+    True
+    """
+    try:
+        with (Path(folder) / PROGRESS).open("rb") as file:
+            found = json.loads(file.read(MOST_BYTES))
+        return Progress(
+            str(found["stage"]),
+            int(found["round"]),
+            int(found["done"]),
+            int(found["asked"]),
+            float(found["at"]),
+            str(found["ended"]),
+        )
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def is_held(folder: str | Path) -> bool:
+    """Return whether a process has this run's folder open for writing.
+
+    It is asked without taking the lock: a run that begins at this moment waits for a moment.
+
+    >>> is_held("no/such/run")
+    False
+    """
+    path = Path(folder) / "lock"
+    if not path.is_file():
+        return False
+    try:
+        address = f"{path.resolve().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=0)) as lock:
+            lock.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError as error:
+        return "locked" in str(error)
+    except sqlite3.DatabaseError:
+        return False
+    return False

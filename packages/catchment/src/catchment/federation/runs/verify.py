@@ -9,6 +9,11 @@ statistics that were computed again may differ in their last digits on another p
 compared to `TOLERANCE`, and so is the readout, whose solution is floating point always. Whoever can
 write the folder can write its digests too: only recordings, or a digest that was given away before,
 tell more than that the folder agrees with itself.
+
+The model of a finished run as if a client had never been there, from what the run has kept.
+
+A run's folder keeps the state after the last round of its training, and where clients are kept
+apart that is each one's statistics. Nobody is asked again and no data are read.
 """
 
 from __future__ import annotations
@@ -17,36 +22,242 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
-from catchment.errors import CatchmentError, MissingExtraError, UnknownMapError, UploadError
+from catchment.errors import (
+    CatchmentError,
+    FederationError,
+    MissingExtraError,
+    UnknownMapError,
+    UploadError,
+)
 from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Data, Turn
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
-from catchment.federation.learn.digests import Digest, Sum, digest_of, is_exact, members_of, without
+from catchment.federation.learn.candidates import Candidates, Race
+from catchment.federation.learn.digests import (
+    Digest,
+    Sum,
+    apart,
+    digest_of,
+    is_exact,
+    members_of,
+    without,
+)
+from catchment.federation.learn.ensemble import ReservoirEnsemble
+from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.learn.unlearning import ALL, Certificate, summed
-from catchment.federation.runs.checks import TOLERANCE, Check, Verification, cannot, compared, same
+from catchment.federation.learn.unlearning import (
+    ALL,
+    Certificate,
+    summed,
+    unlearn,
+    unlearn_by_class,
+    unlearn_member,
+    unlearn_normal,
+)
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run, state_sha256
-from catchment.federation.runs.training import HARMLESS, TRAINING, Described, described
 from catchment.federation.runs.write import MODEL
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
+from catchment.plugins import plugin
+from catchment.readout.detector import Detector
 from catchment.readout.device import same_features, statistics_name
+from catchment.readout.heads import head_of
 from catchment.readout.model import Model
 from catchment.readout.packing import unpack
 from catchment.readout.personal_models import PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import NOTHING
+from catchment.wire import NOTHING, Parts
+
+TRAINING = "training"
+# Each changes a message by itself; others weigh clients against each other, or hide them.
+HARMLESS = frozenset({"Float32", "FactorUpload", "SmallestUpload"})
+
+
+@dataclass(frozen=True)
+class Described:
+    """The training's algorithm by name, its settings, and all of its plan's."""
+
+    name: str
+    settings: Mapping[str, Any]
+    plan: Mapping[str, Any]
+    rounds: int
+
+    @property
+    def protections(self) -> tuple[str, ...]:
+        """The names of the protections, in their order."""
+        return tuple(next(iter(one)) for one in self.plan["protections"])
+
+    @property
+    def features(self) -> str:
+        """The fingerprint of the map, where the model has just that one; nothing otherwise."""
+        if self.name not in ("FederatedRidge", "AlignedRidge", "BalancedRidge", "FactoredRidge"):
+            return ""
+        return _fingerprint(self._of_ridge.get("features"))
+
+    @property
+    def prepare(self) -> str:
+        """The fingerprint of the preparation."""
+        return _fingerprint(self.plan.get("prepare"))
+
+    @property
+    def _of_ridge(self) -> Mapping[str, Any]:
+        if self.name != "AlignedRidge":
+            return self.settings
+        inner: Mapping[str, Any] = self.settings["ridge"]["FederatedRidge"]
+        return inner
+
+    def rebuilt(self, model: Model) -> FederatedRidge | BalancedRidge | None:
+        """Return the algorithm whose state is a sum of statistics, None if it is another.
+
+        It has the map and the classes of the model: settings know them by their fingerprint.
+        """
+        plain = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in self._of_ridge.items()
+        }
+        known: dict[str, Any] = {**plain, "features": model.features, "classes": model.classes}
+        if known.get("head") is not None:
+            known["head"] = head_of(known["head"])
+        match self.name:
+            case "FederatedRidge" | "AlignedRidge":
+                return FederatedRidge(**known)
+            case "BalancedRidge":
+                return BalancedRidge(**known)
+        return None
+
+    def chosen(self, model: Model, parts: Parts) -> tuple[FederatedRidge, RidgeState] | None:
+        """Return the ridge of the map that won, and its sums, where several were tried in a round.
+
+        None if the training was another, or candidates raced over several rounds.
+        """
+        if self.name != "Candidates" or self.settings["halvings"] != 0:
+            return None
+        tried = Candidates(features=(model.features,), classes=model.classes)
+        race: Race = tried.load_state(parts)
+        if race.total is None or race.best is None:
+            return None
+        ridge = FederatedRidge(
+            features=model.features, classes=model.classes, per_output=self.settings["per_output"]
+        )
+        own = {name: sent.members[race.best] for name, sent in race.by_client.items()}
+        return ridge, RidgeState(race.total.members[race.best], own)
+
+
+def described(run: Run) -> Described:
+    """Return what a run says of its training; FederationError if it has none."""
+    for stage in run.stages:
+        if stage.name == TRAINING:
+            plan = stage.settings["Plan"]
+            ((name, settings),) = plan["algorithm"].items()
+            return Described(name, settings, plan, stage.rounds)
+    raise FederationError(f"{run.folder} has no training; finish the run first")
+
+
+def _fingerprint(told: object) -> str:
+    """Return the one value of a part that is described by its fingerprint."""
+    match told:
+        case {**named} if len(named) == 1 and isinstance(value := next(iter(named.values())), str):
+            return value
+    return ""
+
+
+TOLERANCE = 1e-6  # of floating-point numbers, as a share of their size
+ROUNDED = "float64: compared to rounding"
+
+Outcome = Literal["ok", "differs", "cannot be checked"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was compared, what was found, and what there is to say of it."""
+
+    what: str
+    outcome: Outcome
+    sha256: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """All that was compared of a run."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything that could be checked agrees."""
+        return not self.having("differs")
+
+    def having(self, outcome: Outcome) -> tuple[Check, ...]:
+        """Return the checks with this outcome."""
+        return tuple(check for check in self.checks if check.outcome == outcome)
+
+    def text(self) -> str:
+        """Return a line for each check, and one that sums up."""
+        width = max((len(check.what) for check in self.checks), default=0)
+        lines = [
+            f"{check.outcome:<17}  {check.what:<{width}}  {check.sha256}"
+            f"{'  ' if check.sha256 and check.note else ''}{check.note}".rstrip()
+            for check in self.checks
+        ]
+        ok, bad, open_ = (len(self.having(one)) for one in ("ok", "differs", "cannot be checked"))
+        end = f"{bad} of {ok + bad} checks differ" if bad else f"all {ok} checks agree"
+        rest = f"; {open_} could not be made" if open_ else ""
+        return "\n".join([*lines, end + rest])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"agrees": self.agrees, "checks": [asdict(check) for check in self.checks]}
+
+
+def compared(what: str, found: str, said: str, note: str = "") -> Check:
+    """Return the check of a hash against the one that was written down.
+
+    >>> compared("sum", "ab", "cd").note
+    'cd was written down'
+    """
+    if not said:
+        return Check(what, "cannot be checked", found, "no hash was written down to compare with")
+    if found != said:
+        return Check(what, "differs", found, f"{said} was written down")
+    return Check(what, "ok", found, note)
+
+
+def same(what: str, again: Sum, kept: Sum, said: str = "", *, rounded: bool = False) -> Check:
+    """Return the check of statistics that were computed again against those that are kept.
+
+    Parameters
+    ----------
+    said
+        The digest that was written down; that of those kept if there is none.
+    rounded
+        Whether they were rounded on their way.
+    """
+    found, wanted = digest_of(again), said or digest_of(kept)
+    if found == wanted:
+        return Check(what, "ok", found)
+    if is_exact(again) and is_exact(kept) and not rounded:
+        return Check(what, "differs", found, f"{wanted} was written down")
+    distance = apart(again, kept)
+    outcome: Outcome = "ok" if distance <= TOLERANCE else "differs"
+    return Check(what, outcome, note=f"{ROUNDED}, {distance:.0e} apart")
+
+
+def cannot(what: str, why: str) -> Check:
+    """Return that something cannot be checked."""
+    return Check(what, "cannot be checked", note=why)
+
 
 CERTIFICATE = "certificate.json"
 ELSEWHERE = "computed on another processor it may have other last digits and another hash"
@@ -443,3 +654,128 @@ def file_name(client: str) -> str:
     'a_b_c'
     """
     return re.sub(r"[^\w.-]", "_", client)
+
+
+SETTLED = {
+    "scaling": "the mean and the spread of each channel, by which inputs are scaled",
+    "plasticity": "the gains and shifts of the reservoir's units",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutClient:
+    """A run's model without a client, and the certificate of it."""
+
+    model: Predictor
+    certificate: Certificate
+
+
+def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> WithoutClient:
+    """Return the model that a run without the client would have given, and a certificate.
+
+    FederationError says why where it cannot be had: only a sum was kept, or what other clients
+    sent depends on this one.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    model
+        The run's model, as it was saved.
+    """
+    run = read_run(folder)
+    told = described(run)
+    for protection in told.protections:
+        if protection == "SecureSum":
+            raise FederationError(
+                f"the run saw nothing but sums (secure_sum), so that what {client} sent cannot be "
+                f"taken out of them; run the plan again without {client}"
+            )
+        if protection not in HARMLESS:
+            raise FederationError(
+                f"{protection} changes the sum of all clients, so that what {client} sent cannot "
+                f"be taken out of it; run the plan again without {client}"
+            )
+    shared = model.model if isinstance(model, PersonalModels) else model
+    if isinstance(shared, Detector) and told.name == "FederatedNormal":
+        found = _unlearned_normal(told, Path(folder), client, shared)
+    elif isinstance(shared, Model):
+        found = _unlearned(told, Path(folder), client, shared)
+    else:
+        raise _cannot(told.name, client)
+    stages = [SETTLED[stage.name] for stage in run.stages if stage.name in SETTLED]
+    if told.name == "Candidates":
+        stages.append("the choice among the feature maps")
+    stages += [found.certificate.remains] if found.certificate.remains else []
+    certificate = replace(found.certificate, remains="; ".join(stages))
+    without: Predictor = found.model
+    if isinstance(model, PersonalModels) and isinstance(without, Model):
+        maps = {other: one for other, one in model.maps.items() if other != client}
+        without = PersonalModels(without, maps=maps)
+    known = without.prepared_by(model.prepare, model.channels).read_from(model.columns)
+    return WithoutClient(known, certificate)
+
+
+def _unlearned_normal(
+    told: Described, folder: Path, client: str, shared: Detector
+) -> WithoutClient:
+    """Return the detector without a client, its threshold by what the others have counted."""
+    labels = told.settings.get("classes")
+    known = {**told.settings, "features": shared.features}
+    algorithm = FederatedNormal(**{**known, "classes": None if labels is None else tuple(labels)})
+    state = algorithm.load_state(last_state(folder, TRAINING))
+    refuse_sum(state.by_client, client)
+    left = unlearn_normal(algorithm, state, client)
+    return WithoutClient(algorithm.result(left.state), left.certificate)
+
+
+def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> WithoutClient:
+    """Return the model, not yet prepared, of the algorithms that can do without one client."""
+    parts, settings = last_state(folder, TRAINING), told.settings
+    match told.rebuilt(shared):
+        case FederatedRidge() as ridge:
+            state = ridge.load_state(parts)
+            refuse_sum(state.by_client, client, groups=bool(state.by_group))
+            forgotten = unlearn(ridge, state, client)
+            return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
+        case BalancedRidge() as balanced:
+            by_class = balanced.load_state(parts)
+            refuse_sum(by_class.by_client, client)
+            left = unlearn_by_class(balanced, by_class, client)
+            return WithoutClient(balanced.result(left.state), left.certificate)
+    if told.name == "FactoredRidge":
+        made: WithoutClient = plugin("uploads", "factors").without_client(
+            told, shared, parts, client
+        )
+        return made
+    among = told.chosen(shared, parts)
+    if among is not None:
+        ridge, sums = among
+        forgotten = unlearn(ridge, sums, client)
+        return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
+    match told.name:
+        case "ReservoirEnsemble" if settings["alpha"] is None:
+            assert isinstance(shared.features, EchoStateMap)
+            ensemble = ReservoirEnsemble(
+                features=shared.features, weighting=settings["weighting"], classes=shared.classes
+            )
+            members = ensemble.load_state(parts)
+            rest = unlearn_member(members, client)
+            return WithoutClient(ensemble.result(rest.state).model, rest.certificate)
+    raise _cannot(told.name, client)
+
+
+def refuse_sum(by_client: Mapping[str, object], client: str, *, groups: bool = False) -> None:
+    if not by_client:
+        what = "the sums of groups of clients" if groups else "the sum of all clients"
+        raise FederationError(
+            f"the run kept only {what}, so that what {client} sent cannot be taken "
+            f"out of it; run the plan again without {client}"
+        )
+
+
+def _cannot(name: str, client: str) -> FederationError:
+    return FederationError(
+        f"what other clients sent to {name} depends on {client}, or was not kept one by one; run "
+        f"the plan again without {client}"
+    )

@@ -5,18 +5,30 @@
     states/            the state after the last finished round of each stage, as it would travel,
                        and the sum of a round under way
     model.safetensors  the final model
-    progress.json      while it runs: how far the round is, as `catchment.federation.runs.progress`
+    progress.json      while it runs: how far the round is, as `catchment.federation.runs.read`
 
 A run has stages, which are plans run one after the other: scaling, training, evaluation. A round
 is finished once its state is on the disk and its row is committed, in this order; a run that stops
 at any moment goes on after the last finished round, or in the middle of the next one, after the
 last block of clients that was kept (`catchment.federation.blocks`). A message that is then sent
-again is in the ledger once, with how often it was sent. `catchment.federation.runs.seals` has the
+again is in the ledger once, with how often it was sent. `catchment.federation.runs.write` has the
 checksums.
 
 A run's folder is private: only its owner may read it. The ledger has the clients' names, and states
 hold every client's own statistics where the algorithm keeps them, from which inputs can be rebuilt
 where rows are few; think of both before a folder is handed on. What is handed on is the model.
+
+Checksums of what a run's database says: of every finished round, each with the one before it.
+
+SQLite notices a torn page and not a changed byte. A seal is the SHA-256 of a round's rows (its
+messages, refusals, figures, digests, and the round itself) after the seal before it; one more is of
+all that is shown beside them, written when the folder is closed. They find damage, not malice:
+whoever can write the file can write its seals too.
+
+A run's ledger in the memory of this process, written to a folder only if somebody asks.
+
+Hashes and sizes of messages are kept, never the messages; of states only the last one of a stage is
+held, for the digests of its sums, so a run that is to be resumed needs a `Store`.
 """
 
 from __future__ import annotations
@@ -31,28 +43,153 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
-from typing import Generic, TypeVar, final
+from typing import Any, Generic, TypeVar, final
+
+import numpy as np
 
 import catchment
 from catchment.errors import FederationError, IntegrityError
-from catchment.federation.blocks import EVERY
+from catchment.federation.algorithm import Kept
+from catchment.federation.blocks import EVERY, PrefixKeeper
 from catchment.federation.learn.digests import Digest, digests_of
-from catchment.federation.loop import Record, Refusal
+from catchment.federation.loop import Keeper, NotesMany, Record, Refusal
+from catchment.federation.measure.baselines import Row
+from catchment.federation.measure.evaluation import Scores, metrics
+from catchment.federation.measure.outliers import Flag
 from catchment.federation.plan import Plan, describe
 from catchment.federation.runs.ledger import Entries, Entry
-from catchment.federation.runs.seals import SEALS, break_results, damage, seal_results, seal_round
 from catchment.files import replace_file
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
-from catchment.structure import Kind
-from catchment.wire import Parts
+from catchment.wire import Kind, Parts
+
+OF_ROUNDS = ("messages", "rounds", "figures", "refusals", "digests")
+OF_RESULTS = (
+    *("facts", "stages", "kinds", "scores", "clients", "flags", "confusion", "ridge_path"),
+    *("forecast", "comparison"),
+)
+# Runs of earlier versions lack it and are read all the same.
+SEALS = """
+CREATE TABLE IF NOT EXISTS seals (position INTEGER PRIMARY KEY, stage TEXT, round INTEGER,
+    sha256 TEXT)
+"""
+RESULTS = ""  # in the place of a stage
+SOME = 1000  # rows at a time; a round may have millions
+_as_json = json.JSONEncoder().encode
+
+
+def seal_round(database: sqlite3.Connection, stage: str, round_: int) -> None:
+    """Write down the seal of a round whose rows are all there."""
+    found = _of_round(database, last_seal(database), stage, round_)
+    database.execute(
+        "INSERT INTO seals (stage, round, sha256) VALUES (?, ?, ?)", (stage, round_, found)
+    )
+
+
+def seal_results(database: sqlite3.Connection) -> None:
+    """Write down the seal of what is shown beside the rounds, in the place of an earlier one."""
+    break_results(database)
+    values = (RESULTS, 0, _of_results(database))
+    database.execute("INSERT INTO seals (stage, round, sha256) VALUES (?, ?, ?)", values)
+
+
+def break_results(database: sqlite3.Connection) -> None:
+    """Take away the seal of what is shown, while it is being written."""
+    database.execute("DELETE FROM seals WHERE stage = ?", (RESULTS,))
+
+
+def last_seal(database: sqlite3.Connection) -> str:
+    """Return the seal of the last round, which covers all rounds; nothing if a run has none."""
+    if not _has_seals(database):
+        return ""
+    last = database.execute(
+        "SELECT sha256 FROM seals WHERE stage != ? ORDER BY position DESC LIMIT 1", (RESULTS,)
+    ).fetchone()
+    return str(last[0]) if last else ""
+
+
+def damage(database: sqlite3.Connection) -> tuple[str, ...]:
+    """Return what is not as it was written, a sentence each; nothing if a run has no seals."""
+    if not _has_seals(database):
+        return ()
+    found, before = [], ""
+    rows = database.execute("SELECT stage, round, sha256 FROM seals ORDER BY position").fetchall()
+    sealed = [(stage, round_) for stage, round_, _ in rows if stage != RESULTS]
+    for stage, round_, sha256 in rows:
+        if stage == RESULTS:
+            if _of_results(database) != sha256:
+                found.append("scores, settings or other results are not as they were written")
+        else:
+            if _of_round(database, before, stage, round_) != sha256:
+                found.append(f"the ledger of {stage}, round {round_ + 1}, is not as it was written")
+            before = sha256
+    finished = [tuple(row) for row in database.execute("SELECT stage, round FROM rounds")]
+    if sealed and set(sealed) != set(finished):
+        found.append("the ledger lacks rounds, or has some that were never sealed")
+    return tuple(found)
+
+
+def _has_seals(database: sqlite3.Connection) -> bool:
+    found = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'seals'").fetchone()
+    return found is not None
+
+
+def _of_round(database: sqlite3.Connection, before: str, stage: str, round_: int) -> str:
+    seal = hashlib.sha256(before.encode())
+    for table in OF_ROUNDS:
+        order = "rowid" if table == "refusals" else "1, 2, 3, 4"
+        rows = database.execute(
+            f"SELECT * FROM {table} WHERE stage = ? AND round = ? ORDER BY {order}", (stage, round_)
+        )
+        _enter(seal, table, rows)
+    return seal.hexdigest()
+
+
+def _of_results(database: sqlite3.Connection) -> str:
+    seal = hashlib.sha256()
+    for table in OF_RESULTS:
+        _enter(seal, table, database.execute(f"SELECT * FROM {table}"))
+    return seal.hexdigest()
+
+
+def _enter(seal: hashlib._Hash, table: str, rows: sqlite3.Cursor) -> None:
+    seal.update(f"{table}\n".encode())
+    while some := rows.fetchmany(SOME):
+        seal.update(_lines(some).encode())
+
+
+def _lines(rows: Sequence[Sequence[Any]]) -> str:
+    """Return each row as a line of JSON.
+
+    >>> _lines([("a", 1), ("b], [c", None)])
+    '["a", 1]\\n["b], [c", null]\\n'
+    """
+    # By columns: a round may have millions of rows, and the words of most are alike.
+    columns = [_cells(column) for column in zip(*rows, strict=True)]
+    return "[" + "]\n[".join(map(", ".join, zip(*columns, strict=True))) + "]\n"
+
+
+def _cells(column: tuple[Any, ...]) -> Iterable[str]:
+    """Return each value as JSON."""
+    kinds = set(map(type, column))
+    if kinds == {str}:
+        if column.count(column[0]) == len(column):
+            return (_as_json(column[0]),) * len(column)
+        return map(encode_basestring_ascii, column)
+    if kinds == {type(None)}:
+        return ("null",) * len(column)
+    return map(int.__repr__ if kinds == {int} else _as_json, column)
+
 
 S = TypeVar("S")
 U = TypeVar("U")
 R = TypeVar("R")
 
 log = logging.getLogger(__name__)
+rounds_log = logging.getLogger(f"{__name__}.rounds")  # whoever says it at the end silences it
 FORMAT = 2
 DATABASE = "run.sqlite"
 PLAN = "plan.toml"
@@ -578,3 +715,225 @@ def _locked(folder: Path) -> sqlite3.Connection:
 def _make_private(path: Path) -> None:
     """Make a file that only its owner may read, unless it is there."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE))
+
+
+@dataclass(eq=False)
+class StageNotes(Generic[S]):
+    """What one stage sent and received; a `Keeper` that never resumes."""
+
+    plan: Plan[S, Any, Any]
+    entries: list[Entry] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    last: S | None = None
+
+    def resume(self) -> None:
+        """Return that nothing is there to go on with."""
+
+    def note(self, entry: Entry) -> None:
+        self.entries.append(entry)
+
+    def close_round(self, state: S, record: Record) -> None:
+        self.records.append(record)
+        self.last = state
+
+
+@dataclass(eq=False)
+class Notes:
+    """The stages of a run that is in memory."""
+
+    stages: dict[str, StageNotes[Any]] = field(default_factory=dict)
+
+    def keeper(self, stage: str, plan: Plan[S, Any, Any]) -> StageNotes[S]:
+        """Return the keeper of one stage."""
+        return self.stages.setdefault(stage, StageNotes(plan))
+
+    def write(self, store: Store) -> None:
+        """Write the stages, rounds and messages to a run's folder, but no states."""
+        for stage, notes in self.stages.items():
+            store.keeper(stage, notes.plan)
+            for entry in notes.entries:
+                store.note(stage, entry)
+            for record in notes.records:
+                store.insert("rounds", [_round(stage, record)])
+                store.insert(
+                    "refusals",
+                    [(stage, record.round, r.client, r.code, r.reason) for r in record.refused],
+                )
+                store.insert(
+                    "figures",
+                    [(stage, record.round, name, value) for name, value in record.figures.items()],
+                )
+            if notes.last is not None:
+                digests = digests_of(notes.plan.algorithm.tally(notes.last))
+                store.insert("digests", digest_rows(stage, notes.records[-1].round, digests))
+            for record in notes.records:
+                store.seal(stage, record.round)
+
+
+def _round(stage: str, record: Record) -> tuple[Cell, ...]:
+    counts = (record.n_asked, record.n_used, record.seconds, record.bytes_down, record.bytes_up)
+    return (stage, record.round, *counts, "")
+
+
+def write_results(
+    store: Store, kept: Kept, scores: Scores, classes: tuple[str, ...] | None
+) -> None:
+    """Keep all that a report shows of a finished training and its evaluation."""
+    write_scores(store, scores, classes)
+    write_rows(store, kept)
+    write_flags(store, kept)
+    if kept.drifts:
+        store.write_facts({"drifts": json.dumps([asdict(one) for one in kept.drifts])})
+    write_path(store, kept, classes)
+
+
+def write_scores(store: Store, scores: Scores, classes: tuple[str, ...] | None) -> None:
+    """Keep every client's metrics, those of all together, and the confusions."""
+    rows: list[tuple[Cell, ...]] = []
+    named = {"": scores.total} | dict(scores.by_client)
+    for client, score in named.items():
+        if score is not None:
+            rows += [("evaluation", client, m, v, score.errors.n) for m, v in metrics(score)]
+    store.insert("scores", rows, replace=True)
+    total = scores.total
+    if total is not None and total.counts is not None and classes is not None:
+        counts = total.counts.confusion
+        store.insert(
+            "confusion",
+            [
+                (true, guessed, int(counts[i, j]))
+                for i, true in enumerate(classes)
+                for j, guessed in enumerate(classes)
+            ],
+            replace=True,
+        )
+
+
+def write_rows(store: Store, kept: Kept) -> None:
+    """Keep how many rows are behind each client's message, where the server knows them."""
+    store.insert("clients", kept.rows.items(), replace=True)
+
+
+def write_flags(store: Store, kept: Kept) -> None:
+    """Keep the clients whose data the others predict badly; they are in the sum all the same.
+
+    Who has far more rows than the others follows from the rows that are kept.
+    """
+    rows = [(flag.client, flag.loss, flag.z) for flag in kept.flags if isinstance(flag, Flag)]
+    store.insert("flags", rows, replace=True)
+
+
+def write_path(store: Store, kept: Kept, classes: tuple[str, ...] | None) -> None:
+    """Keep the errors along the path of ridges, if the algorithm chose one."""
+    choice = kept.choice
+    if choice is None:
+        return
+    K = choice.errors.shape[1]
+    names = classes or tuple(f"output {k}" for k in range(K))
+    best = np.atleast_1d(choice.best)
+    store.insert(
+        "ridge_path",
+        [
+            (float(ridge), name, float(error) if np.isfinite(error) else None, int(ridge in best))
+            for ridge, errors in zip(choice.ridges, choice.errors, strict=True)
+            for name, error in zip(names, errors, strict=True)
+        ],
+        replace=True,
+    )
+
+
+def write_comparison(store: Store, rows: list[Row]) -> None:
+    """Keep a comparison's rows in the order in which they are shown."""
+    store.insert(
+        "comparison",
+        [
+            (
+                k,
+                row.name,
+                row.metric,
+                row.score,
+                row.worst_client,
+                row.worst,
+                row.spread,
+                row.bytes_up,
+                row.bytes_down,
+                row.rounds,
+                row.seconds,
+                row.note,
+            )
+            for k, row in enumerate(rows)
+        ],
+        replace=True,
+    )
+
+
+def write_confusions(store: Store, scores: Scores, classes: tuple[str, ...] | None) -> None:
+    """Keep how often each class was taken for each, client by client."""
+    if classes is None:
+        return
+    store.insert(
+        "confusions",
+        [
+            (client, int(i), int(j), int(score.counts.confusion[i, j]))
+            for client, score in sorted(scores.by_client.items())
+            if score.counts is not None
+            for i, j in zip(*np.nonzero(score.counts.confusion), strict=True)
+        ],
+        replace=True,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Logged(Generic[S]):
+    """A keeper around another one; every client that is left out is one line of warning."""
+
+    keeper: Keeper[S]
+    stage: str
+    rounds: int
+
+    def resume(self) -> tuple[S, tuple[Record, ...]] | None:
+        found = self.keeper.resume()
+        if found:
+            rounds_log.info("%s: %d of %d rounds are done", self.stage, len(found[1]), self.rounds)
+        return found
+
+    def note(self, entry: Entry) -> None:
+        self.keeper.note(entry)
+
+    def note_all(self, entries: Entries) -> None:
+        if isinstance(self.keeper, NotesMany):
+            self.keeper.note_all(entries)
+        else:
+            for entry in entries:
+                self.keeper.note(entry)
+
+    @property
+    def every(self) -> float:
+        return self.keeper.every if isinstance(self.keeper, PrefixKeeper) else math.inf
+
+    def begun(self, round_: int) -> Parts | None:
+        return self.keeper.begun(round_) if isinstance(self.keeper, PrefixKeeper) else None
+
+    def keep_begun(self, round_: int, parts: Parts) -> None:
+        if isinstance(self.keeper, PrefixKeeper):
+            self.keeper.keep_begun(round_, parts)
+
+    def close_round(self, state: S, record: Record) -> None:
+        self.keeper.close_round(state, record)
+        rounds_log.info(
+            "%s, round %d of %d: %d of %d clients, %.1f s",
+            self.stage,
+            record.round + 1,
+            self.rounds,
+            record.n_used,
+            record.n_asked,
+            record.seconds,
+        )
+        for refused in record.refused:
+            rounds_log.warning(
+                "%s was left out of the %s: %s (%s)",
+                refused.client,
+                self.stage,
+                refused.reason,
+                refused.code,
+            )

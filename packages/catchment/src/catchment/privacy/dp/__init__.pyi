@@ -7,7 +7,7 @@ from catchment.privacy.dp.clipping import (
     step_name as step_name,
     whole_steps as whole_steps,
 )
-from catchment.privacy.dp.discrete import (
+from catchment.privacy.dp.gaussian import (
     _heads as _heads,
     discrete_gaussian as discrete_gaussian,
     discrete_laplace as discrete_laplace,

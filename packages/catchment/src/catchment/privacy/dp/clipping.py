@@ -40,21 +40,22 @@ from catchment.federation.upload_checks import moment_matrix
 from catchment.readout.packing import matrix_size, pack, unpack
 from catchment.readout.quantiles import Counts
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import (
+from catchment.wire import (
     CLIENTS,
     COUNTED,
     LATER,
     REMARK,
     SIGNED,
     WEIGHT,
+    Fact,
     Kind,
+    Parts,
     Shape,
     Summable,
     marked,
     places_of,
     taken_apart,
 )
-from catchment.wire import Fact, Parts
 
 # Whitening never blows a direction up beyond this share of the strongest one.
 WHITENING_FLOOR = 1e-4

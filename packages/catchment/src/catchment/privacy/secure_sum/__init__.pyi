@@ -1,6 +1,6 @@
 # For the other packages and the tests; may change without notice.
-from catchment.privacy.secure_sum.client_notes import JUMP as JUMP, Notebook as Notebook
-from catchment.privacy.secure_sum.client_rules import (
+from catchment.privacy.secure_sum.client_store import JUMP as JUMP, Notebook as Notebook
+from catchment.privacy.secure_sum.protection import (
     FEWEST_CLIENTS as FEWEST_CLIENTS,
     FEWEST_ROWS_PER_FEATURE as FEWEST_ROWS_PER_FEATURE,
     check_rows as check_rows,
@@ -8,7 +8,7 @@ from catchment.privacy.secure_sum.client_rules import (
     check_threshold as check_threshold,
     is_name as is_name,
 )
-from catchment.privacy.secure_sum.complaints import left_out as left_out
+from catchment.privacy.secure_sum.messages import left_out as left_out
 from catchment.privacy.secure_sum.graph import (
     corrupt_among as corrupt_among,
     degree as degree,
@@ -56,14 +56,14 @@ from catchment.privacy.secure_sum.ring import (
 )
 from catchment.privacy.secure_sum.server import SecureRound as SecureRound
 from catchment.privacy.secure_sum.server_journal import FORMAT as FORMAT, ORDER as ORDER
-from catchment.privacy.secure_sum.shamir import (
+from catchment.privacy.secure_sum.ring import (
     PRIME as PRIME,
     SHARE_BYTES as SHARE_BYTES,
     _weights as _weights,
     combine as combine,
     share as share,
 )
-from catchment.privacy.secure_sum.transcript import (
+from catchment.privacy.secure_sum.keys import (
     ADVERT_BYTES as ADVERT_BYTES,
     BOX_BYTES as BOX_BYTES,
     MARK_BYTES as MARK_BYTES,
@@ -73,7 +73,7 @@ from catchment.privacy.secure_sum.transcript import (
     of_nonces as of_nonces,
     of_update as of_update,
 )
-from catchment.privacy.secure_sum.vault import (
+from catchment.privacy.secure_sum.client import (
     Dealt as Dealt,
     Holder as Holder,
     Me as Me,

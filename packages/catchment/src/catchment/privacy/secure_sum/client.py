@@ -4,33 +4,39 @@ A letter that comes again gets the same answer again, which tells nothing new an
 crashed go on; another letter for the same stage of a round is refused. Numbers of rounds only grow,
 and only the latest round of a plan is alive. All secrets lie in the client's memory and are erased
 with the last answer.
+
+Where a client's secrets of a round are: in its memory, or on a device that shows them to nobody.
+
+Everything else of a client's half (who takes part, the signatures, the books) does not touch them.
+
+A client's upload in a secure sum: checked, put under its masks and signed.
+
+The upload is checked here and nowhere else: its rows, its range in the ring, and that its numbers
+are finite. A client that has changed its program can send any numbers under its mask. The server
+sees that the sum is impossible (a Gram matrix with a negative eigenvalue, more rows than the plan
+allows for all clients together) and then ends the round; it cannot see whose fault it is. To prove
+a bound on numbers that nobody sees takes proofs that cost far more than the sum, or a second server
+that does not talk to the first; neither is here.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from catchment.errors import IntegrityError, RuleError
-from catchment.federation.algorithm import Ledger, Memory, Turn
+from catchment.federation.algorithm import Ledger, Memory, Turn, Upload
 from catchment.privacy.policy import Policy
 from catchment.privacy.releases import Releases
-from catchment.privacy.secure_sum import keys, transcript
-from catchment.privacy.secure_sum.client_notes import Notebook
-from catchment.privacy.secure_sum.client_rules import (
-    check_clients,
-    check_ring,
-    check_share,
-    check_threshold,
-)
+from catchment.privacy.secure_sum import keys
+from catchment.privacy.secure_sum.client_store import Notebook
 from catchment.privacy.secure_sum.graph import neighbours
-from catchment.privacy.secure_sum.messages import as_bits, cut, from_bits, from_rows, rows
-from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.privacy.secure_sum.shamir import SHARE_BYTES
-from catchment.privacy.secure_sum.transcript import (
+from catchment.privacy.secure_sum.keys import (
     ADVERT_BYTES,
     BOX_BYTES,
     DIGEST_BYTES,
@@ -39,8 +45,177 @@ from catchment.privacy.secure_sum.transcript import (
     REVEAL_BYTES,
     SHOWN_BYTES,
 )
-from catchment.privacy.secure_sum.vault import Holder, Me, MemoryVault, Vault
-from catchment.wire import Parts
+from catchment.privacy.secure_sum.messages import (
+    Outline,
+    as_bits,
+    content_digest,
+    cut,
+    encoded,
+    from_bits,
+    from_rows,
+    rows,
+    share_bytes,
+)
+from catchment.privacy.secure_sum.protection import (
+    SecureSum,
+    check_clients,
+    check_ring,
+    check_rows,
+    check_share,
+    check_threshold,
+)
+from catchment.privacy.secure_sum.ring import (
+    SHARE_BYTES,
+    Residues,
+    Ring,
+    add_into,
+    readout_error,
+    share,
+    subtract_from,
+)
+from catchment.wire import Parts, measured, split, taken_apart
+
+
+@dataclass(frozen=True)
+class Me:
+    """A client in one session of a secure sum: its place among the registered ones, its name."""
+
+    session: keys.Session
+    place: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A client that holds shares of another's secrets; `public` are its two keys of the round."""
+
+    place: int
+    name: str
+    public: bytes  # (64,), for boxes and for masks
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """What a holder is sent: a box (or, to oneself, what would be in it), and two digests."""
+
+    content: bytes
+    mark: bytes
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an upload is masked under.
+
+    Parameters
+    ----------
+    told
+        SHA-256 of all that the sum is about, with which masks are salted.
+    n_clients
+        How many clients are in the sum.
+    rows_per_feature, min_clients
+        As `check_rows` asks.
+    """
+
+    told: bytes
+    ring: Ring
+    n_clients: int
+    rows_per_feature: float
+    min_clients: int
+
+
+class Vault(Protocol):
+    """Who has a client's secrets of a round, and what is asked of them."""
+
+    def new_keys(self, me: Me) -> bytes:
+        """Return two new public keys (64,), for boxes and for masks."""
+
+    def promise(self, me: Me) -> bytes:
+        """Return the digest (32,) of the secret of the client's own mask."""
+
+    def deal(self, me: Me, seen: bytes, holders: Sequence[Holder], threshold: int) -> list[Dealt]:
+        """Return shares of both secrets for each holder, the client itself among them."""
+
+    def opened(
+        self, me: Me, seen: bytes, near: Sequence[Holder], boxes: Mapping[int, bytes]
+    ) -> dict[int, bytes]:
+        """Return what is in boxes by the place of who sent them, but for those that do not open.
+
+        Parameters
+        ----------
+        near
+            All neighbours, also those that sent no box, in the order of their places.
+        """
+
+    def masked(self, me: Me, upload: Upload, near: Sequence[Holder], terms: Terms) -> Residues:
+        """Return the numbers of an upload under the own mask and one for each neighbour."""
+
+
+def box_label(session: keys.Session, sender: str, receiver: str) -> bytes:
+    """Return what a box of shares is about."""
+    return session.about("shares", sender, receiver)
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryVault:
+    """Secrets in a client's own memory, erased with the last answer of a round."""
+
+    book: Notebook
+
+    def new_keys(self, me: Me) -> bytes:
+        self.book["box key"], self.book["mask key"] = keys.new_key(), keys.new_key()
+        return keys.public_key(self.book["box key"]) + keys.public_key(self.book["mask key"])
+
+    def promise(self, me: Me) -> bytes:
+        return me.session.digest("own mask", self.book["own mask"])
+
+    def deal(self, me: Me, seen: bytes, holders: Sequence[Holder], threshold: int) -> list[Dealt]:
+        own = self.book["own mask"] = secrets.token_bytes(keys.KEY_BYTES)
+        at = [holder.place + 1 for holder in holders]
+        pieces = zip(
+            share(int.from_bytes(own, "little"), threshold, at),
+            share(int.from_bytes(self.book["mask key"], "little"), threshold, at),
+            strict=True,
+        )
+        agreement, opening, dealt = keys.Agreement(self.book["box key"]), [], []
+        for holder, (one, other) in zip(holders, pieces, strict=True):
+            content = share_bytes(one) + share_bytes(other)
+            mark = keys.mark(me.session, me.place, holder.place, content)
+            if holder.place != me.place:
+                shared = agreement.shared(holder.public[: keys.KEY_BYTES])
+                there = _box_key(shared, seen, me.place, holder.place)
+                opening.append(_box_key(shared, seen, holder.place, me.place))
+                content = keys.seal(there, content, box_label(me.session, me.name, holder.name))
+            dealt.append(Dealt(content, mark))
+        self.book["box keys"] = b"".join(opening)  # agreed on once, for both directions
+        return dealt
+
+    def opened(
+        self, me: Me, seen: bytes, near: Sequence[Holder], boxes: Mapping[int, bytes]
+    ) -> dict[int, bytes]:
+        found = {}
+        for holder, key in zip(near, cut(self.book["box keys"], keys.KEY_BYTES), strict=True):
+            if holder.place not in boxes:
+                continue
+            about = box_label(me.session, holder.name, me.name)
+            with suppress(IntegrityError):
+                found[holder.place] = keys.unseal(key, boxes[holder.place], about)
+        return found
+
+    def masked(self, me: Me, upload: Upload, near: Sequence[Holder], terms: Terms) -> Residues:
+        check_rows(upload, rows_per_feature=terms.rows_per_feature, min_clients=terms.min_clients)
+        numbers = encoded(taken_apart(upload), terms.ring, n_clients=terms.n_clients)
+        masks = keys.Masks(terms.ring, numbers.shape[1])
+        add_into(numbers, masks.of(keys.own_mask_key(terms.told, me.place, self.book["own mask"])))
+        agreement = keys.Agreement(self.book["mask key"])
+        for holder in near:
+            shared = agreement.shared(holder.public[keys.KEY_BYTES :])
+            mask = masks.of(keys.pair_mask_key(terms.told, shared, me.place, holder.place))
+            (add_into if holder.place > me.place else subtract_from)(numbers, mask)
+        return numbers
+
+
+def _box_key(shared: bytes, seen: bytes, sender: int, receiver: int) -> bytes:
+    return keys.derive(shared, salt=seen, purpose=f"share|{sender}|{receiver}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +331,7 @@ def _keys(side: Side, received: Parts) -> Parts:
     received.expect("secure-round", 0)
     book = side.book
     book["nonce"] = secrets.token_bytes(NONCE_BYTES)
-    committed = transcript.commitment(side.session, side.place, book["nonce"])
+    committed = keys.commitment(side.session, side.place, book["nonce"])
     shown = side.vault.new_keys(side.me) + committed
     book["advert"] = shown + side.sign("keys", shown)
     return Parts("secure-keys", {}, (rows([book["advert"]], ADVERT_BYTES),))
@@ -165,7 +340,7 @@ def _keys(side: Side, received: Parts) -> Parts:
 def _nonces(side: Side, received: Parts) -> Parts:
     bits, adverts = received.expect("secure-adverts", 2).arrays
     _, shown = _checked_members(side, bits, adverts)
-    seen = transcript.of_adverts(side.session, bits.tobytes(), shown)
+    seen = keys.of_adverts(side.session, bits.tobytes(), shown)
     side.book["adverts"] = seen
     reveal = side.book["nonce"] + side.sign("nonces", seen + side.book["nonce"])
     return Parts("secure-nonce", {}, (rows([reveal], REVEAL_BYTES),))
@@ -201,13 +376,13 @@ def _shares(side: Side, received: Parts) -> Parts:
     agreed, me, session = side.agreed, side.place, side.session
     members, shown = _checked_members(side, bits, adverts)
     k, t = agreed.degree(len(members))
-    seen = transcript.of_adverts(session, bits.tobytes(), shown)
+    seen = keys.of_adverts(session, bits.tobytes(), shown)
     is_ring = k < len(members) - 1
     drawn = from_rows(reveals, len(members) if is_ring else 0, REVEAL_BYTES)
     if is_ring and side.book["adverts"] != seen:
         raise IntegrityError("the members or their keys changed after this client's number")
     _check_reveals(side, members, shown, drawn)
-    seed = transcript.of_nonces(session, seen, (one[:NONCE_BYTES] for one in drawn))
+    seed = keys.of_nonces(session, seen, (one[:NONCE_BYTES] for one in drawn))
     near = neighbours(members, me, k, seed)
     for place in near if is_ring else ():
         reveal = drawn[members.index(place)]
@@ -224,7 +399,7 @@ def _check_reveals(
 ) -> None:
     for place, advert, reveal in zip(members, shown, drawn, strict=False):
         promised = advert[2 * keys.KEY_BYTES : SHOWN_BYTES]
-        if transcript.commitment(side.session, place, reveal[:NONCE_BYTES]) != promised:
+        if keys.commitment(side.session, place, reveal[:NONCE_BYTES]) != promised:
             raise IntegrityError(
                 f"{side.agreed.names[place]} showed another number than it committed to"
             )
@@ -267,7 +442,7 @@ def _boxes(side: Side, received: Parts) -> Parts:
     held, wrong = {me: side.book["own shares"]}, []
     for place, mark in zip(here, from_rows(marks, len(here), MARK_BYTES), strict=True):
         content = found.get(place)
-        if content is not None and transcript.mark(side.session, place, me, content) == mark:
+        if content is not None and keys.mark(side.session, place, me, content) == mark:
             held[place] = content
         else:
             wrong.append(place)
@@ -323,3 +498,108 @@ def _check_consents(side: Side, signers: list[int], signatures: list[bytes]) -> 
             "consistency",
             f"{len(signers) + 1} clients agree on the sealed set, {side.threshold} are needed",
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Masked:
+    """An upload under its masks, and the digest of what it holds."""
+
+    message: Parts
+    content: bytes
+
+    def parts(self) -> Parts:
+        return self.message
+
+
+def masked(
+    agreed: SecureSum,
+    received: Parts,
+    upload: Callable[[Parts, Turn], Upload],
+    turn: Turn,
+    memory: Memory,
+) -> Masked:
+    """Return a client's upload under its masks.
+
+    The masks of a round are fixed, so the same numbers give the same bytes again; if the data have
+    changed in between, the second answer is refused, because the difference of two would be bare.
+    """
+    named = split(received, "secure-update")
+    if named.keys() != {"present", "payload"}:
+        raise IntegrityError("the letter lacks its clients or its payload")
+    side = Side.of(agreed, named["present"], turn, memory)
+    with side.book.answering("update", received.to_bytes()) as given:
+        present = _checked_present(side, named["present"])
+        before, bits = side.book["transcript"], side.book["present"]
+        told = keys.of_update(side.session, before, bits, named["payload"])
+        made = upload(named["payload"], replace(turn, ledger=side.ledger, session=told.hex()))
+        ready = _mask(side, made, present, told, given)
+        # What leaves can be summed without this client's consent, by the shares of others: it is
+        # entered now, not when they ask about the sealed set. A set of before may still come out
+        # of it, if those who were not in that one are too few to open anything by themselves.
+        bad = agreed.corrupt_holders(len(side.members("members")))
+        side.ledger.upload(
+            turn.plan,
+            turn.round,
+            taken_apart(made).kind,
+            told.hex(),
+            side.named(present),
+            lost=side.threshold - 1 - bad,
+        )
+        side.book["update"] = told
+        side.book.note("update", ready.content)
+        return ready
+
+
+def _checked_present(side: Side, letter: Parts) -> tuple[int, ...]:
+    """Return who is in the sum unless it is lost from here on."""
+    (bits,) = letter.expect("secure-present", 1).arrays
+    present = from_bits(bits, len(side.agreed.names))
+    if side.place not in present or not set(present) <= set(side.members("members")):
+        raise IntegrityError("the clients of the sum are not those that showed keys")
+    if set(present).intersection(side.members("complaints")):
+        raise RuleError("boxes", "a client is in the sum whose box did not open here")
+    held = set(side.members("held"))
+    if not set(side.members("neighbours")).intersection(present) <= held:
+        raise IntegrityError("the clients of the sum are not those that shared secrets")
+    side.check_holders(present)
+    side.note_members("present", present)
+    return present
+
+
+def _mask(
+    side: Side, upload: Upload, present: tuple[int, ...], told: bytes, given: bytes | None
+) -> Masked:
+    agreed = side.agreed
+    outline = Outline.of(taken_apart(upload))
+    ring = agreed.ring_of(outline)
+    if not outline.is_whole:
+        _check_rounding(side, upload, len(present))
+    terms = Terms(told, ring, len(present), agreed.rows_per_feature, agreed.min_clients)
+    near = [holder for holder in side.near() if holder.place in present]
+    numbers = side.vault.masked(side.me, upload, near, terms)
+    facts = {"round": side.session.round, "outline": outline.fact(), "update": told.hex()}
+    content = content_digest(outline, numbers)
+    if given is not None and given != content:
+        raise RuleError("changed", "the data of this client changed since it sent its upload")
+    signature = rows([side.sign("upload", told + content)], keys.SIGNATURE_BYTES)
+    return Masked(Parts("secure-upload", facts, (numbers, signature)), content)
+
+
+def _check_rounding(side: Side, upload: Upload, n_clients: int) -> None:
+    agreed = side.agreed
+    if agreed.bits == 128:
+        return
+    for found in measured(upload):
+        error = readout_error(
+            agreed.ring,
+            n_clients=n_clients,
+            n_features=found.sizes.get("features", 0),
+            n_targets=found.sizes.get("targets", 1),
+            smallest_eigenvalue=agreed.ridge,
+        )
+        if error > agreed.tolerance:
+            raise RuleError(
+                "rounding",
+                f"64 bits could move the readout by {error:.1g}, the plan allows "
+                f"{agreed.tolerance:.1g}; use 128 bits, a larger ridge or a smaller bound",
+            )

@@ -6,13 +6,26 @@ asked for. What comes for a closed stage is refused unread, because a late uploa
 was declared lost could be unmasked.
 
 A client that lies or is damaged is left out by itself where that can be: `left_out` names it.
+
+The masked uploads of a round, summed as they come, each kind of message by itself.
+
+Uploads add that have one outline and were made under one transcript. An honest server tells all
+clients the same, so that a client with another transcript is wrong; the group of most goes on.
+
+Taking the masks off a sum: shares are checked one by one, put together, and what they make too.
+
+Every dealer gave the server digests of the shares it dealt. A share that does not have its digest
+was changed by whoever gave it: it is thrown away and its giver named, and any t of the others do.
+If shares with the right digests do not make the secret that the dealer committed to, the dealer is
+at fault. All of it costs one digest per share and one combination per client, whoever lies.
 """
 
 from __future__ import annotations
 
 import statistics
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
@@ -28,24 +41,10 @@ from catchment.errors import (
 )
 from catchment.federation.algorithm import Additive, Turn
 from catchment.federation.protection import Journal, Read
-from catchment.privacy.secure_sum import complaints, keys, transcript
-from catchment.privacy.secure_sum.client_notes import STAGES
+from catchment.privacy.secure_sum import keys
+from catchment.privacy.secure_sum.client_store import STAGES
 from catchment.privacy.secure_sum.graph import neighbours
-from catchment.privacy.secure_sum.messages import (
-    Bytes,
-    Outline,
-    as_bits,
-    content_digest,
-    from_bits,
-    from_rows,
-    rows,
-    share_from,
-)
-from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.privacy.secure_sum.ring import Residues
-from catchment.privacy.secure_sum.server_unmask import Dealt, Unmasking
-from catchment.privacy.secure_sum.shamir import SHARE_BYTES
-from catchment.privacy.secure_sum.transcript import (
+from catchment.privacy.secure_sum.keys import (
     ADVERT_BYTES,
     BOX_BYTES,
     DIGEST_BYTES,
@@ -54,8 +53,207 @@ from catchment.privacy.secure_sum.transcript import (
     REVEAL_BYTES,
     SHOWN_BYTES,
 )
-from catchment.privacy.secure_sum.uploads import Uploads
+from catchment.privacy.secure_sum.messages import (
+    Bytes,
+    Outline,
+    as_bits,
+    content_digest,
+    from_bits,
+    from_rows,
+    left_out,
+    rows,
+    share_from,
+)
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_sum.ring import (
+    SHARE_BYTES,
+    Residues,
+    Ring,
+    add_into,
+    combine,
+    subtract_from,
+)
 from catchment.wire import Parts, join
+
+
+@dataclass(eq=False)
+class _Group:
+    outline: Outline
+    told: bytes
+    total: Residues
+    members: set[int]
+
+
+@final
+class Uploads:
+    """Sums of masked uploads: of the clients whose messages have one outline, and how many."""
+
+    def __init__(self) -> None:
+        self._groups: dict[bytes, _Group] = {}
+        self._contents: dict[int, bytes] = {}
+
+    @property
+    def members(self) -> Mapping[int, bytes]:
+        """The digest of each client's upload, by its place."""
+        return self._contents
+
+    def is_new(self, place: int, content: bytes) -> bool:
+        """Return whether an upload is a client's first; UploadError if it is another one."""
+        before = self._contents.get(place)
+        if before is not None and before != content:
+            raise UploadError("conflict", "a client sent two different uploads in one round")
+        return before is None
+
+    def add(
+        self, place: int, outline: Outline, numbers: Residues, content: bytes, told: bytes
+    ) -> None:
+        """Add a client's upload to those of its outline and transcript."""
+        kind = outline.digest() + told
+        group = self._groups.get(kind)
+        if group is None:
+            self._groups[kind] = _Group(outline, told, numbers.copy(), {place})
+        else:
+            add_into(group.total, numbers)
+            group.members.add(place)
+        self._contents[place] = content
+
+    def most(self) -> set[int]:
+        """Return the clients of the outline and transcript that most clients sent."""
+        return set(self._largest().members) if self._groups else set()
+
+    def seal(self) -> None:
+        """Keep the sum of the outline that most clients sent, and nothing else."""
+        self._groups = {b"": self._largest()}
+
+    @property
+    def told(self) -> bytes:
+        """The transcript of most uploads (32,)."""
+        return self._largest().told
+
+    def total(self) -> tuple[Outline, Residues]:
+        """Return what was summed, and a copy of the sum, still masked."""
+        return self._largest().outline, self._largest().total.copy()
+
+    def differing(self) -> str:
+        """Return a remark for an error message if clients sent messages of different outlines."""
+        if len(self._groups) < 2:
+            return ""
+        kinds = sorted({group.outline.kind for group in self._groups.values()})
+        return (
+            f"; the clients' messages ({', '.join(kinds)}) differ in their facts or shapes, "
+            "and a secure sum adds only messages that differ in nothing but their numbers"
+        )
+
+    def _largest(self) -> _Group:
+        # By digest where as many sent one as the other: not by who came first.
+        return min(self._groups.items(), key=lambda item: (-len(item[1].members), item[0]))[1]
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """What a client told of its secrets: two digests for each holder, and what each must make."""
+
+    marks: Mapping[int, bytes]
+    promise: bytes
+    mask_key: bytes
+
+
+@final
+class Unmasking:
+    """The shares that were given in a round.
+
+    Parameters
+    ----------
+    names
+        Clients by place.
+    dealt
+        What each client that uploaded or might have told of its secrets.
+    sealed
+        The clients in the sum: shares of their own masks were asked for, of the others' mask keys.
+    """
+
+    def __init__(
+        self,
+        session: keys.Session,
+        names: Sequence[str],
+        threshold: int,
+        dealt: Mapping[int, Dealt],
+        sealed: Sequence[int],
+    ) -> None:
+        self._session, self._names, self._threshold = session, names, threshold
+        self._dealt, self._sealed = dealt, frozenset(sealed)
+        self._good: dict[int, dict[int, int]] = {owner: {} for owner in dealt}
+        self._liars: dict[int, set[int]] = {}
+
+    def give(self, holder: int, shares: Mapping[int, bytes]) -> None:
+        """Take the shares that a holder gave, by owner, as far as they are those it was dealt."""
+        for owner, share in shares.items():
+            which = 0 if owner in self._sealed else 1
+            made = keys.mark_of(self._session, owner, holder, which, share)
+            start = which * keys.DIGEST_BYTES
+            if made == self._dealt[owner].marks[holder][start : start + keys.DIGEST_BYTES]:
+                self._good[owner][holder + 1] = share_from(share)
+            else:
+                self._liars.setdefault(holder, set()).add(owner)
+
+    def liars(self) -> dict[int, str]:
+        """Return who gave shares that it was not dealt, and of whom."""
+        return {
+            liar: "it gave other shares than it was dealt, of "
+            + ", ".join(self._names[owner] for owner in sorted(owners)[:3])
+            + (f" and {len(owners) - 3} others" if len(owners) > 3 else "")
+            for liar, owners in sorted(self._liars.items())
+        }
+
+    def check(self) -> None:
+        """Raise TooFewClientsError if the good shares are too few to open every secret."""
+        for owner, shares in self._good.items():
+            if len(shares) < self._threshold:
+                raise TooFewClientsError(
+                    f"the secure sum ended at 'unmask': {len(shares)} clients gave shares of "
+                    f"{self._names[owner]}, {self._threshold} are needed; nothing was released"
+                )
+
+    def remove_masks(
+        self, total: Residues, ring: Ring, near: Mapping[int, Sequence[int]], salt: bytes
+    ) -> None:
+        """Take off a sum the own masks of those in it and the masks they share with others."""
+        masks = keys.Masks(ring, total.shape[1])
+        for place in sorted(self._sealed):
+            subtract_from(total, masks.of(keys.own_mask_key(salt, place, self._own(place))))
+        for place in sorted(set(self._dealt) - self._sealed):
+            agreement = keys.Agreement(self._mask_key(place))
+            for other in sorted(self._sealed.intersection(near[place])):
+                shared = agreement.shared(self._dealt[other].mask_key)
+                mask = masks.of(keys.pair_mask_key(salt, shared, place, other))
+                # Taken off as it was put on by the other one.
+                (subtract_from if place > other else add_into)(total, mask)
+
+    def _own(self, place: int) -> bytes:
+        secret = self._secret(place)
+        if self._session.digest("own mask", secret) != self._dealt[place].promise:
+            raise self._wrong(place)
+        return secret
+
+    def _mask_key(self, place: int) -> bytes:
+        secret = self._secret(place)
+        if keys.public_key(secret) != self._dealt[place].mask_key:
+            raise self._wrong(place)
+        return secret
+
+    def _secret(self, place: int) -> bytes:
+        first = dict(sorted(self._good[place].items())[: self._threshold])
+        secret = combine(first)
+        if secret >= 1 << 256:
+            raise self._wrong(place)
+        return secret.to_bytes(keys.KEY_BYTES, "little")
+
+    def _wrong(self, place: int) -> AbortedError:
+        return AbortedError(
+            f"{self._names[place]} dealt shares that do not make what it committed to; leave it "
+            "out of the next round; nothing was released"
+        )
+
 
 STATES = {"update": "SEALED", "consistency": "SEALED", "unmask": "UNMASKED"}
 ENDS = "nothing was released"
@@ -237,7 +435,7 @@ class SecureRound:
             (reveal,) = from_rows(parts.expect("secure-nonce", 1).arrays[0], 1, REVEAL_BYTES)
             nonce = reveal[:NONCE_BYTES]
             promised = self._row("keys", place)[2 * keys.KEY_BYTES : SHOWN_BYTES]
-            if transcript.commitment(self._session, place, nonce) != promised:
+            if keys.commitment(self._session, place, nonce) != promised:
                 raise UploadError("nonce", f"{client} committed to another number")
             self._verify("nonces", client, reveal[NONCE_BYTES:], self._adverts_seen + nonce)
         elif stage == "shares":
@@ -335,12 +533,12 @@ class SecureRound:
             k, self._threshold = self._agreed.degree(len(members))
             self._is_ring = k < len(members) - 1
             bits, shown = self._bits("keys").tobytes(), map(bytes, self._adverts)
-            self._adverts_seen = transcript.of_adverts(self._session, bits, shown)
+            self._adverts_seen = keys.of_adverts(self._session, bits, shown)
         if stage == "nonces":
             members = self._members["nonces"]
             k, _ = self._agreed.degree(len(members))
             nonces = (self._row("nonces", place)[:NONCE_BYTES] for place in self._ring)
-            seed = transcript.of_nonces(self._session, self._adverts_seen, nonces)
+            seed = keys.of_nonces(self._session, self._adverts_seen, nonces)
             self._near = {place: neighbours(members, place, k, seed) for place in members}
             self._transcript = seed
         if stage == "boxes":
@@ -379,7 +577,7 @@ class SecureRound:
             return set(self._members["keys"])
         if stage == "boxes":
             made = {place: self._complaints(place) for place in here}
-            out = complaints.left_out({by: of for by, of in made.items() if of})
+            out = left_out({by: of for by, of in made.items() if of})
             self._leave_out("boxes", out)
             return here - set(out)
         if stage == "update":

@@ -1,0 +1,233 @@
+"""`catchment explain`, `verify`, `unlearn` and `join`: what is asked of a finished run's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catchment.cli.predict import FilesArgument, UseOption, load_predictor
+from catchment.cli.show import DataOption, JsonOption, each, print_json, waiting
+from catchment.plugins import plugin
+
+if TYPE_CHECKING:
+    from catchment.data.recording import Recording
+    from catchment.readout.predictor import Predictor
+
+
+MOST_MESSAGES = 30
+MOST_OF_ONE = 100_000
+
+
+def explain(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    client: Annotated[
+        str | None,
+        typer.Option("--client", help="Say how one client is served and list what it sent."),
+    ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--files", metavar="FILE", help="Recordings of the client, who may be new; repeat it."
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write it as a page, drawn.")
+    ] = None,
+    messages: Annotated[
+        bool, typer.Option("--messages", help="With --client: what it sent, and nothing else.")
+    ] = False,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+    use: UseOption = None,
+) -> None:
+    """Say what left each client, what can be read from it, and what never left.
+
+    With --client: how well that one is served, how its recordings differ from the others', what
+    a readout of its own would give, and likely reasons; then what it sent.
+    """
+    if client is None:
+        if files or html or messages or as_json:
+            raise ValueError("--files, --html, --messages and --json are about one; pass --client")
+        typer.echo(_what_left(folder, None))
+        return
+    if messages:
+        typer.echo(_what_left(folder, client))
+        return
+    diagnose = plugin("reports", "served", needed_for="reasons why a client is served badly")
+    from catchment.features.base import imported
+
+    found: Any = diagnose.how_served(
+        folder, client, files=files or [], data=data, use=[imported(name) for name in use or []]
+    )
+    if html is not None:
+        diagnose.write_served_page(found, html)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    typer.echo(diagnose.served_in_words(found))
+    if html is not None:
+        typer.echo(f"drawn: {html}\n")
+    if _has_sent(folder, client):
+        typer.echo(_what_left(folder, client))
+
+
+def _has_sent(folder: Path, client: str) -> bool:
+    from catchment.federation.runs.read import messages_of
+
+    return bool(messages_of(folder, client, 1))
+
+
+def _what_left(folder: Path, client: str | None) -> str:
+    from catchment.federation.runs.explain import in_words
+    from catchment.federation.runs.read import messages_of, read_run
+
+    found = read_run(folder)
+    limit = MOST_OF_ONE if client else MOST_MESSAGES
+    messages = messages_of(folder, client, limit + 1)
+    if client and not messages:
+        raise ValueError(f"{client!r} sent nothing in {folder}; check the name")
+    return in_words(found, messages[:limit], more=len(messages) > limit).rstrip()
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILES]...", help="Recordings to verify, in place of those the plan names."
+        ),
+    ] = None,
+    client: Annotated[
+        str | None, typer.Option("--client", metavar="NAME", help="Whose statistics; all clients'.")
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="PLAN", help="The plan where its files are; the run's."),
+    ] = None,
+    data: DataOption = None,
+    kept: Annotated[
+        bool, typer.Option("--kept", help="Only what the folder holds; read no recordings.")
+    ] = False,
+    as_json: JsonOption = False,
+    use: UseOption = None,
+) -> None:
+    """Compute a run's hashes again and compare them: a line each, and exit code 1 if any differs.
+
+    Weights, map and preparation, every client's statistics, their sum, the readout, and the
+    certificate of what was forgotten. With the recordings at hand their statistics too.
+    """
+    from catchment.features.base import imported
+    from catchment.plans.verify import verify_run
+
+    with waiting("verifying", quiet=as_json):
+        found = verify_run(
+            folder,
+            files=files or (),
+            client=client,
+            plan=plan,
+            data=data,
+            kept_only=kept,
+            use=[imported(name) for name in use or ()],
+        )
+    if as_json:
+        print_json(found.to_json())
+    else:
+        typer.echo(found.text())
+    if not found.agrees:
+        raise typer.Exit(1)
+
+
+def unlearn(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    client: Annotated[str, typer.Argument(metavar="CLIENT", help="Who is to be forgotten.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where to; the run's folder.")
+    ] = None,
+    as_json: JsonOption = False,
+    use: UseOption = None,
+) -> None:
+    """Make the model as if a client had never been there, and a certificate of it.
+
+    Works from what the run kept of each client; nobody is asked again. The run itself stays as it
+    is, with what the client sent.
+    """
+    from catchment.federation.runs.verify import CERTIFICATE, file_name, unlearn_from_run
+    from catchment.files import replace_file
+
+    with waiting("forgetting", quiet=as_json):
+        found = unlearn_from_run(folder, client, load_predictor(folder, use))
+    place = out or folder
+    place.mkdir(parents=True, exist_ok=True)
+    model = found.model.save(place / f"model-without-{file_name(client)}.safetensors")
+    certificate = place / CERTIFICATE
+    replace_file(certificate, (found.certificate.to_json() + "\n").encode())
+    told = found.certificate
+    if as_json:
+        print_json({"model": str(model), "certificate": str(certificate), "remains": told.remains})
+        return
+    typer.echo(f"wrote {model} and {certificate.name}")
+    typer.echo(f"{told.n_rows} rows of {client} are out of the sum")
+    typer.echo(f"before   {told.before}")
+    if told.how == "equality":
+        typer.echo(f"removed  {told.removed}")
+    typer.echo(f"after    {told.after}")
+    alike = " that scales and adapts as this one did" if told.remains else ""
+    if told.how == "equality":
+        typer.echo("after = before - removed, in whole numbers, to the last bit:")
+        typer.echo(f"the sum of a run without {client}{alike}")
+        typer.echo(f"anybody can check it: catchment verify {folder}")
+    if told.how == "summed-anew":
+        typer.echo(f"a run without {client}{alike} has the second of these sums, to the bit")
+    if told.remains:
+        typer.echo(f"still fitted with {client}: {told.remains}")
+    typer.echo(f"{folder} itself still holds what {client} sent; delete it when it is not needed")
+
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
+NewFolder = Annotated[
+    Path, typer.Option("--out", "-o", metavar="DIR", help="A new folder; RUN stays as it is.")
+]
+
+
+def join(
+    folder: RunArgument,
+    files: FilesArgument,
+    out: NewFolder,
+    as_json: JsonOption = False,
+    use: UseOption = None,
+) -> None:
+    """Add clients to a finished run, also with classes that nobody had; nobody is asked again.
+
+    The model is that of a run with all of them from the start, prepared as the run's was.
+    """
+    from catchment.features.base import imported
+    from catchment.new_classes import join as joined
+
+    before = load_predictor(folder, use)
+    clients = _recordings(before, files)
+    with waiting("joining", quiet=as_json):
+        model = joined(folder, clients, out=out, use=[imported(name) for name in use or ()])
+    classes = list(model.classes or ())
+    new = [name for name in classes if name not in (before.classes or ())]
+    if as_json:
+        told = {"folder": str(out), "classes": classes}
+        print_json({**told, "joined": sorted(clients), "new_classes": new})
+        return
+    typer.echo(f"wrote {out}: {len(classes)} classes, {', '.join(classes)}")
+    typer.echo(f"joined: {', '.join(sorted(clients))}; nobody else was asked")
+    typer.echo(f"new classes: {', '.join(new) or 'none'}")
+
+
+def _recordings(model: Predictor, files: list[str]) -> dict[str, list[Recording]]:
+    from catchment.data.files import find_files
+    from catchment.readout.answers import read_for
+
+    if model.classes is None:
+        raise ValueError("the run learned numbers; only classes can come and go")
+    found: dict[str, list[Recording]] = {}
+    for path in each(find_files(files), "reading"):
+        for client, held in read_for(model, path, targets=True, new_classes=True).items():
+            found.setdefault(client, []).extend(held)
+    return found

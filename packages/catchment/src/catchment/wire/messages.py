@@ -1,0 +1,393 @@
+"""How values travel and are kept: a fixed binary form with no pickle, no compression, no surprises.
+
+    magic "CTMT" | version u16 | body length u64 | SHA-256 of the body (32) | body
+    body: header length u32 | header, canonical JSON | array bytes, little-endian, one after another
+
+The header names the kind of value, its small facts, and the type and shape of each array. Lengths
+are checked against the bytes at hand before anything is allocated, so a lying header costs nothing.
+It is read strictly: UTF-8, no name twice in an object, numbers that are finite and whole ones of at
+most 64 bits, and text that can be written again.
+
+Whole numbers of 64 bits, more than 64 of them, travel packed where that is shorter (see
+`catchment.wire.bits`); the header then says in how many bytes. Such a message has format 2, any
+other format 1, and both are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import IntegrityError
+from catchment.wire.bits import CHUNK, check_length, packed, unpacked
+
+MAGIC = b"CTMT"
+VERSION = 2
+WITHOUT_PACKING = 1
+LARGEST = 1 << 64  # whole numbers of facts are below
+MAX_HEADER = 1 << 24
+MAX_MESSAGE = 1 << 32
+MAX_DEPTH = 64
+MOST_TEXT = 300  # characters of a reason that somebody else gives
+SHORT_HEADER = 1 << 12  # headers of up to this many bytes are remembered once read
+FEW, SHORT_FACT = 16, 1000  # facts, arrays and characters of a fact in a plain message
+_PREFIX = struct.Struct("<4sHQ32s")
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+_TYPES = {
+    "f8": "<f8",
+    "f4": "<f4",
+    "i8": "<i8",
+    "u8": "<u8",
+    "u4": "<u4",
+    "i2": "<i2",
+    "i1": "|i1",
+    "u1": "|u1",
+}
+PACKED = "i8"
+
+Fact = str | int | float | bool | None | Sequence["Fact"] | Mapping[str, "Fact"]
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """A value taken apart: what kind it is, small facts about it, and its arrays.
+
+    Of a value that adds, the arrays hold all that adds and the facts only what must be equal.
+
+    >>> sent = Parts("pair", {"n": 2}, (np.array([1.0, 2.0]),))
+    >>> got = Parts.from_bytes(sent.to_bytes())
+    >>> got.kind, dict(got.facts), got.arrays
+    ('pair', {'n': 2}, (array([1., 2.]),))
+    """
+
+    kind: str
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    arrays: tuple[NDArray[Any], ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """Return the value as one message; equal values give equal bytes."""
+        arrays = [_written(array) for array in self.arrays]
+        header = {
+            "kind": self.kind,
+            "facts": self.facts,
+            "arrays": [entry for entry, _ in arrays],
+        }
+        version = VERSION if any(len(entry) == 3 for entry, _ in arrays) else WITHOUT_PACKING
+        text = _canonical(header).encode()
+        flat = (content for _, content in arrays)
+        pieces: list[bytes | memoryview] = [struct.pack("<I", len(text)), text, *flat]
+        body = hashlib.sha256()
+        for piece in pieces:
+            body.update(piece)
+        # Joined once: copying a large message costs as much as hashing it.
+        length = sum(map(len, pieces))
+        return b"".join([_PREFIX.pack(MAGIC, version, length, body.digest()), *pieces])
+
+    @classmethod
+    def from_bytes(
+        cls, message: bytes, *, limit: int = MAX_MESSAGE, header_limit: int = MAX_HEADER
+    ) -> Parts:
+        """Return the value of a message; IntegrityError if it is damaged, too large or too new."""
+        layout, payload = _open(message, limit, header_limit)
+        if layout.n_bytes != len(payload):
+            raise IntegrityError(
+                f"the header promises {layout.n_bytes} bytes of arrays, {len(payload)} came"
+            )
+        arrays = tuple(_read(placed, payload) for placed in layout.arrays)
+        return cls(layout.kind, _copied(layout.facts), arrays)
+
+    def as_read(self) -> Parts | None:
+        """Return what is read of the message of this value, without reading it.
+
+        None where only reading tells: of facts that are not plain, of unusual arrays.
+
+        >>> Parts("pair", {"unit": "m"}, (np.array([1.0]),)).as_read().arrays
+        (array([1.]),)
+        """
+        arrays = self.arrays
+        if len(arrays) > FEW or not (all(map(_is_plain, arrays)) and _are_facts_plain(self)):
+            return None
+        # Copies, as reading makes them: who answers and who reads share nothing.
+        copies = tuple(array.copy() for array in arrays)
+        return Parts(self.kind, dict(sorted(self.facts.items())), copies)
+
+    def expect(self, kind: str, n_arrays: int) -> Parts:
+        """Return self; IntegrityError if it is another kind of value or has other arrays."""
+        if self.kind != kind or len(self.arrays) != n_arrays:
+            raise IntegrityError(
+                f"expected {kind!r} with {n_arrays} arrays, got {self.kind!r} "
+                f"with {len(self.arrays)}"
+            )
+        return self
+
+    def shapes(self) -> list[list[int]]:
+        return [list(array.shape) for array in self.arrays]
+
+
+NOTHING = Parts("nothing")
+
+
+def plain_text(text: object, most: int = MOST_TEXT) -> str:
+    """Return what somebody else wrote as one line that is safe to print and to keep.
+
+    Control characters, such as those that move a terminal's cursor, and halves of characters
+    become "?"; what is longer than `most` is cut.
+
+    >>> plain_text("no\\x1b[31m data\\n"), plain_text("ab" * 9, 6)
+    ('no?[31m data?', 'aba...')
+    """
+    whole = str(text)
+    cut = whole if len(whole) <= most else f"{whole[: most - 3]}..."
+    return "".join(one if one.isprintable() else "?" for one in cut)
+
+
+def digest(message: bytes) -> bytes:
+    """Return the SHA-256 (32,) of a message's body, as its prefix states it."""
+    return message[_PREFIX.size - 32 : _PREFIX.size]
+
+
+def join(kind: str, named: Mapping[str, Parts]) -> Parts:
+    """Return several values as one; `split` takes it apart again."""
+    entries: list[Fact] = [
+        {"name": name, "kind": part.kind, "facts": part.facts, "arrays": len(part.arrays)}
+        for name, part in named.items()
+    ]
+    return Parts(
+        kind, {"parts": entries}, tuple(array for part in named.values() for array in part.arrays)
+    )
+
+
+def split(parts: Parts, kind: str) -> dict[str, Parts]:
+    """Return the values that `join` put together."""
+    entries = parts.facts.get("parts")
+    if parts.kind != kind or not isinstance(entries, list):
+        raise IntegrityError(f"expected {kind!r}, got {parts.kind!r}")
+    named, first = {}, 0
+    for entry in entries:
+        try:
+            count = entry["arrays"]
+            if type(count) is not int or count < 0:
+                raise ValueError(f"{count!r} is not a number of arrays")
+            last = first + count
+            named[str(entry["name"])] = Parts(
+                str(entry["kind"]), dict(entry["facts"]), parts.arrays[first:last]
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise IntegrityError(f"a part of {kind!r} is malformed") from error
+        first = last
+    if first != len(parts.arrays) or len(named) != len(entries):
+        raise IntegrityError(f"the parts of {kind!r} do not use each array once")
+    return named
+
+
+class _Placed(NamedTuple):
+    """One array in the bytes of all: type sent, type here, shape, where, and whether packed."""
+
+    dtype: np.dtype[Any]
+    native: np.dtype[Any]
+    shape: tuple[int, ...]
+    start: int
+    end: int
+    packed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """What a header says."""
+
+    kind: str
+    facts: dict[str, Fact]
+    arrays: tuple[_Placed, ...]
+    n_bytes: int
+
+
+def _open(message: bytes, limit: int, header_limit: int) -> tuple[_Layout, memoryview]:
+    if len(message) < _PREFIX.size:
+        raise IntegrityError(f"the message has {len(message)} bytes, too few for a header")
+    if len(message) > limit:
+        raise IntegrityError(f"the message has {len(message)} bytes, the limit is {limit}")
+    magic, version, length, digest = _PREFIX.unpack_from(message)
+    if magic != MAGIC:
+        raise IntegrityError("this is not a catchment message")
+    if version > VERSION:
+        raise IntegrityError(f"the message has format {version}, newer than {VERSION}; upgrade")
+    if version < 1:
+        raise IntegrityError("the message is damaged: there is no format 0")
+    body = memoryview(message)[_PREFIX.size :]
+    if len(body) != length:
+        raise IntegrityError(f"the message should have {length} bytes of body, {len(body)} came")
+    if hashlib.sha256(body).digest() != digest:
+        raise IntegrityError("the message is damaged: its checksum does not match")
+    layout, payload = _header(body, header_limit)
+    if version == WITHOUT_PACKING and any(placed.packed for placed in layout.arrays):
+        raise IntegrityError("the message has format 1, in which no array is packed")
+    return layout, payload
+
+
+def _header(body: memoryview, limit: int) -> tuple[_Layout, memoryview]:
+    size = struct.unpack_from("<I", body)[0] if len(body) >= 4 else limit + 1
+    if size > limit or 4 + size > len(body):
+        raise IntegrityError(f"the message header claims {size} bytes")
+    # Clients of a round mostly send the same header, word for word.
+    read = _layout if size <= SHORT_HEADER else _layout.__wrapped__
+    return read(bytes(body[4 : 4 + size])), body[4 + size :]
+
+
+@lru_cache(maxsize=256)
+def _layout(text: bytes) -> _Layout:
+    try:
+        header = _decode(text.decode("utf-8"))
+        if b"\\u" in text:
+            _readable(header)
+    except (ValueError, RecursionError) as error:
+        raise IntegrityError(f"the message header is not JSON: {plain_text(error)}") from error
+    if not isinstance(header, dict):
+        raise IntegrityError("the message header is not an object")
+    if _deeper(header, MAX_DEPTH):
+        raise IntegrityError(f"the message header is nested more than {MAX_DEPTH} deep")
+    kind, facts, listed = (header.get(name) for name in ("kind", "facts", "arrays"))
+    if not (isinstance(kind, str) and isinstance(facts, dict) and isinstance(listed, list)):
+        raise IntegrityError("the message header lacks kind, facts or arrays")
+    arrays, start = [], 0
+    for entry in listed:
+        dtype, shape, n_packed = _described(entry)
+        plain = math.prod(shape) * dtype.itemsize
+        end = start + (plain if n_packed is None else n_packed)
+        native = dtype.newbyteorder("=")
+        arrays.append(_Placed(dtype, native, shape, start, end, n_packed is not None))
+        start = end
+    return _Layout(kind, facts, tuple(arrays), start)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is not a finite number")
+    return number
+
+
+def _whole(text: str) -> int:
+    number = int(text) if len(text) <= 20 else LARGEST
+    if not -(1 << 63) <= number < LARGEST:
+        raise ValueError(f"{text[:24]} has more than 64 bits")
+    return number
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is not a number in JSON")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("an object has one name twice")
+    return made
+
+
+_decode = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant
+).decode
+
+
+def _readable(header: object) -> None:
+    """Raise ValueError if text holds half a character, which nothing can write or print."""
+    json.dumps(header, ensure_ascii=False).encode()
+
+
+def _is_plain(array: NDArray[Any]) -> bool:
+    """Return whether reading certainly gives an array of the same kind."""
+    usual = type(array) is np.ndarray and array.dtype.isnative and array.flags.c_contiguous
+    return usual and 0 < array.ndim <= 8 and array.size > 0
+
+
+def _are_facts_plain(parts: Parts) -> bool:
+    """Return whether reading certainly gives the very facts: a few, short, and no lists."""
+    facts = parts.facts
+    return len(facts) <= FEW and all(
+        (type(one) is str and len(one) <= SHORT_FACT and one.isascii())
+        or (k > len(facts) and (one is None or type(one) is bool))
+        for k, one in enumerate((parts.kind, *facts, *facts.values()))
+    )
+
+
+def _copied(facts: dict[str, Fact]) -> dict[str, Fact]:
+    """Return facts that share no list or object with those that are remembered."""
+    return {
+        name: _copy(fact) if isinstance(fact, dict | list) else fact for name, fact in facts.items()
+    }
+
+
+def _copy(fact: Any) -> Any:
+    if isinstance(fact, dict):
+        return {name: _copy(one) for name, one in fact.items()}
+    return [_copy(one) for one in fact] if isinstance(fact, list) else fact
+
+
+def _deeper(value: object, limit: int) -> bool:
+    """Return whether lists and objects lie in one another more than `limit` deep."""
+    level: list[Any] = [value]
+    for _ in range(limit):
+        inside = (v.values() if isinstance(v, dict) else v for v in level)
+        level = [x for children in inside for x in children if isinstance(x, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _described(entry: object) -> tuple[np.dtype[Any], tuple[int, ...], int | None]:
+    """Return an array's type and shape, and its number of bytes if it is packed."""
+    match entry:
+        case [str(code), list(shape), *rest] if code in _TYPES and len(shape) <= 8:
+            # Without the zeros: an array of no numbers may not be huge in its other directions.
+            sizes = [size for size in shape if size != 0]
+            sized = all(type(size) is int and 0 <= size <= MAX_MESSAGE for size in shape)
+            if sized and math.prod(sizes) <= MAX_MESSAGE:
+                if not rest:
+                    return np.dtype(_TYPES[code]), tuple(shape), None
+                if code == PACKED and len(rest) == 1 and type(rest[0]) is int:
+                    check_length(math.prod(shape), rest[0])
+                    return np.dtype(_TYPES[code]), tuple(shape), rest[0]
+    raise IntegrityError(f"the message header describes an array as {str(entry)[:80]}")
+
+
+@cache
+def _code(dtype: np.dtype[Any]) -> str:
+    code = dtype.str[1:]
+    if code not in _TYPES:
+        raise TypeError(f"arrays of {dtype} do not travel; use one of {', '.join(_TYPES)}")
+    return code
+
+
+def _written(array: NDArray[Any]) -> tuple[list[Any], bytes | memoryview]:
+    """Return what the header says of an array, and its bytes."""
+    array = _little_endian(array)
+    code = _code(array.dtype)
+    if code == PACKED and array.size > CHUNK:
+        content = packed(array)
+        if len(content) < array.nbytes:
+            return [code, array.shape, len(content)], content
+    return [code, array.shape], array.reshape(-1).view(np.uint8).data
+
+
+def _read(placed: _Placed, payload: memoryview) -> NDArray[Any]:
+    if placed.packed:
+        numbers = unpacked(payload[placed.start : placed.end], math.prod(placed.shape))
+        return numbers.reshape(placed.shape)
+    array: NDArray[Any] = np.ndarray(placed.shape, placed.dtype, payload, placed.start)
+    return array.astype(placed.native)
+
+
+def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
+    if array.flags.c_contiguous and array.ndim and array.dtype.str[0] in "<|":
+        return array
+    contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return contiguous.reshape(array.shape)  # a number would have become a vector
