@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from catchment.features import EchoStateMap, Reservoir
+from catchment.features import EchoStateMap, Reservoir, form
 from catchment.features.echo_state import BOUNDED
 from catchment_edge.c import float_echo_state, whole_echo_state
 from catchment_edge.c.map_code import MapCode, Setting
@@ -12,6 +12,7 @@ from catchment_edge.c.map_code import MapCode, Setting
 Q15 = 15  # digits of states and weights that fit words of 16 bits
 
 
+@form("c", EchoStateMap)
 def map_code(features: EchoStateMap, setting: Setting, prefix: str) -> MapCode:
     """Return the code of an echo-state map."""
     if setting.number == "float32":

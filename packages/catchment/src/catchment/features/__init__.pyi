@@ -24,6 +24,8 @@ from catchment.features.base import (
     LIBRARY as LIBRARY,
     building_only as building_only,
     digits_after_point as digits_after_point,
+    form as form,
+    form_maker as form_maker,
     imported as imported,
     library_class as library_class,
     name_of as name_of,

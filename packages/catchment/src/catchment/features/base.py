@@ -41,7 +41,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -563,6 +563,38 @@ class Carried:
         if parts.kind != CARRIED or type(steps) is not int:
             raise IntegrityError(f"what was carried is of kind {parts.kind!r} and lacks its steps")
         return cls(steps, parts.arrays)
+
+
+Made = TypeVar("Made", bound=Callable[..., Any])
+_FORMS: dict[tuple[str, type], Callable[..., Any]] = {}
+
+
+def form(what: str, *kinds: type[FeatureMap]) -> Callable[[Made], Made]:
+    """Register a function as what makes another form of some maps; it stands above the function.
+
+    Parameters
+    ----------
+    what
+        "torch", "onnx", "c", or whatever else a package makes of maps.
+
+    >>> from catchment import NVAR
+    >>> @form("words", NVAR)
+    ... def in_words(one):
+    ...     return f"{one.delays} delays"
+    >>> form_maker("words", NVAR(3))(NVAR(3))
+    '3 delays'
+    """
+
+    def registered(make: Made) -> Made:
+        _FORMS.update(((what, kind), make) for kind in kinds)
+        return make
+
+    return registered
+
+
+def form_maker(what: str, features: FeatureMap) -> Callable[..., Any] | None:
+    """Return what makes a form of a map, None if it has none; a subclass has none of its own."""
+    return _FORMS.get((what, type(features)))
 
 
 def known_map(value: object) -> FeatureMap:

@@ -126,7 +126,7 @@ class WithNorm(FeatureMap):
     Parameters
     ----------
     map
-        A map such as `MiniRocket(504)`.
+        A map such as `WindowStatistics()`.
     n_inputs
         Channels without the norm; filled in by `build`.
 
