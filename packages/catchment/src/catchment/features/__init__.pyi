@@ -14,8 +14,7 @@ from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
 from catchment.features.projected import Projected as Projected
 from catchment.features.random_fourier import RandomFourier as RandomFourier
-from catchment.features.thinned import Thinned as Thinned
-from catchment.features.union import Concat as Concat, WithNorm as WithNorm
+from catchment.features.union import Concat as Concat, Thinned as Thinned, WithNorm as WithNorm
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 
 # For the other packages and the tests; may change without notice.
@@ -57,11 +56,11 @@ from catchment.features.sizes import (
     n_features_of as n_features_of,
     spoken as spoken,
 )
-from catchment.features.thinned import thinned_recordings as thinned_recordings
 from catchment.features.union import (
     DIGITS as DIGITS,
     RANGE as RANGE,
     inputs_with_norm as inputs_with_norm,
+    thinned_recordings as thinned_recordings,
 )
 from catchment.features.window_statistics import (
     BLOCK as BLOCK,

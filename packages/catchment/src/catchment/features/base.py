@@ -66,7 +66,7 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "diagonal": ("diagonal", "DiagonalReservoir"),
     "nvar": ("nvar", "NVAR"),
     "random_fourier": ("random_fourier", "RandomFourier"),
-    "thinned": ("thinned", "Thinned"),
+    "thinned": ("union", "Thinned"),
     "with_norm": ("union", "WithNorm"),
 }
 # Maps that a training makes, and nobody describes.

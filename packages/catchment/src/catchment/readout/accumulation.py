@@ -25,7 +25,7 @@ from catchment.features.base import FeatureMap
 from catchment.features.echo_state.advance import BLOCK_COLUMNS, Block, SideBySide, padded_lanes
 from catchment.features.echo_state.batches import Batch, SegmentsError
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.thinned import thinned_recordings
+from catchment.features.union import thinned_recordings
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.device import (
     DEVICE_SEQUENCES,

@@ -11,7 +11,7 @@ import numpy as np
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.thinned import thinned_recordings
+from catchment.features.union import thinned_recordings
 from catchment.parallel import single_blas_thread
 from catchment.readout.accumulation import accumulate, grid_of, recording_targets
 from catchment.readout.device import Devices, device_for, is_marked, statistics_name, torch_form
