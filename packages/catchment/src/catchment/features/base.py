@@ -519,6 +519,14 @@ def _fits(own: object, told: object, parts: Parts, n_inputs: int, kinds: dict[st
     return False
 
 
+def _raise_unbound(features: FeatureMap) -> Any:
+    raise features.unbound()
+
+
+# Members of a map that is never bound itself: it stands for another.
+UNBOUND: Any = property(_raise_unbound)
+
+
 class Continuation(Protocol):
     """A map that goes on with a recording whose earlier steps are gone, from what it carried.
 
@@ -846,6 +854,20 @@ def checked_bits(bits: object, name: str) -> int:
             f"{name} is {bits!r}; give {LEAST_BITS} to {MOST_BITS} bits, or None for float64"
         )
     return bits
+
+
+def of_one_length(inputs: Sequence[Array], n_steps: int) -> Iterator[list[int]]:
+    """Yield the places of recordings that have one length, with so many steps together.
+
+    >>> list(of_one_length([np.zeros(n) for n in (5, 7, 5)], 14))
+    [[0, 2], [1]]
+    """
+    by_length: dict[int, list[int]] = {}
+    for k, u in enumerate(inputs):
+        by_length.setdefault(len(u), []).append(k)
+    for length, places in by_length.items():
+        size = max(1, n_steps // length)
+        yield from (places[at : at + size] for at in range(0, len(places), size))
 
 
 def warn_of_clipping(u: Array, largest: float) -> None:

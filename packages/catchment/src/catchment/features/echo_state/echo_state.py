@@ -6,12 +6,10 @@ same map for one owner, for many, in scikit-learn and in a plan file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from catchment.arrays import Array
-from catchment.features.base import FeatureMap, checked_bits
+from catchment.features.base import UNBOUND, FeatureMap, checked_bits
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Mixture, Recipe, Spread
 from catchment.features.echo_state.reservoir import Reservoir
@@ -107,6 +105,7 @@ class EchoState(FeatureMap):
     input_range: float | Literal["auto"] = "auto"
 
     is_bound = False
+    n_features = bounds = compute_rows = UNBOUND
 
     def __post_init__(self) -> None:
         self.recipe(1 << 31)
@@ -136,17 +135,6 @@ class EchoState(FeatureMap):
         """Return the map for inputs of this many channels."""
         recipe = self.recipe(n_inputs, per_step=per_step, classes=classes)
         return self.of(Reservoir.from_recipe(recipe), per_step=per_step, classes=classes)
-
-    @property
-    def n_features(self) -> int:
-        raise self.unbound()
-
-    @property
-    def bounds(self) -> Array:
-        raise self.unbound()
-
-    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
-        raise self.unbound()
 
     def of(self, reservoir: Reservoir, *, per_step: bool, classes: bool = False) -> EchoStateMap:
         """Return the features of a reservoir that is there already."""
