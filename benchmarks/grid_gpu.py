@@ -44,9 +44,9 @@ except ImportError:
 
 from catchment.data import Recording
 from catchment.features import EchoStateMap, Reservoir, digits_after_point, on_grid
-from catchment.features.echo_state import activations as grid
-from catchment.features.echo_state import cut_places
-from catchment.readout import Grid, RidgeStatistics, packed_whole, statistics_of, target_pieces
+from catchment.features.echo_state import LINEAR_BOUND, ROUND, cut_places
+from catchment.features.echo_state import kernels as grid
+from catchment.readout import Grid, RidgeStatistics, statistics_of, target_pieces
 from catchment_gpu.echo_state import Repeated, TorchForm, TorchLayer
 from catchment_gpu.readout import Products, statistics_on
 
@@ -56,13 +56,13 @@ SMALL = "small" in sys.argv  # shapes for a machine without a GPU
 
 
 def growth(y: Array) -> Array:
-    shifted = y * grid.LOG2E + grid.ROUND
-    r = y - (shifted - grid.ROUND) * grid.LN2
+    shifted = y * grid.LOG2E + ROUND
+    r = y - (shifted - ROUND) * grid.LN2
     p = np.full_like(r, grid.C4)
     for c in (grid.C3, grid.C2, grid.C1, grid.C0, 0.0):
         p = (p * r + (c + grid.R27)) - grid.R27
     p = (p * r + (r + grid.R27)) - grid.R27
-    scale = np.ldexp(1.0, (shifted - grid.ROUND).astype(np.int64))
+    scale = np.ldexp(1.0, (shifted - ROUND).astype(np.int64))
     return scale * p + (scale - 1.0)
 
 
@@ -80,7 +80,7 @@ def sine(x: Array) -> Array:
 
 
 def activated(code: int, p: Array, digits: int) -> Array:
-    """Return the activations of `catchment.features.echo_state.activations` in numpy."""
+    """Return the activations of `catchment.features.echo_state.kernels` in numpy."""
     G, top = grid.rounder(digits), 1.0 - 2.0**-digits
     if code == 0:
         e = growth(np.minimum((np.abs(p + p) + grid.R26) - grid.R26, grid.LARGEST))
@@ -91,7 +91,7 @@ def activated(code: int, p: Array, digits: int) -> Array:
         return np.where(p >= 0, upper, 1.0 - upper)
     if code == 3:
         return np.clip((sine(p) + G) - G, -top, top)
-    linear = np.clip((p + G) - G, -grid.LINEAR_BOUND, grid.LINEAR_BOUND)
+    linear = np.clip((p + G) - G, -LINEAR_BOUND, LINEAR_BOUND)
     return np.maximum(linear, 0.0) if code == 2 else linear
 
 
@@ -158,10 +158,8 @@ def numpy_statistics(
     (pieces,), places = target_pieces([y], units)
     rows = np.concatenate([z * np.ldexp(1.0, units.digits), pieces, np.ones((len(z), 1))], axis=1)
     whole = rows.astype(np.int64).astype(object)
-    total, F = np.triu(whole.T @ whole), units.n_features
     return statistics_of(
-        packed_whole(total, F),
-        total[:, F:],
+        whole.T @ whole,
         len(z),
         units,
         places,

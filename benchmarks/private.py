@@ -166,7 +166,7 @@ def private(
         found = []
         for _ in range(draws):
             released = noise.on_server(total, turn, algorithm.read_update)
-            state = algorithm.server_update(RidgeState(), released, turn)  # type: ignore[arg-type]
+            state = algorithm.server_update(RidgeState(), released, turn)
             assert state.readout is not None
             found.append(accuracy(state.readout, z, labels))
         scores[f"{noise.epsilon:g}"] = round(float(np.median(found)), 4)

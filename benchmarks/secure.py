@@ -27,7 +27,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import LocalEngine
 from catchment.features import EchoStateMap, Recipe, Reservoir
-from catchment.federation import Data, Engine, Plan, Reply, Request, Turn, run
+from catchment.federation import Algorithm, Data, Engine, Plan, Reply, Request, Turn, run
 from catchment.privacy import SecureSum, make_identities
 from catchment.privacy.secure_sum import (
     Outline,
@@ -75,7 +75,7 @@ def kind_of(client: str) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sending:
+class Sending(Algorithm[RidgeStatistics | None, RidgeStatistics, RidgeStatistics | None]):
     """Every client sends statistics that lie ready; the state is their sum."""
 
     n_features: int
@@ -96,7 +96,7 @@ class Sending:
 
 
 @dataclass(eq=False)
-class Metered:
+class Metered(Engine):
     """An engine that measures each client's processor time and bytes, and loses some of them."""
 
     engine: Engine

@@ -43,9 +43,8 @@ FACES = {
         "Projected RandomFourier Recipe Reservoir Spread Thinned WindowStatistics WithNorm"
     ),
     "catchment.federation": (
-        "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
-        "Protection Record Result Rows SmallestUpload Store Turn as_algorithm explain messages_of "
-        "read_run"
+        "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Limits Masking Needs Plan "
+        "Protection Record Result Rows SmallestUpload Store Turn explain messages_of read_run"
     ),
     "catchment.federation.learn": (
         "Adagrad Adam BalancedRidge Candidates Certificate Ensemble FederatedNormal "

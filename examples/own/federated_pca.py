@@ -9,7 +9,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import FederationError
-from catchment.federation import Data, Turn
+from catchment.federation import Algorithm, Data, Turn
 from catchment.structure import ROWS, Shape
 from catchment.wire import Parts
 
@@ -33,7 +33,7 @@ class Axes:
 
 
 @dataclass(frozen=True)
-class FederatedPCA:
+class FederatedPCA(Algorithm[Products | None, Products, Axes]):
     """Principal axes of the inputs of all clients together."""
 
     n_components: int = 2

@@ -12,7 +12,7 @@ from catchment import Model, Readout
 from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.features import FeatureMap
-from catchment.federation import Data, Rows, Turn
+from catchment.federation import Algorithm, Data, Rows, Turn
 from catchment.structure import ROWS, Shape
 from catchment.wire import Parts
 
@@ -47,7 +47,7 @@ class Means:
 
 
 @dataclass(frozen=True)
-class ClassMeans:
+class ClassMeans(Algorithm[Means | None, Means, Model]):
     """The class whose mean row is nearest; a plan fills in its map and the classes."""
 
     features: FeatureMap

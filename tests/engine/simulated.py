@@ -116,7 +116,7 @@ def secured(case: Case) -> Job | None:
 
 
 def state_bytes(plan: Plan[Any, Any, Any], state: Any) -> bytes:
-    return plan.whole.save_state(state).to_bytes()
+    return plan.algorithm.save_state(state).to_bytes()
 
 
 def check_same(engine: FlowerEngine, stage: str, job: Job) -> None:

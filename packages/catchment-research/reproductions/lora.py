@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from catchment import Integers
 from catchment.errors import MissingExtraError
-from catchment.federation import UNKNOWN, Data, Needs, Progress, TrainedSum, Turn
+from catchment.federation import UNKNOWN, Algorithm, Data, Progress, TrainedSum, Turn
 from catchment.federation.learn import Arrays, Mean, ServerOptimiser
 from catchment.wire import Parts
 from catchment_research.partial import LocalSteps, gaussian
@@ -73,7 +73,7 @@ class Adapted:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class AdapterTraining:
+class AdapterTraining(Algorithm[Adapted, TrainedSum, "Speaker"]):
     """Federated averaging of an adapter; the language model is on every client.
 
     Parameters
@@ -106,10 +106,6 @@ class AdapterTraining:
     def n_trained(self) -> int:
         """Numbers that are trained, and travel in every round."""
         return sum(p.numel() for p in self.fitted.trained)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def start(self) -> Adapted:
         values = self.initial or tuple(p.astype(np.float64) for p in self.fitted.start)

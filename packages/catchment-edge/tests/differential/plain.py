@@ -42,7 +42,7 @@ def to(x: Any, digits: int) -> Array:
 
 
 def growth(y: Array) -> Array:
-    """e^y - 1, as `catchment.features.echo_state.activations` defines it."""
+    """e^y - 1, as `catchment.features.echo_state.kernels` defines it."""
     k = np.rint(y * (3025551 / 2**21))
     r = y - k * (46516320 / 2**26)
     p = np.full_like(y, 187240 / 2**27)

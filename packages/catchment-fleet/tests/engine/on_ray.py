@@ -24,7 +24,7 @@ from catchment import Array, Integers
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError
-from catchment.federation import BLOCK, Data, Plan, Turn
+from catchment.federation import BLOCK, Algorithm, Data, Plan, Turn
 from catchment.structure import Summable
 from catchment.wire import Parts
 from catchment_fleet.ray import RayWorkers
@@ -50,7 +50,7 @@ class Numbers(Summable):
 
 
 @dataclass(frozen=True)
-class Counting:
+class Counting(Algorithm[Counts, Counts, Counts]):
     """Adds what clients count."""
 
     def start(self) -> Counts:
@@ -67,7 +67,7 @@ class Counting:
 
 
 @dataclass(frozen=True)
-class Adding:
+class Adding(Algorithm[Numbers, Numbers, Numbers]):
     """Adds what clients measure."""
 
     def start(self) -> Numbers:

@@ -18,7 +18,7 @@ import catchment as ct
 from catchment import Array
 from catchment.data import Recording
 from catchment.features import Concat, EchoState, FeatureMap, suited
-from catchment.features.echo_state import build
+from catchment.features.echo_state import reservoir as build
 from catchment.federation import Course, Known
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import unlearn_from_run

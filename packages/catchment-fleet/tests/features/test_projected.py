@@ -16,8 +16,15 @@ from sklearn.metrics import pairwise_distances
 
 import catchment as ct
 from catchment import Array
-from catchment.features import Concat, EchoState, FeatureMap, Projected, hadamard_sums, suited
-from catchment.features.echo_state import build
+from catchment.features import (
+    Concat,
+    EchoState,
+    FeatureMap,
+    Projected,
+    hadamard_sums,
+    suited,
+)
+from catchment.features.echo_state import reservoir as build
 from tests.contracts.maps import CHANNELS, OwnStatistics
 from tests.features.test_concat import course, people, travelled
 

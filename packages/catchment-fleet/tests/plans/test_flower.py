@@ -24,7 +24,8 @@ from catchment import load
 from catchment.data import ACTIVITIES, RAW, Prepare, Scaler
 from catchment.errors import IntegrityError, TooFewClientsError
 from catchment.features import EchoState, EchoStateMap
-from catchment.features.echo_state import build, common_radius
+from catchment.features.echo_state import common_radius
+from catchment.features.echo_state import reservoir as build
 from catchment.federation import (
     REFUSED,
     Course,

@@ -12,7 +12,7 @@ import numpy as np
 
 from catchment import Array
 from catchment.features import FeatureMap
-from catchment.federation import REFUSED, TRAINING, Memory, Reply, refusal, run
+from catchment.federation import REFUSED, TRAINING, Engine, Memory, Reply, refusal, run
 from catchment.plans import read_plan
 from catchment.privacy import FileMemory, Release, Releases, new_identity
 from catchment.readout import RidgeStatistics
@@ -116,7 +116,7 @@ class Nodes:
 
 
 @dataclass(eq=False)
-class Line:
+class Line(Engine):
     """Letters to nodes; an answer that is lost was sent."""
 
     nodes: Nodes

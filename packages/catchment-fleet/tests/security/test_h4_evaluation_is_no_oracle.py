@@ -68,7 +68,7 @@ class Victim:
         place = InMemory(content)
         plan = agreed.allowed(stage, agreed.course.plan(stage, known, place))
         turn = Turn(0, ())
-        payload = plan.whole.broadcast(plan.whole.start(), turn)
+        payload = plan.algorithm.broadcast(plan.algorithm.start(), turn)
         if stage == DELIVERY:
             payload = Parts("model-file", {}, (np.frombuffer(content, dtype=np.uint8),))
         letter = Request(plan.fingerprint(), turn, "update", payload, known.parts()).to_bytes()

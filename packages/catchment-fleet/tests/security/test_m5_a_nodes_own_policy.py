@@ -76,8 +76,8 @@ class Owned:
             plan = agreed.course.plan(TRAINING, known)
             plan = networked(plan, allow_plain_statistics=True)
             turn = Turn(0, ())
-            start = plan.whole.start()
-            payload = plan.whole.broadcast(start, turn) if stage == "update" else NOTHING
+            start = plan.algorithm.start()
+            payload = plan.algorithm.broadcast(start, turn) if stage == "update" else NOTHING
             letter = Request(plan.fingerprint(), turn, stage, payload, known.parts()).to_bytes()
             return Parts.from_bytes(
                 self.node().client(TRAINING, letter, self.memory).answer(letter)

@@ -32,7 +32,7 @@ from catchment.features import (
     building_only,
     restored,
 )
-from catchment.features.echo_state import build
+from catchment.features.echo_state import reservoir as build
 from catchment.federation import DELIVERY, EVALUATION, TRAINING, Request, Turn
 from catchment.wire import NOTHING, Parts, join
 from tests.security.test_h4_evaluation_is_no_oracle import PLAN, victim

@@ -11,13 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.errors import (
-    BudgetError,
-    DeviceError,
-    IntegrityError,
-    RuleError,
-    TooFewClientsError,
-)
+from catchment.errors import BudgetError, DeviceError, IntegrityError, RuleError, TooFewClientsError
 from catchment.federation import TRAINING, Request, Turn, refusal
 from catchment.plans import read_plan
 from catchment.privacy import Policy
@@ -44,7 +38,7 @@ def answered(nodes: Nodes, text: str) -> Parts:
     known = agreed.course.start()
     plan = agreed.allowed(TRAINING, agreed.course.plan(TRAINING, known))
     turn = Turn(0, ())
-    payload = plan.whole.broadcast(plan.whole.start(), turn)
+    payload = plan.algorithm.broadcast(plan.algorithm.start(), turn)
     letter = Request(plan.fingerprint(), turn, "update", payload, known.parts()).to_bytes()
     try:
         node = nodes.node("c00").client(TRAINING, letter, nodes.memories["c00"])

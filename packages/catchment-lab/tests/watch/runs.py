@@ -68,7 +68,7 @@ class Gate:
 
 
 @dataclass(frozen=True, eq=False)
-class Gated:
+class Gated(Engine):
     """An engine in which the last client of a training round answers only once it is let on."""
 
     inner: Engine

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from catchment.features import imported
-from catchment.federation import Learner
+from catchment.federation import Algorithm
 from catchment.federation.learn import (
     Adam,
     FederatedRidge,
@@ -40,7 +40,7 @@ class Stacked:
     ridge: float | Literal["folds"] = "folds"
     n_folds: int = 5
 
-    def learner(self, given: Given) -> Learner[Any, Any, Any]:
+    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
         """Return the algorithm."""
         features = reservoir_map(given)
         ensemble = ReservoirEnsemble(
@@ -75,7 +75,7 @@ class Aligned:
     ridge: float | Literal["clients", "gcv"] = "clients"
     per_output: bool = False
 
-    def learner(self, given: Given) -> Learner[Any, Any, Any]:
+    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
         """Return the algorithm."""
         features = reservoir_map(given)
         exact = FederatedRidge(
@@ -136,7 +136,7 @@ class Partial:
     dropout_order: Literal["random", "first"] = "random"
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
-    def learner(self, given: Given) -> Learner[Any, Any, Any]:
+    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
         """Return the algorithm."""
         from catchment_research.partial.dropout import Dropout
         from catchment_research.partial.freeze import Freeze, PartialNetwork
@@ -213,7 +213,7 @@ class Prompt:
     tell_labels: bool = False
     server: ServerOptimiser = MEAN
 
-    def learner(self, given: Given) -> Learner[Any, Any, Any]:
+    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
         """Return the algorithm."""
         from catchment_research.prompt.causal import TransformersLM
         from catchment_research.prompt.controller import EdgeController, Projection

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation import Additive, Needs, Packed, Plan, Read, Turn, Upload
-from catchment.structure import ANY_FLOAT, Kind, marked
+from catchment.federation import Additive, Needs, Packed, Plan, Protection, Read, Turn, Upload
+from catchment.structure import ANY_FLOAT, Kind, marked, taken_apart
 from catchment.wire import Fact, Parts
 
 ROUNDED = "rounded-change"
@@ -42,7 +42,7 @@ Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundedUpload:
+class RoundedUpload(Protection):
     """Send changes of parameters with few bits a number, rounded at random and right on average.
 
     For algorithms whose clients send weighted parameters or changes of them: partially trainable
@@ -110,19 +110,16 @@ class RoundedUpload:
                 f"RoundedUpload longest={clip:g}"
             )
 
-    def before(self, turn: Turn) -> None:
-        return None
-
     def on_client(self, upload: Upload, turn: Turn) -> Upload:
         if not marked(upload, ANY_FLOAT):
             raise UploadError(
                 "kind",
-                f"RoundedUpload rounds changes of parameters, not {upload.parts().kind!r}; for "
-                "statistics use FactorUpload",
+                f"RoundedUpload rounds changes of parameters, not {taken_apart(upload).kind!r}; "
+                "for statistics use FactorUpload",
             )
         if self.bits == 32:
             return upload
-        parts = upload.parts()
+        parts = taken_apart(upload)
         numbers, arrays = parts.arrays[0], parts.arrays[1:]
         seed = [turn.seed, turn.round, zlib.crc32(turn.client.encode()), _STREAM]
         codes, scales = self._codes(_flat(arrays), np.random.default_rng(seed))
@@ -214,9 +211,6 @@ class RoundedUpload:
             first = last
         inside = cast(Any, parts.facts["facts"])
         return inner(Parts(str(parts.facts["kind"]), inside, (numbers, *arrays)), turn)
-
-    def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
-        return total
 
 
 def packed_codes(codes: NDArray[np.uint16], bits: int) -> NDArray[np.uint8]:

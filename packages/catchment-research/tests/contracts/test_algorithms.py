@@ -12,7 +12,7 @@ import pytest
 
 from catchment.engine import run_locally
 from catchment.errors import CatchmentError
-from catchment.federation import Needy, Node, Record, Request, Result, Turn, describe
+from catchment.federation import Node, Record, Request, Result, Turn, describe
 from catchment.federation.runs import Entry
 from catchment.testing import check_algorithm
 from catchment.wire import Parts
@@ -22,7 +22,7 @@ each_case = pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 
 
 def state_bytes(case: Case, state: Any) -> bytes:
-    return case.plan.whole.save_state(state).to_bytes()
+    return case.plan.algorithm.save_state(state).to_bytes()
 
 
 @dataclass
@@ -56,7 +56,6 @@ def test_an_algorithm_keeps_its_promises(case: Case) -> None:
 
 @each_case
 def test_every_algorithm_declares_what_it_needs_and_has_figures_of_every_round(case: Case) -> None:
-    assert isinstance(case.plan.algorithm, Needy)
     assert case.plan.rounds >= case.plan.needs.rounds
     records = run_locally(case.plan, case.clients, threads=1).records
     for record in (*records[case.plan.needs.rounds - 1 :], records[-1]):
@@ -74,7 +73,7 @@ def test_a_client_with_broken_data_is_told_why(case: Case) -> None:
 
 @each_case
 def test_a_stopped_run_goes_on_to_the_same_end(case: Case) -> None:
-    keeper = Memory(case.plan.whole, stop_after=1)
+    keeper = Memory(case.plan.algorithm, stop_after=1)
     with pytest.raises(KeyboardInterrupt):
         run_locally(case.plan, case.clients, keeper=keeper)
     keeper.stop_after = None
@@ -89,7 +88,7 @@ def test_a_value_of_another_kind_is_refused(case: Case) -> None:
     turn = Turn(0, ("a",), client="a")
     for parts in (Parts("nothing"), Parts("ridge-statistics", {}, (np.zeros(2),)), Parts("score")):
         with pytest.raises((CatchmentError, ValueError)):
-            case.plan.whole.read_update(parts, turn)
+            case.plan.algorithm.read_update(parts, turn)
 
 
 @each_case
@@ -108,7 +107,7 @@ def test_every_case_has_a_name_and_a_plan_of_its_own() -> None:
 
 
 def first_upload(case: Case) -> tuple[Parts, Turn]:
-    algorithm = case.plan.whole
+    algorithm = case.plan.algorithm
     name = sorted(case.clients)[0]
     turn = Turn(0, tuple(sorted(case.clients)), case.plan.seed, name)
     told = algorithm.broadcast(algorithm.start(), turn)
@@ -126,7 +125,7 @@ def test_numbers_that_are_not_finite_are_refused(case: Case, value: float) -> No
         spoilt.reshape(-1)[-1] = value
         arrays = (*parts.arrays[:k], spoilt, *parts.arrays[k + 1 :])
         with pytest.raises((CatchmentError, ValueError)):
-            case.plan.whole.read_update(replace(parts, arrays=arrays), turn)
+            case.plan.algorithm.read_update(replace(parts, arrays=arrays), turn)
 
 
 def distorted(parts: Parts) -> list[Parts]:
@@ -164,20 +163,20 @@ def _relabelled(parts: Parts, entries: list[Any], k: int, entry: dict[str, Any])
 @each_case
 def test_a_distorted_upload_never_stops_the_server(case: Case) -> None:
     parts, turn = first_upload(case)
-    honest = case.plan.whole.read_update(parts, turn)
+    honest = case.plan.algorithm.read_update(parts, turn)
     for wrong in distorted(parts):
         arrived = Parts.from_bytes(wrong.to_bytes())
         try:
-            total = honest + case.plan.whole.read_update(arrived, turn.at("other"))
+            total = honest + case.plan.algorithm.read_update(arrived, turn.at("other"))
         except (CatchmentError, ValueError):
             continue
-        after = case.plan.whole.server_update(case.plan.whole.start(), total, turn)
-        assert Parts.from_bytes(case.plan.whole.save_state(after).to_bytes()).arrays
+        after = case.plan.algorithm.server_update(case.plan.algorithm.start(), total, turn)
+        assert Parts.from_bytes(case.plan.algorithm.save_state(after).to_bytes()).arrays
 
 
 @each_case
 def test_a_distorted_letter_never_stops_a_client(case: Case) -> None:
-    algorithm, name = case.plan.whole, sorted(case.clients)[0]
+    algorithm, name = case.plan.algorithm, sorted(case.clients)[0]
     node = Node(name, case.plan, lambda: case.clients[name])
     states = [algorithm.start(), run_locally(replace(case.plan, rounds=1), case.clients).state]
     for round_, state in enumerate(states):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catchment import Plan, federate
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation import Float32, Needs, Turn, WeightedSum
+from catchment.federation import Algorithm, Float32, Needs, Turn, WeightedSum
 from catchment.federation.learn import Arrays
 from catchment.privacy import SecureSum, make_identities
 from catchment.readout import RidgeStatistics
@@ -132,7 +132,7 @@ def test_rounding_never_lengthens_a_change_past_the_bound(bits: Bits) -> None:
 
 
 @dataclass(frozen=True)
-class Told:
+class Told(Algorithm[Arrays, WeightedSum, Arrays]):
     """An algorithm that adds what its clients hold; its changes may have a bound."""
 
     longest: float | None = None

@@ -14,7 +14,7 @@ from torch.nn import functional
 from catchment import Plan, federate
 from catchment.engine import LocalEngine
 from catchment.errors import UploadError
-from catchment.federation import Reply, Turn, as_algorithm, run
+from catchment.federation import Reply, Turn, run
 from catchment.wire import Parts
 from catchment_research.partial import (
     IGNORED,
@@ -290,7 +290,7 @@ def test_bad_changes_are_refused_with_their_code() -> None:
 def test_state_survives_being_kept() -> None:
     algorithm = FederatedTraining(network=NETWORK, device="cpu")
     state = federate(Plan(algorithm=algorithm), CLIENTS).state
-    again = as_algorithm(algorithm).load_state(as_algorithm(algorithm).save_state(state))
+    again = algorithm.load_state(algorithm.save_state(state))
     for a, b in zip(state.values, again.values, strict=True):
         assert np.array_equal(a, b)
 

@@ -11,7 +11,7 @@ import pytest
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.features import EchoStateMap, Recipe, Reservoir
-from catchment.federation import FactorUpload, Needs, Plan, needs_of
+from catchment.federation import FactorUpload, Needs, Plan
 from catchment.federation.learn import (
     BalancedRidge,
     Candidates,
@@ -50,7 +50,7 @@ def hideable(case: Case) -> Plan[Any, Any, Any] | None:
         algorithm = replace(
             algorithm, **{k: v for k, v in CHANGES.items() if k != "ridge" or by_clients}
         )
-    if any(needs_of(part).each_client for part in (algorithm, *case.plan.protections)):
+    if any(part.needs.each_client for part in (algorithm, *case.plan.protections)):
         return None
     return replace(case.plan, algorithm=algorithm)
 
@@ -125,7 +125,7 @@ CHOSEN = "the ridge cannot be chosen by 'gcv' under noise"
     ids=lambda algorithm: type(algorithm).__name__,
 )
 def test_a_wrapper_is_refused_wherever_the_bare_algorithm_is(wrapped: Any) -> None:
-    unit: Any = "sequence" if needs_of(wrapped).per_sequence else "client"
+    unit: Any = "sequence" if wrapped.needs.per_sequence else "client"
     with pytest.raises(ValueError, match=APART):
         Plan(algorithm=wrapped, protections=(SECURE,))
     with pytest.raises(ValueError, match=CHOSEN):

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from benchmarks import precision
+from benchmarks import precision, textbook
 from benchmarks.record import RESULTS
 from catchment import Array, EchoState, Recording
 from catchment.data import lorenz, mackey_glass
@@ -212,3 +212,20 @@ def test_what_the_docs_say_of_sums_and_factors_was_measured() -> None:
         assert row["off rows"] < 1e-6
         of_rows = ways["rows, best"]
         assert of_rows["by scipy"] == pytest.approx(of_rows["error"], rel=1e-6)
+
+
+def test_what_the_docs_say_of_textbook_tasks_was_measured() -> None:
+    rows = json.loads((RESULTS / "textbook.json").read_text(encoding="utf-8"))["rows"]
+    page = textbook.PAGE.read_text(encoding="utf-8")
+    assert "<!-- table: textbook -->" in page
+    assert textbook.with_table(page, rows) == page
+    assert (RESULTS / "textbook.md").read_text(encoding="utf-8") == textbook.report(rows)
+    for task in textbook.TASKS:
+        for scale in textbook.SCALES:
+            mine = [row["ways"] for row in rows if (row["task"], row["inputs"]) == (task, scale)]
+            ratios = [
+                one["sums, default bits"]["error"] / one["factors, float64"]["error"]
+                for one in mine
+            ]
+            assert len(mine) == 5
+            assert np.median(ratios) < 1.05

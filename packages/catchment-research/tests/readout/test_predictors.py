@@ -164,7 +164,7 @@ def test_evaluation_refuses_a_client_that_was_given_another_model() -> None:
     plan = Plan(algorithm=Evaluation(model_under_test=trained("personal")))
     other = Evaluation(model_under_test=trained("mixed"))
     turn = Turn(0, ("p0",), client="p0")
-    sent = plan.whole.broadcast(plan.whole.start(), turn)
+    sent = plan.algorithm.broadcast(plan.algorithm.start(), turn)
     with pytest.raises(IntegrityError, match="another model"):
         other.client_update(sent, lambda: PEOPLE["p0"], turn)
 

@@ -19,7 +19,6 @@ from catchment.federation import (  # noqa: E402
     Plan,
     TrainedSum,
     Turn,
-    as_algorithm,
 )
 from catchment.federation.learn import Adam  # noqa: E402
 from catchment_research.partial import LocalSteps  # noqa: E402
@@ -132,7 +131,7 @@ def test_clients_learn_together_and_leave_the_model_alone(
     assert last > (0.9 if isinstance(adapter, Lora) else first)
     assert first < 0.9
     assert replace(model).identity() == before
-    kept = as_algorithm(training).load_state(as_algorithm(training).save_state(result.state))
+    kept = training.load_state(training.save_state(result.state))
     for ours, theirs in zip(kept.values, result.state.values, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     halved = 4 * training.n_trained

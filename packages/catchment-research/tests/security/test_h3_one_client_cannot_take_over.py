@@ -34,6 +34,7 @@ from catchment.federation import (
     MOST_HELD,
     Claim,
     Data,
+    Engine,
     Limits,
     Reply,
     Result,
@@ -73,7 +74,7 @@ Change = Callable[[Parts], Parts]
 
 
 @dataclass
-class Tampering:
+class Tampering(Engine):
     """An engine on which one client's upload is another."""
 
     plan: Plan[Any, Any, Any]

@@ -10,13 +10,14 @@ from catchment.engine.local import Source, run_locally
 from catchment.errors import FederationError
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.measure.calibration import Calibration, without_each
-from catchment.federation.plan import Masking, Plan, Protection
+from catchment.federation.plan import Plan
+from catchment.federation.protection import Protection
 from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model
 from catchment.readout.personal_models import PersonalModels
 from catchment.run import Run
 
-Protect = Sequence[Protection | Masking]
+Protect = Sequence[Protection]
 
 
 @overload

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from catchment.data.lazy_clients import Changed, LazyClients
+from catchment.data.clients import Changed, LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import AnySource, Source, data_of

@@ -18,7 +18,6 @@ from typing import Any
 from catchment.clients_alike import all_classes, placed
 from catchment.engine.local import AnySource, run_locally
 from catchment.errors import FederationError
-from catchment.federation.algorithm import Completed, as_algorithm
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.delivery import sha256_of
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
@@ -34,7 +33,8 @@ from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.learn.unknown import UnknownThreshold
 from catchment.federation.left_out import warn_of
 from catchment.federation.loop import Keeper, Record, Result
-from catchment.federation.plan import Masking, Plan, Protection, describe
+from catchment.federation.plan import Plan, describe
+from catchment.federation.protection import Protection
 from catchment.federation.runs.ledger import Entry
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.tables import write_flags, write_rows
@@ -63,7 +63,7 @@ class Begun:
     algorithm: Ridge
     state: State
     model: Model
-    protections: tuple[Protection | Masking, ...] = ()
+    protections: tuple[Protection, ...] = ()
     records: tuple[Record, ...] = ()
 
     @property
@@ -222,7 +222,7 @@ def tell_unknown(
     rate: float = 0.05,
     held_out: bool = False,
     shrinkage: Shrinkage = "oas",
-    protect: Sequence[Protection | Masking] = (),
+    protect: Sequence[Protection] = (),
     use: Own = (),
     threads: int | None = None,
 ) -> OpenModel:
@@ -317,8 +317,7 @@ def _of_folder(folder: str | Path, use: Own) -> Begun:
         raise _cannot(told.name)
     algorithm = rebuilt if tried is None else tried[0]
     assert algorithm is not None
-    whole: Completed[Any, Any, Any] = as_algorithm(algorithm)
-    state = whole.load_state(parts) if tried is None else tried[1]
+    state = algorithm.load_state(parts) if tried is None else tried[1]
     described_by = {name: one[name] for one in told.plan["protections"] for name in one}
     protections = tuple(KEPT[name](**settings) for name, settings in described_by.items())
     return Begun(algorithm, state, model, protections, run.rounds[TRAINING])
@@ -380,9 +379,12 @@ def _unasked(
     model = Result(state, kept, begun.records).model.read_from(begun.model.columns)
     if out is not None and not isinstance(run, Run):
         with _copied(run, out, kept) as store:
-            figures = kept.whole.figures(state)
+            figures = kept.algorithm.figures(state)
             record = Record(len(begun.records), 0, 0, 0.0, 0, 0, (), figures)
-            saved, digests = kept.whole.save_state(state), digests_of(kept.whole.sums(state))
+            saved, digests = (
+                kept.algorithm.save_state(state),
+                digests_of(kept.algorithm.tally(state)),
+            )
             store.close_round(TRAINING, record, saved, digests)
             _write(store, kept, state, model)
     return model
@@ -419,7 +421,7 @@ def _write(store: Store, plan: Plan[Any, Any, Any], state: State, model: Model) 
     """Keep the model, and tables that are true of it; scores were of the one before."""
     for table in STALE:
         store.insert(table, [], replace=True)
-    kept = plan.whole.kept(state)
+    kept = plan.algorithm.kept(state)
     write_rows(store, kept)
     write_flags(store, kept)
     store.save_model(model)

@@ -54,7 +54,7 @@ class Run:
         return map_scores(self._map_facts())
 
     def _map_facts(self) -> dict[str, str]:
-        return map_facts(self.training.plan.whole.kept(self.training.state), self.map_note)
+        return map_facts(self.training.plan.algorithm.kept(self.training.state), self.map_note)
 
     def log_map(self) -> None:
         """Log which map was chosen, where several were tried."""
@@ -164,7 +164,7 @@ class Run:
     def describe_in(self, store: Store, scores: Scores | None = None) -> None:
         """Keep the facts and tables that a report shows beside the messages."""
         plan, classes = self.training.plan, self.course.classes
-        kept = plan.whole.kept(self.training.state)
+        kept = plan.algorithm.kept(self.training.state)
         write_rows(store, kept)
         write_flags(store, kept)
         write_path(store, kept, classes)
@@ -172,7 +172,7 @@ class Run:
         described = ", ".join(type(one).__name__ for one in self.course.maps)
         facts = {
             "title": f"{n_clients} client{'' if n_clients == 1 else 's'}, {described}",
-            "algorithm": plan.whole.name,
+            "algorithm": type(plan.algorithm).__name__,
             "source": "recordings in Python",
             "classes": json.dumps(classes),
             "train_clients": str(n_clients),

@@ -23,11 +23,12 @@ from catchment.errors import CatchmentError, ClippingWarning
 from catchment.features import FeatureMap, Pipeline
 from catchment.features.base import restored
 from catchment.features.union import thinned_recordings
-from catchment.federation import Learner, Plan, Turn, as_algorithm
+from catchment.federation import Algorithm, Plan, Turn
 from catchment.federation.loop import model_of
 from catchment.readout import accumulate, train
 from catchment.readout.packing import unpack
 from catchment.readout.storage import load_model
+from catchment.structure import plus, taken_apart
 from catchment.wire import Parts
 
 
@@ -120,7 +121,7 @@ def _statistics(features: FeatureMap, recordings: Sequence[Recording], inputs: l
 
 
 def check_algorithm(
-    algorithm: Learner[Any, Any, Any] | Plan[Any, Any, Any],
+    algorithm: Algorithm[Any, Any, Any] | Plan[Any, Any, Any],
     clients: Mapping[str, Sequence[Any]] | None = None,
 ) -> None:
     """Raise AssertionError if an algorithm, or the one of a plan, breaks a law.
@@ -136,19 +137,19 @@ def check_algorithm(
     """
     plan = algorithm
     if not isinstance(plan, Plan):
-        plan = Plan(algorithm=plan, rounds=as_algorithm(plan).needs.rounds)
+        plan = Plan(algorithm=plan, rounds=plan.needs.rounds)
     with _naming(plan.algorithm):
         _uploads(plan, clients or synthetic_clients())
         _states(plan, clients or synthetic_clients())
 
 
 def _uploads(plan: Plan[Any, Any, Any], clients: Mapping[str, Sequence[Any]]) -> None:
-    algorithm, turn = plan.whole, Turn(0, tuple(sorted(clients)), plan.seed)
+    algorithm, turn = plan.algorithm, Turn(0, tuple(sorted(clients)), plan.seed)
     read: list[Any] = []
     told = Parts.from_bytes(algorithm.broadcast(algorithm.start(), turn).to_bytes())
     for name in turn.cohort:
         held, here = clients[name], turn.at(name)
-        parts = algorithm.client_update(told, held.__iter__, here).parts()
+        parts = taken_apart(algorithm.client_update(told, held.__iter__, here))
         arrived = Parts.from_bytes(parts.to_bytes())
         assert arrived.to_bytes() == parts.to_bytes(), "an upload differs after its journey"
         read.append(algorithm.read_update(arrived, here))
@@ -159,7 +160,7 @@ def _uploads(plan: Plan[Any, Any, Any], clients: Mapping[str, Sequence[Any]]) ->
                 algorithm.read_update(message, here)
                 raise AssertionError("an upload with NaN or of another kind is not refused")
     by_hand, other = (
-        algorithm.save_state(algorithm.server_update(algorithm.start(), reduce(add, each), turn))
+        algorithm.save_state(algorithm.server_update(algorithm.start(), reduce(plus, each), turn))
         for each in (read, read[::-1])
     )
     assert _near(by_hand.arrays, other.arrays), "the sum of uploads depends on their order"
@@ -169,7 +170,7 @@ def _uploads(plan: Plan[Any, Any, Any], clients: Mapping[str, Sequence[Any]]) ->
 
 
 def _states(plan: Plan[Any, Any, Any], clients: Mapping[str, Sequence[Any]]) -> None:
-    algorithm, ran = plan.whole, run_locally(plan, clients, threads=1)
+    algorithm, ran = plan.algorithm, run_locally(plan, clients, threads=1)
     for state in (algorithm.start(), ran.state):
         end = algorithm.save_state(state).to_bytes()
         again = algorithm.load_state(Parts.from_bytes(end))

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from catchment.clients_alike import all_classes, first_recording, placed, shared_by
-from catchment.data.clients import Clients
-from catchment.data.lazy_clients import LazyClients
+from catchment.data.clients import Clients, LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.data.units import ALL
@@ -26,6 +25,7 @@ from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
+from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.client import Elsewhere, refuse_shared
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Known, Maps, conduct
@@ -41,7 +41,8 @@ from catchment.federation.left_out import warn_of
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
-from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
+from catchment.federation.plan import Plan
+from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.notes import Notes
 from catchment.federation.runs.write import Store
 from catchment.privacy.dp.noise import GaussianNoise
@@ -125,7 +126,7 @@ def federate(
     what: Pipeline | FeatureMap | str,
     clients: Mapping[str, AnySource],
     *,
-    protect: Sequence[Protection | Masking] = (),
+    protect: Sequence[Protection] = (),
     ridge: Ridge = "auto",
     upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
@@ -147,7 +148,7 @@ def federate(
     what: Plan[Any, Any, Any] | Pipeline | FeatureMap | str,
     clients: Mapping[str, AnySource],
     *,
-    protect: Sequence[Protection | Masking] = (),
+    protect: Sequence[Protection] = (),
     ridge: Ridge = "auto",
     upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
@@ -432,7 +433,7 @@ def _learning(
         # Nobody can be taken out of a group again: who comes after goes into groups, too.
         n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
 
-    def learn(maps: Maps) -> Learner[Any, Any, Any]:
+    def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
         if len(maps) > 1:
             return Candidates(features=maps, classes=classes)
         return uploads.learner(

@@ -10,7 +10,7 @@ import numpy as np
 from catchment import Array
 from catchment.errors import FederationError
 from catchment.features import FeatureMap
-from catchment.federation import Data, Turn
+from catchment.federation import Algorithm, Data, Turn
 from catchment.readout import Model, Readout
 from catchment.structure import ROWS, Shape
 from catchment.wire import Parts
@@ -26,7 +26,7 @@ class ByClass:
 
 
 @dataclass(frozen=True)
-class NearestMean:
+class NearestMean(Algorithm[ByClass | None, ByClass, Model]):
     """The class whose mean features are nearest, as a readout: 2 m'z - m'm is largest there."""
 
     features: FeatureMap

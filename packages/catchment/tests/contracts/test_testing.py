@@ -12,7 +12,7 @@ import pytest
 
 from catchment import Array
 from catchment.features import FeatureMap
-from catchment.federation import Data, Turn
+from catchment.federation import Algorithm, Data, Turn
 from catchment.structure import ROWS, Shape
 from catchment.testing import check_algorithm, check_feature_map, synthetic_clients
 from catchment.wire import Parts
@@ -82,7 +82,7 @@ class Added:
 
 
 @dataclass(frozen=True)
-class Means:
+class Means(Algorithm[Sums, Sums, Array]):
     """The mean of all clients' inputs; it breaks no law."""
 
     def start(self) -> Sums:
@@ -119,7 +119,7 @@ class Rounding(Means):
 
 
 class Believing(Means):
-    def read_update(self, parts: Parts, turn: Turn) -> Added:
+    def read_update(self, parts: Parts, turn: Turn) -> Added:  # type: ignore[override]
         return Added(parts.arrays[0] if parts.arrays else np.zeros(3))
 
 
@@ -130,7 +130,7 @@ class Last(Added):
 
 
 class TakesTheLast(Means):
-    def read_update(self, parts: Parts, turn: Turn) -> Added:
+    def read_update(self, parts: Parts, turn: Turn) -> Added:  # type: ignore[override]
         total = parts.arrays[-1] if parts.arrays else np.array(np.nan)
         if not np.isfinite(total).all():
             raise ValueError("not finite")

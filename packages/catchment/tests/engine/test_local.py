@@ -13,7 +13,7 @@ import pytest
 from catchment.data import Recording
 from catchment.engine import LocalEngine, data_of, run_locally
 from catchment.features import EchoStateMap, Recipe, Reservoir
-from catchment.federation import Plan, Request, Turn, as_algorithm
+from catchment.federation import Plan, Request, Turn
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.wire import NOTHING, Parts
 
@@ -32,7 +32,7 @@ def many(n: int) -> dict[str, list[Recording]]:
 
 
 def state_bytes(clients: Any, plan: Plan[Any, Any, Any] = PLAN, **options: Any) -> bytes:
-    return as_algorithm(RIDGE).save_state(run_locally(plan, clients, **options).state).to_bytes()
+    return RIDGE.save_state(run_locally(plan, clients, **options).state).to_bytes()
 
 
 def test_lazy_clients_give_the_same_bytes_as_lists() -> None:
@@ -76,7 +76,7 @@ def test_a_client_that_cannot_be_made_is_left_out() -> None:
     result = run_locally(PLAN, {**many(5), "zzz": missing})
     (refusal,) = result.records[0].refused
     assert (refusal.client, refusal.reason) == ("zzz", "client-x.parquet is gone")
-    assert as_algorithm(RIDGE).save_state(result.state).to_bytes() == state_bytes(many(5))
+    assert RIDGE.save_state(result.state).to_bytes() == state_bytes(many(5))
 
 
 def test_replies_come_in_the_order_of_the_letters() -> None:

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from catchment.engine import LocalEngine, Processes, run_locally, sum_sources, with_workers
 from catchment.errors import CatchmentError, FederationError
 from catchment.federation import (
-    Adding,
+    Algorithm,
     BlockSum,
     Engine,
     Limits,
@@ -55,7 +55,7 @@ def small_blocks() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Means:
+class Means(Algorithm[State, State, tuple[Any, ...]]):
     """A client's numbers, one by one, in a sum; as a learner with four methods."""
 
     keep_clients: bool = False
@@ -84,7 +84,7 @@ class Means:
 
 
 @dataclass(frozen=True, eq=False)
-class Here:
+class Here(Engine):
     """Blocks added in this process: what workers do, without processes."""
 
     here: LocalEngine[Any, Any, Any]
@@ -239,7 +239,6 @@ def test_what_was_kept_of_another_round_is_not_used() -> None:
 def test_whole_blocks_are_added_as_wholes() -> None:
     plan = Plan(algorithm=Means())
     here = Here(LocalEngine(plan, {f"c{k:04d}": numbers(k) for k in range(70)}, threads=1))
-    assert isinstance(here, Adding)
     assert run(plan, here).records[0].n_used == 70
     assert here.asked == []
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from catchment.data import Recording
 from catchment.errors import UploadError
 from catchment.features import EchoStateMap, Recipe, Reservoir
-from catchment.federation import Node, Plan, Request, Turn, Upload, answer_together
+from catchment.federation import Node, Plan, Protection, Request, Turn, Upload, answer_together
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import RidgeStatistics, accumulate
 from catchment.wire import NOTHING, Parts, join
@@ -136,7 +136,7 @@ def test_clients_served_together_answer_as_each_by_itself() -> None:
 
 
 @dataclass(frozen=True)
-class Doubling:
+class Doubling(Protection):
     """A protection that doubles what leaves, for the test."""
 
     def on_client(self, upload: Upload, turn: Turn) -> Upload:
@@ -144,9 +144,6 @@ class Doubling:
 
     def read_update(self, parts: Parts, turn: Turn, inner: Any) -> Any:
         return inner(parts, turn)
-
-    def on_server(self, total: Any, turn: Turn, inner: Any) -> Any:
-        return total
 
 
 def test_protections_are_applied_in_order_before_anything_leaves() -> None:

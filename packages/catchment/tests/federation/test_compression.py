@@ -53,7 +53,8 @@ def there_and_back(compression: Protection, s: RidgeStatistics) -> RidgeStatisti
     )
     assert isinstance(read, RidgeStatistics)
     assert compression.on_server(read, TURN, lambda parts, turn: read) is read
-    return read
+    statistics: RidgeStatistics = read
+    return statistics
 
 
 def test_the_default_upload_is_half_a_gram_matrix() -> None:

@@ -17,7 +17,7 @@ from catchment.data import Recording, contiguous, narma
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.features import EchoStateMap, Recipe, Reservoir
-from catchment.federation import BLOCK, Limits, Plan, Record, Reply, Result, as_algorithm, run
+from catchment.federation import BLOCK, Engine, Limits, Plan, Record, Reply, Result, run
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import Entry
 from catchment.readout import RidgeStatistics, accumulate
@@ -43,7 +43,7 @@ def letters(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @dataclass(frozen=True)
-class Hostile:
+class Hostile(Engine):
     """An engine that hands the culprit's reply to a function before passing it on."""
 
     tamper: Tamper
@@ -58,7 +58,7 @@ class Hostile:
 
 
 def state_bytes(result: Result[Any, Any]) -> bytes:
-    return as_algorithm(RIDGE).save_state(result.state).to_bytes()
+    return RIDGE.save_state(result.state).to_bytes()
 
 
 def statistics(features: EchoStateMap = FEATURES, **changes: Any) -> RidgeStatistics:
@@ -189,7 +189,7 @@ def test_what_does_not_add_is_its_senders_fault_wherever_it_stands(
     bad = names[-2]  # with more than one block, the one that opens the second
 
     @dataclass(frozen=True)
-    class Forger:
+    class Forger(Engine):
         inner: LocalEngine[Any, Any, Any]
 
         def clients(self) -> Sequence[str]:
@@ -212,7 +212,7 @@ def test_sums_of_many_clients_do_not_depend_on_threads_or_order() -> None:
     plan: Plan[Any, Any, Any] = Plan(algorithm=replace(RIDGE, keep_clients=False))
     backwards = dict(reversed(clients.items()))
     messages = {
-        as_algorithm(RIDGE).save_state(run_locally(plan, some, threads=threads).state).to_bytes()
+        RIDGE.save_state(run_locally(plan, some, threads=threads).state).to_bytes()
         for some, threads in ((clients, 1), (clients, 4), (backwards, 2))
     }
     assert len(messages) == 1

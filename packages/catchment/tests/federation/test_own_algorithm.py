@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError, RuleError, TooFewClientsError
-from catchment.federation import Data, Needs, Plan, Store, Turn, as_algorithm, read_run
+from catchment.federation import Algorithm, Data, Needs, Plan, Store, Turn, read_run, run
 from catchment.federation.runs import in_words
 from catchment.privacy import Clip, GaussianNoise, SecureSum, make_identities
 from catchment.privacy.secure_sum import check_rows
@@ -107,7 +108,7 @@ def test_what_makes_no_model_says_so_and_what_to_do() -> None:
 
 
 def test_what_is_not_said_is_asked_for() -> None:
-    class Silent:
+    class Silent(Algorithm[Any, Any, Any]):
         def start(self) -> None:
             return None
 
@@ -120,11 +121,25 @@ def test_what_is_not_said_is_asked_for() -> None:
         def result(self, state):  # type: ignore[no-untyped-def]
             return state
 
-    whole: Any = as_algorithm(Silent())
-    assert whole.needs == Needs()
-    assert whole.figures(None) == {}
+    assert Silent().needs == Needs()
+    assert Silent().figures(None) == {}
     with pytest.raises(TypeError, match="annotate it with the dataclass that clients send"):
-        whole.read_update(Parts("products"), Turn(0, ()))
+        Silent().read_update(Parts("products"), Turn(0, ()))
+
+
+def test_what_has_the_methods_but_not_the_base_is_told_which_base_to_take() -> None:
+    class Alike:
+        start = client_update = server_update = result = on_client = clients = ask = None
+
+    other: Any = Alike()
+    refused: dict[str, Callable[[], object]] = {
+        "Algorithm": lambda: Plan(algorithm=other),
+        "Protection": lambda: Plan(algorithm=FederatedPCA(), protections=(other,)),
+        "Engine": lambda: run(Plan(algorithm=FederatedPCA()), other),
+    }
+    for base, asked in refused.items():
+        with pytest.raises(TypeError, match=rf"Alike is no {base}; write `class Alike\({base}\)`"):
+            asked()
 
 
 @dataclass(frozen=True)
@@ -136,7 +151,7 @@ class Weighed:
 
 
 @dataclass(frozen=True)
-class MeanLevel:
+class MeanLevel(Algorithm[Weighed | None, Weighed, Array]):
     """The mean input of all clients."""
 
     def start(self) -> Weighed | None:

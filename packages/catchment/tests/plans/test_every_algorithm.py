@@ -63,12 +63,13 @@ def small(n_inputs, n_outputs):
     "my_algorithms": """
 from dataclasses import dataclass, replace
 
+from catchment.federation import Algorithm
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.features import FeatureMap
 
 
 @dataclass(frozen=True)
-class Half:
+class Half(Algorithm):
     features: FeatureMap
     classes: tuple[str, ...] | None
     factor: float = 1.0

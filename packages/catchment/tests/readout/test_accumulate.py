@@ -14,6 +14,7 @@ from sklearn.linear_model import Ridge
 
 from catchment import Array
 from catchment.data import Recording
+from catchment.errors import FingerprintError
 from catchment.features import EchoStateMap
 from catchment.features.echo_state import Pool, plan_batches
 from catchment.readout import RidgeStatistics, accumulate, accumulate_with_rows, unpack
@@ -102,6 +103,23 @@ def test_rows_with_a_missing_target_are_left_out(share: float, lengths: list[int
         y[rng.random(len(y)) < share / 2, 1] = np.nan
         sequences.append(replace(s, y=y))
     assert_equal_to_rows(accumulate(features, sequences), *rows(features, sequences))
+
+
+@pytest.mark.parametrize("lengths", [[400], [60, 40, 61] * 4], ids=str)
+def test_a_row_stride_takes_every_so_manieth_row_after_the_washout(lengths: list[int]) -> None:
+    features, sequences = replace(FEATURES, washout=2), recorded(lengths)
+    numbers = np.concatenate([np.arange(1, n - 1) for n in lengths])
+    total = accumulate(features, sequences, row_stride=3)
+    z, y, w = rows(features, sequences)
+    assert_equal_to_rows(total, z[numbers % 3 == 0], y[numbers % 3 == 0], w[numbers % 3 == 0])
+    for other in (accumulate(features, sequences), accumulate(features, sequences, row_stride=2)):
+        with pytest.raises(FingerprintError):
+            total + other
+    for stride in (0, True, 2.0):
+        with pytest.raises(ValueError, match=r"row_stride is .*; give a whole number from 1 on"):
+            accumulate(features, sequences, row_stride=stride)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="row_stride is 2, and this map has a row per recording"):
+        accumulate(EchoStateMap(RESERVOIR, pool="last"), sequences, row_stride=2)
 
 
 def test_no_known_target_is_no_row() -> None:

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from typing import Any, Literal
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment import Array
-from catchment.readout import add_gram, gram
+from catchment.readout import add_gram, packing
 
 pytestmark = pytest.mark.processor
 
@@ -40,21 +38,11 @@ def test_nothing_adds_nothing(shape: tuple[int, int]) -> None:
 
 
 def test_without_a_fitting_blas_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gram, "_syrk", lambda name: None)
+    monkeypatch.setattr(packing, "_syrk", lambda: None)
     Z, total = np.arange(6.0).reshape(2, 3), np.ones((2, 2))
     add_gram(total, Z)
     np.testing.assert_array_equal(np.triu(total), [[6.0, 15.0], [0.0, 51.0]])
 
 
-@pytest.mark.parametrize("name", ["dsyrk", "ssyrk"])
-def test_this_scipy_has_it(name: Literal["dsyrk", "ssyrk"]) -> None:
-    assert gram._syrk(name) is not None
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_without_keeping_the_old_sum_is_overwritten(dtype: type[np.floating[Any]]) -> None:
-    Z, total = np.arange(6, dtype=dtype).reshape(2, 3), np.full((2, 2), np.nan, dtype)
-    add_gram(total, Z, keep=False)
-    np.testing.assert_array_equal(np.triu(total), [[5, 14], [0, 50]])
-    add_gram(total, Z.T.copy().T)
-    np.testing.assert_array_equal(np.triu(total), [[10, 28], [0, 100]])
+def test_this_scipy_has_it() -> None:
+    assert packing._syrk() is not None

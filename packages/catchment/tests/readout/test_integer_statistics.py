@@ -28,15 +28,17 @@ from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import InfluenceCap, influence
 from catchment.readout import (
     SUMS,
+    ExactGram,
     Grid,
     RidgeStatistics,
     accumulate,
     accumulate_each,
     accumulate_with_rows,
-    exact_gram,
     integers,
     load_statistics,
     save_statistics,
+    statistics_of,
+    target_pieces,
 )
 from catchment.structure import measured
 from catchment.wire import Parts
@@ -146,18 +148,16 @@ def test_no_split_and_no_order_shows(seed: int, cuts: list[int], bits: int, clas
 @pytest.mark.parametrize(("bits", "classes"), [(8, True), (8, False), (20, True), (24, False)])
 def test_no_block_size_shows(bits: int, classes: bool, layout: str) -> None:
     data = Data.drawn(1, 3000, 7, 2, bits, classes=classes)
-    (pieces,), places = exact_gram.target_pieces([data.y], data.grid)
+    (pieces,), places = target_pieces([data.y], data.grid)
     rows = np.column_stack([data.z, pieces, np.ones(len(data.z))])
     whole = rows.T.copy() if layout == "rows" else rows.T
     expected = data.statistics()
     for size in (1, 17, 512, 3000):
-        total = exact_gram.exact_gram(data.grid, pieces.shape[1], constant=False)
+        total = ExactGram.of(data.grid, pieces.shape[1], constant=False)
         for start in range(0, 3000, size):
             total.add(whole[:, start : start + size])
-        M = total.result()
-        found = exact_gram.statistics_of(
-            exact_gram.packed_whole(M, 7),
-            M[:, 7:],
+        found = statistics_of(
+            total.result(),
             3000,
             data.grid,
             places,
@@ -194,7 +194,7 @@ def test_sums_overflow_into_larger_integers_and_come_back() -> None:
 
 def test_long_sums_stay_exact() -> None:
     scale, bits = np.array([1.0, 1.0]), np.array([24, 24])
-    total = exact_gram.ExactGram(scale, bits, single=False)
+    total = ExactGram(scale, bits, single=False)
     Z = np.full((2, 4096), 2.0**24 - 1)
     for _ in range(20):
         total.add(Z)

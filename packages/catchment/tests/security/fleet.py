@@ -13,6 +13,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import LocalEngine
 from catchment.federation import (
+    Algorithm,
     Data,
     Engine,
     Journal,
@@ -52,7 +53,7 @@ class Numbers(Summable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adding:
+class Adding(Algorithm[Numbers | None, Numbers, Numbers | None]):
     """Every client sends its inputs; the state is the sum of the last round."""
 
     label: str = ""
@@ -191,7 +192,7 @@ def stage_of(letter: bytes) -> str:
 
 
 @dataclass(eq=False)
-class Lossy:
+class Lossy(Engine):
     """An engine that loses letters on the way down, or answers on the way up."""
 
     engine: Engine
@@ -226,7 +227,7 @@ def losing(fates: Mapping[str, str]) -> Callable[[str, str], str | None]:
 
 
 @dataclass(eq=False)
-class Tapped:
+class Tapped(Engine):
     """An engine that remembers the letters and answers it carried, by stage and client."""
 
     engine: Engine

@@ -26,7 +26,7 @@ import numpy as np
 
 from catchment.data import Recording
 from catchment.features import EchoStateMap, Recipe, Reservoir
-from catchment.federation import Memory, Node, Plan, Reply, Request, Store, run
+from catchment.federation import Engine, Memory, Node, Plan, Reply, Request, Store, run
 from catchment.federation.learn import FederatedRidge
 from catchment.privacy import Journal, SecureSum, make_identities
 
@@ -46,7 +46,7 @@ def send(line: socket.socket, message: bytes) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Wire:
+class Wire(Engine):
     """An engine whose clients are in another process."""
 
     line: socket.socket

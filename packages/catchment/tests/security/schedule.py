@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from catchment.errors import FederationError
-from catchment.federation import Record, Reply, Request, run
+from catchment.federation import Engine, Record, Reply, Request, run
 from catchment.federation.runs import Entry
 from catchment.privacy import Journal, Policy
 from catchment.privacy.secure_sum import Notebook, as_bits, from_bits, keys, rows
@@ -65,7 +65,7 @@ class Fragile(MutableMapping[str, bytes]):
 
 
 @dataclass(eq=False)
-class Chaos:
+class Chaos(Engine):
     """An engine with bad luck."""
 
     fleet: Fleet

@@ -105,7 +105,7 @@ def test_the_attack_finds_nobody_in_a_secure_round_with_default_rules() -> None:
 
 
 @dataclass(eq=False)
-class Watching:
+class Watching(Engine):
     """An engine that remembers who sent a masked vector."""
 
     engine: Engine

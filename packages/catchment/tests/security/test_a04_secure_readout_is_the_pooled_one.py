@@ -44,7 +44,7 @@ def clients() -> dict[str, list[Recording]]:
 
 
 @dataclass(eq=False)
-class Shuffled:
+class Shuffled(Engine):
     """An engine whose replies come in an order of their own."""
 
     engine: Engine

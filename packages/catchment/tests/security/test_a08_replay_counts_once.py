@@ -19,7 +19,7 @@ from tests.security.fleet import STAGES, Fleet, Numbers, RefusedError, released
 
 
 @dataclass(eq=False)
-class Echoing:
+class Echoing(Engine):
     """An engine that delivers every answer several times."""
 
     engine: Engine

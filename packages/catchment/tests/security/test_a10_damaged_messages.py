@@ -32,7 +32,7 @@ def flipped(message: bytes, n_places: int = 200) -> Iterator[bytes]:
 
 
 @dataclass(eq=False)
-class Noisy:
+class Noisy(Engine):
     """An engine that delivers copies of one client's answer, changed, before the answer itself."""
 
     engine: Engine
@@ -88,7 +88,7 @@ def resealed(message: bytes, rng: np.random.Generator) -> bytes:
 
 
 @dataclass(eq=False)
-class Lying:
+class Lying(Engine):
     """An engine in which one answer of one client has a flipped bit and a right checksum."""
 
     engine: Engine

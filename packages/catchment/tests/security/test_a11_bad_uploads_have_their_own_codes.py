@@ -15,7 +15,7 @@ from catchment import FederatedRidge, Plan, Recipe, Reservoir, federate
 from catchment.data import ACTIVITIES, synthetic_wearables
 from catchment.engine import LocalEngine
 from catchment.features import EchoStateMap
-from catchment.federation import Reply, Tally, run
+from catchment.federation import Engine, Reply, Tally, run
 from catchment.federation.learn import RidgeState
 from catchment.readout import Model, RidgeStatistics, accumulate
 from catchment.wire import _PREFIX, MAGIC, VERSION, Fact, Parts
@@ -37,7 +37,7 @@ PLAN: Plan[RidgeState, Tally[RidgeStatistics], Model] = Plan(
 
 
 @dataclass
-class Tampering:
+class Tampering(Engine):
     """An engine on which one client's upload is changed."""
 
     change: Change

@@ -68,7 +68,7 @@ def test_the_journal_refuses_uploads_after_the_seal(tmp_path: Path) -> None:
 
 
 @dataclass(eq=False)
-class Delaying:
+class Delaying(Engine):
     """An engine that delivers one client's upload with the answers to a later stage."""
 
     engine: Engine
@@ -98,7 +98,7 @@ def test_a_round_goes_on_without_the_one_that_is_late(until: str) -> None:
 
 
 @dataclass(eq=False)
-class Hanging:
+class Hanging(Engine):
     """An engine with a client that never answers, as far as anybody will wait."""
 
     engine: Engine
@@ -140,7 +140,7 @@ def test_too_many_hanging_clients_end_the_round() -> None:
 
 
 def test_a_deadline_passes_errors_on_and_asks_for_a_time() -> None:
-    class Broken:
+    class Broken(Engine):
         def clients(self) -> Sequence[str]:
             return ["a"]
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation import REPLY_HEADER, Reply, Turn
+from catchment.federation import REPLY_HEADER, Engine, Reply, Turn
 from catchment.privacy import Journal
 from catchment.wire import MAGIC, VERSION, Parts
 from tests.security.fleet import Fleet, released
@@ -132,7 +132,7 @@ def test_a_round_goes_on_when_a_client_sends_them(name: str) -> None:
     fleet, hostile = Fleet.drawn(4), HOSTILE[name]()
     engine = fleet.engine()
 
-    class Hostile:
+    class Hostile(Engine):
         def clients(self) -> list[str]:
             return list(engine.clients())
 

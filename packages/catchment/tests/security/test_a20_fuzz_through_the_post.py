@@ -17,6 +17,7 @@ from catchment.engine import LocalEngine
 from catchment.errors import IntegrityError
 from catchment.federation import (
     REPLY_HEADER,
+    Engine,
     Limits,
     Reply,
     Request,
@@ -36,7 +37,7 @@ FUZZED = replace(PLAN, limits=Limits(min_usable=0.0))
 
 
 @dataclass(frozen=True, eq=False)
-class Crowd:
+class Crowd(Engine):
     """Eight honest clients, and others that send whatever the mutator makes of honest answers."""
 
     mutated: Mutator

@@ -60,7 +60,7 @@ def weighing() -> Fleet:
 
 
 @dataclass(eq=False)
-class TwoFaced:
+class TwoFaced(Engine):
     """An engine that changes every request to all clients but the victim."""
 
     engine: Engine

@@ -12,7 +12,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import LocalEngine
 from catchment.errors import TooFewClientsError
-from catchment.federation import Data, Memory, Plan, Turn, WeightedSum, run
+from catchment.federation import Algorithm, Data, Memory, Plan, Turn, WeightedSum, run
 from catchment.privacy import Clip, GaussianNoise, Policy, Releases, SecureSum, make_identities
 from catchment.privacy.dp import Clipped
 from catchment.wire import Parts
@@ -30,7 +30,7 @@ NOISE = GaussianNoise(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Vectors:
+class Vectors(Algorithm[WeightedSum | None, WeightedSum, WeightedSum | None]):
     """Every client sends its numbers."""
 
     label: str = ""
@@ -127,7 +127,7 @@ def test_noise_is_the_same_for_the_same_session_and_else_independent() -> None:
         "round": noisy(memory, x, replace(turn, plan="q")),
         "vector": noisy(memory, changed, turn),
         "client": noisy({}, x, turn),
-        "server": NOISE.on_client(WeightedSum.of((x,), 1.0), turn).vector,  # type: ignore[attr-defined]
+        "server": NOISE.on_client(WeightedSum.of((x,), 1.0), turn).vector,
     }
     for name, other in others.items():
         assert not (first == other).any(), name

@@ -16,7 +16,7 @@ import pytest
 from catchment.data import Recording
 from catchment.engine import LocalEngine, run_locally
 from catchment.features import EchoStateMap, Recipe, Reservoir
-from catchment.federation import Plan, Reply, Store, Turn, read_run, run
+from catchment.federation import Engine, Plan, Reply, Store, Turn, read_run, run
 from catchment.federation.learn import FederatedRidge
 from catchment.wire import MAGIC, Parts, plain_text
 
@@ -65,7 +65,7 @@ REPLIES = {
 
 
 @dataclass(frozen=True)
-class Hostile:
+class Hostile(Engine):
     """Clients one of whom answers with something else."""
 
     inner: LocalEngine[Any, Any, Any]

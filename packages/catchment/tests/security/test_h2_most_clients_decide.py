@@ -20,7 +20,7 @@ import catchment as ct
 from catchment.cli import app
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
-from catchment.federation import BLOCK, MOST_GROUPS, Limits, Outline, Plan, Reply, Sums, run
+from catchment.federation import BLOCK, MOST_GROUPS, Engine, Limits, Outline, Plan, Reply, Sums, run
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import RidgeStatistics
 from tests.security.test_h1_one_reply_refuses_one_client import FEATURES, PLAN, waves
@@ -189,7 +189,7 @@ def test_the_command_line_says_who_was_left_out(tmp_path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Silent:
+class Silent(Engine):
     """Clients of whom one never answers."""
 
     inner: LocalEngine[Any, Any, Any]

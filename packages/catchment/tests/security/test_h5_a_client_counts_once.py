@@ -18,7 +18,7 @@ from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, make_i
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, TooFewClientsError, UploadError
 from catchment.features import EchoStateMap
-from catchment.federation import Data, Reply, Turn, run
+from catchment.federation import Data, Engine, Reply, Turn, run
 from catchment.federation.learn import ReadoutAveraging
 from catchment.privacy import Clip, GaussianNoise, PerSequence, SecureSum
 from catchment.privacy.dp import Clipped
@@ -48,7 +48,7 @@ def noise(**settings: Any) -> GaussianNoise:
 
 
 @dataclass
-class Tampering:
+class Tampering(Engine):
     """An engine on which the last client's upload is another."""
 
     plan: Plan[Any, Any, Any]
@@ -95,7 +95,7 @@ def test_it_is_refused_and_named_and_the_others_go_on() -> None:
     assert (refusal.client, refusal.code) == ("c05", "clients")
     assert refusal.reason == "1000000 clients are claimed, 1 sent it"
     assert result.records[0].n_used == 5
-    assert result.state.total.weight < 5 + 40 * plan.protections[0].spread  # type: ignore[union-attr]
+    assert result.state.total.weight < 5 + 40 * plan.protections[0].spread  # type: ignore[attr-defined]
 
 
 def test_a_vector_beyond_the_bound_of_one_client_is_refused() -> None:

@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 
 from catchment.errors import AbortedError, TooFewClientsError
 from catchment.federation import Engine, Reply, Request, Turn
-from catchment.privacy.secure_sum import (
-    SHARE_BYTES,
-    Notebook,
-    as_bits,
-    keys,
-    left_out,
-    mark,
-    rows,
-)
+from catchment.privacy.secure_sum import SHARE_BYTES, Notebook, as_bits, keys, left_out, mark, rows
 from catchment.wire import NOTHING, Parts
 from tests.security.fleet import Fleet, Numbers, released, stage_of
 from tests.security.liars import number
@@ -62,7 +54,7 @@ class Signed:
 
 
 @dataclass(eq=False)
-class Lying:
+class Lying(Engine):
     """An engine with clients that change what they answer at a stage."""
 
     fleet: Fleet

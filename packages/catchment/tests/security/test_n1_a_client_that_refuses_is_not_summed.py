@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from catchment.errors import TooFewClientsError
-from catchment.federation import Reply
+from catchment.federation import Engine, Reply
 from catchment.privacy import Policy, Releases
 from tests.security.fleet import Fleet, released
 
@@ -21,7 +21,7 @@ VICTIM = "c000"
 
 
 @dataclass(eq=False)
-class Owners:
+class Owners(Engine):
     """An engine whose clients have policies of their own."""
 
     fleet: Fleet

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from catchment.federation import Reply, Request
+from catchment.federation import Engine, Reply, Request
 from catchment.privacy.secure_sum import ADVERT_BYTES, SHOWN_BYTES, keys, rows
 from catchment.wire import Parts
 from tests.security.fleet import Fleet, stage_of
@@ -16,7 +16,7 @@ LIAR = "c003"
 
 
 @dataclass(eq=False)
-class StrangeKeys:
+class StrangeKeys(Engine):
     """An engine with one client that signs other keys than the protocol's."""
 
     fleet: Fleet

@@ -24,6 +24,7 @@ from catchment.federation import (
     Asked,
     Course,
     Delivery,
+    Elsewhere,
     Memory,
     Plan,
     Receipt,
@@ -53,7 +54,7 @@ ASK = struct.Struct("<IB")
 
 
 @dataclass(frozen=True)
-class Device:
+class Device(Elsewhere):
     """A small device in the place of a client's recordings.
 
     Parameters

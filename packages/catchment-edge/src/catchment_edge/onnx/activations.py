@@ -1,6 +1,6 @@
 """Activations as nodes.
 
-On a grid they are the very operations of `catchment.features.echo_state.activations`. There every
+On a grid they are the very operations of `catchment.features.echo_state.kernels`. There every
 product is exact and every rounding written down, so the same operations in the same order give the
 same numbers in any runtime that follows IEEE 754. What float32 cannot hold is left to the runtime's
 own functions.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from catchment.features.echo_state import ACTIVATIONS, LINEAR_BOUND, ROUND
-from catchment.features.echo_state import activations as exact
+from catchment.features.echo_state import kernels as exact
 from catchment_edge.onnx.values import INT64, Value
 
 MOST_DOUBLINGS = 32  # 2^k below is of k = round(20 log2 e) = 29 at most

@@ -1,6 +1,6 @@
 """Rows of a whole recording from the features of its steps; on a grid by exact sums.
 
-A deviation on a grid is `catchment.features.echo_state.whole_pooling`'s: the sum of the squares of
+A deviation on a grid is `catchment.features.echo_state.run`'s: the sum of the squares of
 whole numbers d = k - m is exact there. Here d is split, d = 2^16 h + l, the sums of h h, h l and
 l l are exact in float64, and carries are brought up before the two halves are added, which rounds
 once, as the conversion of that sum to float64 does.

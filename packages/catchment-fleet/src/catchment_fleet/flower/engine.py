@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
-from catchment.federation import Reply
+from catchment.federation import Engine, Reply
 from catchment_fleet.flower.reply_buffer import Shelf
 from catchment_fleet.flower.roster import Line, Order, Roll
 
@@ -16,7 +16,7 @@ SHORT, LONG = 0.02, 1.0  # seconds between two looks: more and more while nothin
 
 
 @dataclass(frozen=True, eq=False)
-class FlowerEngine:
+class FlowerEngine(Engine):
     """Clients on other machines, at one stage of a run.
 
     Every letter has the same time to be answered, from when it is sent. A client that is late or

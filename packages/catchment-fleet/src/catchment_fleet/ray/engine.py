@@ -14,7 +14,7 @@ from typing import Any
 
 from catchment.engine import AnySource, LocalEngine, sources_of, sum_sources
 from catchment.errors import CatchmentError, FederationError
-from catchment.federation import BlockSum, Plan, Reply, carries
+from catchment.federation import BlockSum, Engine, Plan, Reply
 from catchment_fleet.ray.start import in_one_line
 
 MOST_RETRIES = 3  # of a block whose worker died
@@ -48,7 +48,7 @@ How = Callable[[Agreed, Rows, int], Iterator[BlockSum | None]]
 
 
 @dataclass(frozen=True, eq=False)
-class RayEngine:
+class RayEngine(Engine):
     """Clients of a `LocalEngine` whose blocks are added on Ray.
 
     Parameters
@@ -80,7 +80,7 @@ class RayEngine:
     ) -> Iterator[BlockSum | None]:
         """Yield the sums of the blocks from number `first` on, in their order."""
         left = blocks[first:]
-        if len(left) < 2 or carries(self.here.plan.algorithm):
+        if len(left) < 2 or self.here.plan.algorithm.carries:
             yield from (None for _ in left)
             return
         from ray.exceptions import RayError

@@ -17,7 +17,7 @@ import pytest
 import catchment
 from catchment import EchoState, FederatedRidge, Prepare, Recording
 from catchment.data import synthetic_wearables
-from catchment.federation import as_algorithm, read_run
+from catchment.federation import read_run
 from catchment.federation.learn import Certificate, Digest, RidgeState, digest_of
 from catchment.federation.runs import (
     DATABASE,
@@ -92,12 +92,12 @@ def differing(found: Verification) -> list[str]:
 def state_of(folder: Path) -> tuple[FederatedRidge, RidgeState]:
     model = load_model(folder / MODEL)
     algorithm = FederatedRidge(features=model.features, classes=model.classes)
-    return algorithm, as_algorithm(algorithm).load_state(last_state(folder, "training"))
+    return algorithm, algorithm.load_state(last_state(folder, "training"))
 
 
 def write_state(folder: Path, algorithm: FederatedRidge, state: RidgeState) -> None:
     """Put another state in the place of the one that is kept, with its hash."""
-    content = as_algorithm(algorithm).save_state(state).to_bytes()
+    content = algorithm.save_state(state).to_bytes()
     (path,) = (folder / "states").glob("training-*.bin")
     path.write_bytes(content)
     sha256 = hashlib.sha256(content).hexdigest()

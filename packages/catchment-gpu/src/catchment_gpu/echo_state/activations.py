@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from catchment.features.echo_state import ACTIVATIONS
-from catchment.features.echo_state import activations as grid
+from catchment.features.echo_state import ACTIVATIONS, LINEAR_BOUND, ROUND
+from catchment.features.echo_state import kernels as grid
 
 TANH, SIGMOID, RELU, SIN, IDENTITY = range(len(ACTIVATIONS))
 ONE_BITS = 0x3FF0000000000000  # of 1.0
@@ -27,8 +27,8 @@ def _horner(p: Tensor, r: Tensor, constant: float | Tensor, rounder: float) -> T
 
 def growth(y: Tensor) -> Tensor:
     """Return e^y - 1 for y in 0..20 with 26 binary digits after the point."""
-    shifted = (y * grid.LOG2E).add_(grid.ROUND)
-    r = y - (shifted - grid.ROUND).mul_(grid.LN2)
+    shifted = (y * grid.LOG2E).add_(ROUND)
+    r = y - (shifted - ROUND).mul_(grid.LN2)
     p = torch.full_like(r, grid.C4)
     for constant in (grid.C3, grid.C2, grid.C1, grid.C0, 0.0, r):
         p = _horner(p, r, constant, grid.R27)
@@ -53,8 +53,8 @@ def sigmoid(x: Tensor, rounder: float, top: float) -> Tensor:
 def sin(x: Tensor, rounder: float, top: float) -> Tensor:
     """Return sin on the grid of a rounder; arguments beyond 64 count as 64."""
     a = x.abs().clamp_(max=grid.FARTHEST)
-    shifted = _round(a.clone(), grid.R26).mul_(grid.OVER_PI).add_(grid.ROUND)
-    r = _round(a - (shifted - grid.ROUND).mul_(grid.PI), grid.R25)
+    shifted = _round(a.clone(), grid.R26).mul_(grid.OVER_PI).add_(ROUND)
+    r = _round(a - (shifted - ROUND).mul_(grid.PI), grid.R25)
     z = _round(r * r, grid.R24)
     p = _horner(torch.full_like(z, grid.S4), z, grid.S3, grid.R36)
     p = _horner(p, z, grid.S2, grid.R30)
@@ -69,7 +69,7 @@ def sin(x: Tensor, rounder: float, top: float) -> Tensor:
 
 def linear(x: Tensor, rounder: float) -> Tensor:
     """Return x on the grid of a rounder, cut off where linear units end."""
-    return _round(x.clone(), rounder).clamp_(-grid.LINEAR_BOUND, grid.LINEAR_BOUND)
+    return _round(x.clone(), rounder).clamp_(-LINEAR_BOUND, LINEAR_BOUND)
 
 
 def plain(code: int, p: Tensor) -> Tensor:

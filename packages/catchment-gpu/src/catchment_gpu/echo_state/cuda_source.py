@@ -7,7 +7,7 @@ activations are those of CUDA's library.
 
 from __future__ import annotations
 
-from catchment.features.echo_state import activations as grid
+from catchment.features.echo_state import kernels as grid
 
 _NAMES = (
     *("ROUND", "R24", "R25", "R26", "R27", "R29", "R30", "R36", "LARGEST", "LOG2E", "LN2"),

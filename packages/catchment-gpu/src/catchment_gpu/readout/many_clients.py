@@ -21,7 +21,6 @@ from catchment_gpu.readout.gram import EXACT
 from catchment_gpu.readout.statistics import (
     WholeRows,
     float_rows,
-    statistics_of_moments,
     usable_device,
 )
 from catchment_gpu.readout.targets import HostTargets, Targets
@@ -104,7 +103,8 @@ def _plain(
         for clients, blocks in _by_client(E, whose, E.shape[1]):
             sums.index_add_(0, clients, torch.bmm(blocks, blocks.transpose(1, 2)))
     found = zip(sums.cpu().numpy(), counts.tolist(), strict=True)
-    return [statistics_of_moments(M, int(count), features) for M, count in found]
+    name, F = features.fingerprint, features.n_features
+    return [RidgeStatistics.from_moments(M, int(count), name, F) for M, count in found]
 
 
 def _by_client(E: Tensor, owner: Integers, longest: int) -> list[tuple[Tensor, Tensor]]:

@@ -21,8 +21,6 @@ from catchment.readout import (
     Grid,
     RidgeStatistics,
     integers,
-    pack,
-    packed_whole,
     statistics_of,
     target_pieces,
     whole_weights,
@@ -157,8 +155,7 @@ class WholeRows:
         if len(M) > F + self.targets.width + 1:
             M = _joined(M, F)
         return statistics_of(
-            packed_whole(M, F),
-            np.triu(M)[:, F:],
+            M,
             int(M[-1, -1]),
             self.grid,
             self.targets.places,
@@ -191,7 +188,8 @@ def _float_statistics(
 ) -> RidgeStatistics:
     """Return statistics in float64; each row is multiplied by the root of its weight."""
     roots = np.sqrt([s.weight for s in window])
-    size = features.n_features + targets[0].shape[-1] + 1
+    F = features.n_features
+    size = F + targets[0].shape[-1] + 1
     total = torch.zeros((size, size), dtype=torch.float64, device=device)
     n_rows = torch.zeros((), dtype=torch.float64, device=device)
     skip = features.washout if features.per_step else 0
@@ -200,7 +198,8 @@ def _float_statistics(
         E = float_rows(columns, roots)
         n_rows += E.shape[1] if columns.used is None else columns.used.sum()
         total.addmm_(E, E.T)
-    return statistics_of_moments(total.cpu().numpy(), int(n_rows), features)
+    M = total.cpu().numpy()
+    return RidgeStatistics.from_moments(M, int(n_rows), features.fingerprint, F)
 
 
 def float_rows(columns: Columns, roots: Array) -> Tensor:
@@ -212,18 +211,3 @@ def float_rows(columns: Columns, roots: Array) -> Tensor:
     if (roots != 1).any():
         E *= torch.from_numpy(roots[columns.recordings]).to(E.device)
     return E if columns.used is None else E.mul_(columns.used)
-
-
-def statistics_of_moments(M: Array, n_rows: int, features: FeatureMap) -> RidgeStatistics:
-    """Return the statistics whose moments [Z; Y'; 1] [Z; Y'; 1]' are M (F + K + 1, F + K + 1)."""
-    F = features.n_features
-    return RidgeStatistics(
-        n_rows,
-        float(M[-1, -1]),
-        M[:F, -1].copy(),
-        M[F:-1, -1].copy(),
-        pack(M[:F, :F]),
-        M[:F, F:-1].copy(),
-        pack(M[F:-1, F:-1]),
-        features.fingerprint,
-    )

@@ -15,8 +15,7 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 
 from catchment.features import Recipe, Reservoir
-from catchment.features.echo_state import Mixture, Program
-from catchment.features.echo_state.advance import advance
+from catchment.features.echo_state import Mixture, Program, advance
 from catchment_gpu.echo_state import activate, lanes_of_a_block, source
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")

@@ -9,7 +9,6 @@ import numpy as np
 
 from catchment.data import Recording
 from catchment.errors import CatchmentError
-from catchment.federation import as_algorithm
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import TRAINING, Run, described, last_state
 from catchment.readout import Model, RidgeStatistics, unpack
@@ -31,7 +30,7 @@ def kept_moments(run: Run, model: Model) -> dict[str, RowMoments]:
         ridge = described(run).rebuilt(model)
         if not isinstance(ridge, FederatedRidge):
             return {}
-        state = as_algorithm(ridge).load_state(last_state(run.folder, TRAINING))
+        state = ridge.load_state(last_state(run.folder, TRAINING))
     except CatchmentError:
         return {}
     return {

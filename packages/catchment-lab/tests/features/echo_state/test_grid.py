@@ -12,9 +12,7 @@ import catchment as ct
 from catchment import Array, EchoState, Recipe, Reservoir
 from catchment.errors import ClippingWarning, FingerprintError, IntegrityError
 from catchment.features import EchoStateMap
-from catchment.features.echo_state import Mixture, Program, Spread
-from catchment.features.echo_state.advance import advance
-from catchment.features.echo_state.side_by_side import side_by_side
+from catchment.features.echo_state import Mixture, Program, Spread, advance, side_by_side
 from catchment_lab import echo_state_check
 from tests.features.echo_state import oracle as floats
 from tests.features.echo_state import whole_oracle as oracle

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -11,9 +11,8 @@ import numpy as np
 
 from catchment import Array, single_blas_thread
 from catchment.data import Recording
-from catchment.features import EchoStateMap, FeatureMap, thinned_recordings
-from catchment.features.echo_state import Batch, SegmentsError
-from catchment.readout import Columns, in_windows, recording_targets, row_blocks
+from catchment.features import FeatureMap, Part, thinned_recordings
+from catchment.readout import in_windows, recording_targets
 from catchment_research.factors.factors import ROWS_TOGETHER, RidgeFactors
 from catchment_research.factors.triangles import with_rows
 
@@ -53,49 +52,25 @@ def _of_window(features: FeatureMap, window: Sequence[Recording]) -> RidgeFactor
     if inner is not features:
         return replace(_of_window(inner, some), fingerprint=features.fingerprint)
     targets = recording_targets(window, per_step=features.per_step)
-    if isinstance(features, EchoStateMap) and features.per_step:
-        return _of_states(features, window, targets)
-    running = _Running(features, targets[0].shape[-1])
-    for rows in _row_blocks(features, window, targets):
-        running.take(*rows)
-    return running.result()
-
-
-def _of_states(
-    features: EchoStateMap, window: Sequence[Recording], targets: Sequence[Array]
-) -> RidgeFactors:
-    inputs = features.checked_all([s.u for s in window])
-    roots = np.sqrt([s.weight for s in window])
-
-    def of(batch: Batch) -> RidgeFactors:
-        running = _Running(features, targets[0].shape[-1])
-        columns, K = Columns.of(batch, targets, roots), running.n_targets
-        for block in features.blocks(batch, spare_rows=K + 1):
-            n, Z = columns.fill(block)
-            running.take_weighted(n, Z[-1], Z[:-1])
+    n_targets, weight = targets[0].shape[-1], np.array([s.weight for s in window])
+    if not features.per_step:
+        running = _Running(features, n_targets)
+        rows = features.rows([s.u for s in window], threads=1)
+        running.take(np.concatenate(rows), np.stack(targets), weight)
         return running.result()
-
-    found = []
-    for batch in features.batches(inputs):
-        try:
-            found.append(of(batch))
-        except SegmentsError:
-            found.append(of(batch.in_one_piece(inputs, features.washout)))
-    return reduce(add, found)
+    parts = features.stacked([s.u for s in window], targets, np.sqrt(weight), threads=1)
+    return reduce(add, [_of_part(features, part, n_targets) for part in parts])
 
 
-def _row_blocks(
-    features: FeatureMap, window: Sequence[Recording], targets: Sequence[Array]
-) -> Iterator[tuple[Array, Array, Array]]:
-    """Yield rows (n, F), their targets (n, K) and weights (n,)."""
-    if features.streams:
-        for one, y in zip(window, targets, strict=True):
-            yield from row_blocks(features, one, y, ROWS_TOGETHER)
-        return
-    rows = features.rows([s.u for s in window], threads=1)
-    for one, z, y in zip(window, rows, targets, strict=True):
-        wide = y[features.washout :] if y.ndim == 2 else np.broadcast_to(y, (len(z), len(y)))
-        yield z, wide, np.full(len(z), one.weight)
+def _of_part(features: FeatureMap, part: Part, n_targets: int) -> RidgeFactors:
+    running = _Running(features, n_targets)
+    for block in part(1):
+        if block is None:
+            running = _Running(features, n_targets)
+            continue
+        n, Z = block
+        running.take_weighted(n, Z[-1], Z[:-1])
+    return running.result()
 
 
 class _Running:

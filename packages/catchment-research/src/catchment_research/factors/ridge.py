@@ -21,7 +21,7 @@ import numpy as np
 
 from catchment.errors import FederationError
 from catchment.features import FeatureMap
-from catchment.federation import Data, Kept, Needs, Tally, Turn, stretch
+from catchment.federation import Algorithm, Data, Kept, Needs, Tally, Turn, stretch
 from catchment.federation.learn import (
     MANY,
     group_of,
@@ -76,7 +76,7 @@ class FactoredState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FactoredRidge:
+class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
     """One round of QR factors, merged and solved at the server.
 
     Parameters

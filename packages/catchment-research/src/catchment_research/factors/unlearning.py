@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from catchment.federation import as_algorithm
 from catchment.federation.learn import ALL, Unlearned, certified
 from catchment.federation.runs import Described, WithoutClient, refuse_sum
 from catchment.readout import Model
@@ -27,7 +26,7 @@ def without_client(told: Described, model: Model, parts: Parts, client: str) -> 
     """Return the model of a run without a client, from the run's last state."""
     known = {**told.settings, "features": model.features, "classes": model.classes}
     ridge = FactoredRidge(**known)
-    merged = as_algorithm(ridge).load_state(parts)
+    merged = ridge.load_state(parts)
     refuse_sum(merged.by_client, client, groups=bool(merged.by_group))
     gone = unlearn_factors(ridge, merged, client)
     return WithoutClient(ridge.result(gone.state), gone.certificate)

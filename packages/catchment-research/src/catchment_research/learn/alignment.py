@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 
 from catchment.features import EchoStateMap, Recipe, Reservoir, name_of
 from catchment.features.echo_state import aligned_reservoir, with_own_seed
-from catchment.federation import Data, Kept, Needs, Tally, Turn
+from catchment.federation import Algorithm, Data, Kept, Needs, Tally, Turn
 from catchment.federation.learn import FederatedRidge, RidgeState, learned
 from catchment.readout import Model, PersonalModels, RidgeStatistics, accumulate
 from catchment.wire import Parts
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlignedRidge:
+class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]):
     """Federated ridge over reservoirs that are only nearly the same.
 
     Parameters
@@ -113,8 +113,8 @@ class AlignedRidge:
     def kept(self, state: RidgeState) -> Kept:
         return self.ridge.kept(state)
 
-    def sums(self, state: RidgeState) -> Tally[RidgeStatistics] | None:
-        return self.ridge.sums(state)
+    def tally(self, state: RidgeState) -> Tally[RidgeStatistics] | None:
+        return self.ridge.tally(state)
 
     def alone(self, state: RidgeState) -> AlignedRidge:
         return replace(self, ridge=self.ridge.alone(state))

@@ -22,7 +22,7 @@ import numpy as np
 from catchment import Array
 from catchment.errors import FederationError, UploadError
 from catchment.features import FeatureMap
-from catchment.federation import Data, Kept, Needs, Turn
+from catchment.federation import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn import MOST_ROUNDS, PathErrors, chosen, readout_figures
 from catchment.readout import CONSTANT, Model, Readout, RidgeChoice
 from catchment.structure import put_together
@@ -81,7 +81,7 @@ class Descent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConjugateGradients:
+class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, Model]):
     """Ridge regression by rounds of products with the Gram matrix, which itself never travels.
 
     All clients must answer in every round: `Plan(share=1)`. The rounds end when the readout is

@@ -29,7 +29,7 @@ from scipy.linalg import eigh
 from catchment import Array
 from catchment.errors import FederationError, IntegrityError
 from catchment.features import FeatureMap, Layers
-from catchment.federation import Data, Kept, Needs, Turn, check_statistics
+from catchment.federation import Algorithm, Data, Kept, Needs, Turn, check_statistics
 from catchment.federation.learn import chosen_ridge, learned, readout_figures
 from catchment.readout import (
     Model,
@@ -56,7 +56,7 @@ class DeepState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeepRidge:
+class DeepRidge(Algorithm[DeepState, RidgeStatistics, Model]):
     """Residual layers over a map, one round of sums each, then ridge regression.
 
     Parameters

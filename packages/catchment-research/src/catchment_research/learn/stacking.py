@@ -18,7 +18,7 @@ import numpy as np
 
 from catchment import Array
 from catchment.errors import IntegrityError
-from catchment.federation import Data, FoldedRows, Needs, Rows, Turn, check_statistics
+from catchment.federation import Algorithm, Data, FoldedRows, Needs, Rows, Turn, check_statistics
 from catchment.federation.learn import Ensemble, Member, Members, ReservoirEnsemble, simplex_weights
 from catchment.readout import Readout, RidgeStatistics, unpack
 from catchment.wire import NOTHING, Parts, join, split
@@ -32,7 +32,7 @@ class Stack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stacking:
+class Stacking(Algorithm[Stack, RidgeStatistics, Ensemble]):
     """Learn the weights of a trained ensemble's members, in one round.
 
     The server sees M(M+1)/2 + M + 3 numbers of each client: how well every member does on its rows.
@@ -152,7 +152,7 @@ class StackedState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StackedEnsemble:
+class StackedEnsemble(Algorithm[StackedState, Members | RidgeStatistics, Ensemble]):
     """An ensemble whose weights are learned: a round for the members, a round for the weights.
 
     In the second round every client is sent all members' recipes and readouts.

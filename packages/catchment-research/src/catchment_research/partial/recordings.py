@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment.data import Recording
-from catchment.federation import Data, Needs, Turn
+from catchment.federation import Algorithm, Data, Needs, Turn
 from catchment.wire import Parts
 from catchment_research.partial.local import Examples
 from catchment_research.partial.network_model import NetworkModel
@@ -16,7 +16,7 @@ from catchment_research.partial.training import Change, FederatedTraining, Moved
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RecordingTraining:
+class RecordingTraining(Algorithm[Trained, Moved, NetworkModel]):
     """Train a partially trainable network to name the class of recordings or windows.
 
     Parameters

@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation import UNKNOWN, Data, Needs, Progress, Turn
+from catchment.federation import UNKNOWN, Algorithm, Data, Needs, Progress, Turn
 from catchment.federation.learn import Arrays, Mean, ServerOptimiser
 from catchment.structure import ANY_FLOAT, NOT_NEGATIVE, REMARK, WEIGHT, Kind, Structure
 from catchment.wire import Parts
@@ -113,7 +113,7 @@ class Trained:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FederatedTraining:
+class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
     """FedPT: local steps on the trainable part, averaged.
 
     Parameters

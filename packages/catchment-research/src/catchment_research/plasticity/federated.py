@@ -34,7 +34,7 @@ from catchment.arrays import Array
 from catchment.errors import UploadError
 from catchment.features import Reservoir
 from catchment.features.echo_state import ACTIVATIONS, SparseRows
-from catchment.federation import Data, Needs, Turn, WeightedSum
+from catchment.federation import Algorithm, Data, Turn, WeightedSum
 from catchment.federation.learn import Arrays, Mean, ServerOptimiser, check_weight
 from catchment.structure import Shape, Structure
 from catchment.wire import Parts
@@ -70,7 +70,7 @@ class Plasticity(Structure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederatedPlasticity:
+class FederatedPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
     """FedIP: rounds of local plasticity, averaged.
 
     Parameters
@@ -96,10 +96,6 @@ class FederatedPlasticity:
     rule: IntrinsicPlasticity = RULE
     weighting: Literal["samples", "uniform"] = "samples"
     optimiser: ServerOptimiser = MEAN
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def start(self) -> Plasticity:
         values = _started(self.reservoir)
@@ -136,7 +132,7 @@ class FederatedPlasticity:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MomentPlasticity:
+class MomentPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
     """Gains and shifts from the summed moments of all clients' drives: exact for any split.
 
     A few rounds are needed because the drives change with the gains. The server sees each client's
@@ -169,10 +165,6 @@ class MomentPlasticity:
             raise ValueError(f"damping is {self.damping}; pass a share above 0, at most 1")
         if any((layer.activation != ADAPTIVE[0]).any() for layer in self.reservoir.layers):
             raise ValueError(f"moments set the plasticity of {ACTIVATIONS[ADAPTIVE[0]]} units only")
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def start(self) -> Plasticity:
         return Plasticity(*_started(self.reservoir))

@@ -37,6 +37,7 @@ from catchment import njit
 from catchment.features.echo_state import (
     GRID_MATH,
     RELU,
+    ROUND,
     SIGMOID,
     SIN,
     TANH,
@@ -46,7 +47,6 @@ from catchment.features.echo_state import (
     grid_tanh,
     row_product,
 )
-from catchment.features.echo_state.activations import ROUND
 from catchment_research.plasticity.float_kernels import ADAPT, MEASURE
 from catchment_research.plasticity.rule import (
     DRIVE_DIGITS,

@@ -42,10 +42,10 @@ from catchment.features.echo_state import (
     Program,
     Rows,
     Step,
+    advance,
     programs_on_grid,
     rounded,
 )
-from catchment.features.echo_state.advance import advance
 
 ADAPTIVE = tuple(ACTIVATIONS.index(name) for name in ("tanh", "sigmoid"))
 PLASTIC_DIGITS, DRIVE_DIGITS, SQUARE_DIGITS = 32, 20, 36  # after the point, on a grid

@@ -18,7 +18,7 @@ import numpy as np
 from catchment import Array, save
 from catchment.data import RAW, Prepare, Recording
 from catchment.errors import IntegrityError
-from catchment.federation import Data, Needs, TrainedSum, Turn
+from catchment.federation import Algorithm, Data, Needs, TrainedSum, Turn
 from catchment.federation.learn import Arrays
 from catchment.readout import (
     Around,
@@ -218,7 +218,7 @@ def prompt_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Pro
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RecordingPrompts:
+class RecordingPrompts(Algorithm[Controlled, TrainedSum, PromptModel]):
     """Train a prompt to make a language model name the class of recordings or windows.
 
     Parameters

@@ -28,7 +28,7 @@ import numpy as np
 
 from catchment import Array, Integers
 from catchment.errors import IntegrityError
-from catchment.federation import UNKNOWN, Data, Needs, Progress, TrainedSum, Turn
+from catchment.federation import UNKNOWN, Algorithm, Data, Progress, TrainedSum, Turn
 from catchment.federation.learn import Adam, Arrays, Mean, ServerOptimiser
 from catchment.privacy import PromptNoise
 from catchment.wire import Parts
@@ -53,7 +53,7 @@ class Controlled:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PromptTraining:
+class PromptTraining(Algorithm[Controlled, TrainedSum, Prompter]):
     """Rounds of local steps on a controller, by gradients from a language model's server.
 
     Parameters
@@ -111,10 +111,6 @@ class PromptTraining:
             raise ValueError("a guard bounds bottlenecks; leave P as the seed made it")
         if self.initial is not None:
             _check(self.initial, self.controller)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def start(self) -> Controlled:
         values = self.controller.start() if self.initial is None else self.initial

@@ -16,9 +16,8 @@ from catchment.data import ACTIVITIES, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features import EchoStateMap
-from catchment.features.echo_state import with_own_seed
-from catchment.features.echo_state.side_by_side import side_by_side
-from catchment.federation import Limits, Plan, as_algorithm
+from catchment.features.echo_state import side_by_side, with_own_seed
+from catchment.federation import Limits, Plan
 from catchment.federation.learn import (
     Ensemble,
     FederatedRidge,
@@ -190,7 +189,7 @@ def test_stacking_works_for_classes_and_helps_no_less_than_the_mean_on_its_own_r
 
 
 def reread(algorithm: Any, state: Any) -> Any:
-    whole = as_algorithm(algorithm)
+    whole = algorithm
     return whole.load_state(Parts.from_bytes(whole.save_state(state).to_bytes()))
 
 

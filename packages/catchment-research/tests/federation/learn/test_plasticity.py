@@ -15,7 +15,7 @@ from catchment import Evaluation, FederatedRidge, Plan, Recipe, Recording, Reser
 from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
 from catchment.errors import TooFewClientsError, UploadError
 from catchment.features import EchoStateMap
-from catchment.federation import Additive, Read, Turn, Upload, WeightedSum, as_algorithm
+from catchment.federation import Additive, Protection, Read, Turn, Upload, WeightedSum
 from catchment.federation.learn import Momentum
 from catchment.privacy import SecureSum, make_identities
 from catchment.wire import Parts
@@ -119,7 +119,7 @@ def test_momentum_goes_on_after_the_mean() -> None:
     state = federate(Plan(algorithm=moved, rounds=2), clients).state
     expected = second.gain + 0.5 * (first.gain - 1.0)
     np.testing.assert_allclose(state.gain, expected, rtol=1e-12)
-    kept = as_algorithm(moved).load_state(as_algorithm(moved).save_state(state))
+    kept = moved.load_state(moved.save_state(state))
     assert all((a == b).all() for a, b in zip(kept.memory, state.memory, strict=True))
 
 
@@ -132,7 +132,7 @@ def test_two_numbers_per_unit_travel_each_way() -> None:
 
 
 @dataclass(frozen=True)
-class Doubled:
+class Doubled(Protection):
     """A protection that sends twice the sums and halves what they add up to."""
 
     def on_client(self, upload: Upload, turn: Turn) -> Upload:
@@ -140,9 +140,6 @@ class Doubled:
         numbers, *arrays = parts.arrays
         twice = (numbers * [2.0, 1.0], *(2 * array for array in arrays))  # of one client still
         return Sent(Parts(parts.kind, parts.facts, twice))
-
-    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
-        return inner(parts, turn)
 
     def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
         assert isinstance(total, WeightedSum)

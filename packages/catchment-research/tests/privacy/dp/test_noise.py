@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from catchment.data import ACTIVITIES, synthetic_wearables
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import BudgetError, IntegrityError, TooFewClientsError, UploadError
 from catchment.features import EchoStateMap
-from catchment.federation import Cost, Turn, WeightedSum, as_algorithm, run
+from catchment.federation import Cost, Engine, Reply, Turn, WeightedSum, run
 from catchment.federation.learn import GradientAveraging
 from catchment.federation.measure import Evaluation
 from catchment.federation.runs import Entry
@@ -146,7 +147,7 @@ def test_distributed_noise_needs_its_secure_sum() -> None:
         Plan(algorithm=RIDGE, protections=(shared, coarse))
     upload = shared.on_client(WeightedSum((np.zeros(3),), 1.0), Turn(0, ()))
     with pytest.raises(IntegrityError, match="without its mask"):
-        shared.read_update(upload.parts(), Turn(0, (), client="ann"), lambda p, t: None)  # type: ignore[arg-type, return-value]
+        shared.read_update(upload.parts(), Turn(0, (), client="ann"), lambda p, t: None)
 
 
 def test_averages_are_protected_too() -> None:
@@ -176,7 +177,7 @@ def test_privacy_per_sequence() -> None:
     # Each sequence counts once, or less where it was clipped.
     assert 0.2 * n < result.state.total.weight < 1.01 * n
     algorithm = plan.algorithm
-    state = as_algorithm(algorithm).load_state(as_algorithm(algorithm).save_state(result.state))
+    state = algorithm.load_state(algorithm.save_state(result.state))
     assert algorithm.result(state) is not None
 
 
@@ -211,9 +212,9 @@ def test_a_client_that_does_not_clip_is_refused() -> None:
     protection, turn = noise(), Turn(0, (), client="ann")
     long = Clipped(np.full(200, 1.0), 1, {})
     with pytest.raises(UploadError, match="above the clip's bound"):
-        protection.read_update(long.parts(), turn, lambda p, t: None)  # type: ignore[arg-type, return-value]
+        protection.read_update(long.parts(), turn, lambda p, t: None)
     with pytest.raises(IntegrityError):
-        protection.read_update(NOTHING, turn, lambda p, t: None)  # type: ignore[arg-type, return-value]
+        protection.read_update(NOTHING, turn, lambda p, t: None)
 
 
 def test_noise_grows_with_releases_and_replacement() -> None:
@@ -233,16 +234,16 @@ def test_a_budget_is_charged_before_clients_with_noise_of_their_own_are_asked(
     plan, _ = secure_plan(epsilon=3.0, budget=budget)
     asked: list[object] = []
 
-    class Watched:
+    class Watched(Engine):
         def clients(self) -> list[str]:
             return sorted(CLIENTS)
 
-        def ask(self, letters: object) -> object:
+        def ask(self, letters: object) -> Iterator[Reply]:
             asked.append(letters)
             raise AssertionError
 
     with pytest.raises(BudgetError):
-        run(plan, Watched())  # type: ignore[arg-type]
+        run(plan, Watched())
     assert asked == []
     assert budget.releases() == []
 

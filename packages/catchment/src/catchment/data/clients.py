@@ -2,20 +2,29 @@
 
 Every way to deal takes a flat list and returns client name -> list of recordings, such that each
 recording lands in exactly one client and no client is empty.
+
+Mappings of clients that hold names only: what reads a client is made when it is asked for.
+
+There may be a million clients; a dictionary of as many sources would take more memory than their
+statistics, and looking at each of them more time than reading some.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from abc import abstractmethod
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any, Generic, TypeVar, final, overload
 
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.data.generators import seeded_generator
 from catchment.data.recording import Recording
+from catchment.data.synthetic import seeded_generator
 
 Dealt = dict[str, list[Recording]]
 
@@ -382,3 +391,237 @@ def _refuse_count(n_clients: int, n_items: int, items: str) -> None:
 def _refuse_alpha(alpha: float) -> None:
     if not (math.isfinite(alpha) and alpha > 0):
         raise ValueError(f"alpha is {alpha}; pass a positive number")
+
+
+S = TypeVar("S")
+R = TypeVar("R", covariant=True)
+
+
+class LazyClients(Mapping[str, R]):
+    """Clients that all are functions, which read their recordings when they are called."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> Mapping[str, str]:
+        """How files name what is no channel, for models to keep."""
+
+    def part(self, names: Sequence[str]) -> Mapping[str, R]:
+        """Return these clients in this order, as little as can be sent to another process."""
+        return {name: self[name] for name in names}
+
+
+def part_of(clients: Mapping[str, S], names: Sequence[str]) -> Mapping[str, S]:
+    """Return some clients of a mapping in this order, as little as can be sent to another process.
+
+    >>> part_of({"ann": [1], "bob": [2], "eve": [3]}, ["eve", "ann"])
+    {'eve': [3], 'ann': [1]}
+    """
+    if isinstance(clients, LazyClients | Chosen):
+        return clients.part(names)
+    return {name: clients[name] for name in names}
+
+
+@final
+class Chosen(Mapping[str, S]):
+    """Some clients of a mapping, in the order of their names.
+
+    >>> some = Chosen({"ann": [1], "bob": [2], "eve": [3]}, ["eve", "ann"])
+    >>> dict(some), "bob" in some
+    ({'ann': [1], 'eve': [3]}, False)
+    """
+
+    def __init__(self, clients: Mapping[str, S], names: Iterable[str]) -> None:
+        self._clients, self._names = clients, sorted(names)
+
+    def __getitem__(self, name: str) -> S:
+        if name not in self:
+            raise KeyError(name)
+        return self._clients[name]
+
+    def part(self, names: Sequence[str]) -> Mapping[str, S]:
+        """Return these clients in this order; KeyError if one is not among those chosen."""
+        at = bisect_left(self._names, names[0]) if names else 0
+        if self._names[at : at + len(names)] != list(names):
+            for name in names:
+                if name not in self:
+                    raise KeyError(name)
+        return part_of(self._clients, names)
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        at = bisect_left(self._names, name)
+        return at < len(self._names) and self._names[at] == name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"Chosen({len(self._names)} of {len(self._clients)} clients)"
+
+
+@final
+class Changed(LazyClients[R], Generic[S, R]):
+    """The clients of a mapping, each with a function in the place of its source.
+
+    >>> from functools import partial
+    >>> late = Changed({"ann": [1, 2]}, lambda source: partial(list.pop, source))
+    >>> late["ann"]()
+    2
+    """
+
+    def __init__(self, clients: Mapping[str, S], change: Callable[[S], R]) -> None:
+        self._clients: Mapping[str, S] = clients
+        self._change: Callable[[S], R] = change
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        return self._clients.columns if isinstance(self._clients, LazyClients) else {}
+
+    def part(self, names: Sequence[str]) -> Mapping[str, R]:
+        return Changed(part_of(self._clients, names), self._change)
+
+    def __getitem__(self, name: str) -> R:
+        return self._change(self._clients[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._clients
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._clients)
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def __repr__(self) -> str:
+        return f"Changed({self._clients!r})"
+
+
+Read = Callable[[], Iterable[Recording]]
+
+DEFAULT_BYTES = 1 << 30
+
+
+@final
+class Cache:
+    """Recordings by the source they came from, up to a number of bytes.
+
+    Where there is no room, the source that was asked for longest ago is dropped; one that is larger
+    than the whole is never kept. Threads may share a cache: two that ask for one source at once
+    wait for one reading. Sent to another process, it arrives empty.
+
+    >>> Cache(max_bytes=1000).n_bytes
+    0
+    """
+
+    def __init__(self, max_bytes: int = DEFAULT_BYTES) -> None:
+        if max_bytes < 0:
+            raise ValueError(f"max_bytes is {max_bytes}; pass 0 or more")
+        self.max_bytes = max_bytes
+        self._held: OrderedDict[Hashable, tuple[list[Recording], int]] = OrderedDict()
+        self._reading: dict[Hashable, tuple[threading.Lock, int]] = {}
+        self._lock = threading.Lock()
+        self._n_bytes = 0
+
+    def __reduce__(self) -> tuple[type[Cache], tuple[int]]:
+        return Cache, (self.max_bytes,)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the recordings held now."""
+        return self._n_bytes
+
+    def get(self, key: Hashable, read: Read) -> list[Recording]:
+        """Return the recordings held under a key; if there are none, read and hold them.
+
+        >>> cache = Cache()
+        >>> [recording.n_steps for recording in cache.get("ann", lambda: [Recording([1.0, 2.0])])]
+        [2]
+        >>> cache.get("ann", lambda: []) == []
+        False
+        """
+        with self._lock:
+            found = self._found(key)
+            if found is not None:
+                return found
+            one_reader, waiting = self._reading.get(key, (threading.Lock(), 0))
+            self._reading[key] = one_reader, waiting + 1
+        try:
+            with one_reader:
+                with self._lock:
+                    found = self._found(key)
+                if found is None:
+                    found = list(read())
+                    self._hold(key, found)
+                return list(found)
+        finally:
+            with self._lock:
+                one_reader, waiting = self._reading.pop(key)
+                if waiting > 1:
+                    self._reading[key] = one_reader, waiting - 1
+
+    def clear(self) -> None:
+        """Forget everything, as when files have changed."""
+        with self._lock:
+            self._held.clear()
+            self._n_bytes = 0
+
+    def _found(self, key: Hashable) -> list[Recording] | None:
+        if key not in self._held:
+            return None
+        self._held.move_to_end(key)
+        return list(self._held[key][0])
+
+    def _hold(self, key: Hashable, recordings: list[Recording]) -> None:
+        size = sum(map(_n_bytes, recordings))
+        if size > self.max_bytes:
+            return
+        with self._lock:
+            self._held[key] = list(recordings), size
+            self._n_bytes += size
+            while self._n_bytes > self.max_bytes:
+                _, (_, dropped) = self._held.popitem(last=False)
+                self._n_bytes -= dropped
+
+
+PROCESS_CACHE = Cache()
+
+
+@dataclass(frozen=True)
+class Cached:
+    """A source that reads once, and hands out what it read from then on.
+
+    Two sources that compare equal share one reading, so make `read` a frozen dataclass that names
+    its file, or pass the same function. A file that changes while the process runs is not read
+    again.
+
+    Parameters
+    ----------
+    read
+        Returns the recordings.
+    cache
+        Where they are kept; if not given, the one of this process, of 1 GiB.
+
+    >>> def read():
+    ...     print("reading")
+    ...     return [Recording([1.0, 2.0])]
+    >>> source = Cached(read, Cache())
+    >>> source()[0].n_steps, source()[0].n_steps
+    reading
+    (2, 2)
+    """
+
+    read: Read
+    cache: Cache | None = None
+
+    def __call__(self) -> list[Recording]:
+        """Return the recordings, in a list of the caller's own."""
+        return (PROCESS_CACHE if self.cache is None else self.cache).get(self.read, self.read)
+
+
+def _n_bytes(recording: Recording) -> int:
+    arrays = (recording.u, recording.y, recording.times)
+    return sum(array.nbytes for array in arrays if array is not None)

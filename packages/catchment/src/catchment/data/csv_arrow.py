@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.data.csv_lines import delimiter_of, named
+from catchment.data.csv_lines import Texts, columns_of, delimiter_of, named, texts_of
 from catchment.data.csv_lines import read_csv as read_csv_lines
-from catchment.data.texts import Texts, columns_of, texts_of
 from catchment.errors import MissingExtraError
 
 try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -10,12 +11,155 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, Integers, as_numbers, refuse_conversions
-from catchment.data.columns import first_text, holds_text, is_missing, refuse_missing
-from catchment.data.columns import missing_values as missing_values
+from catchment.arrays import Array, Booleans, Integers, as_numbers, refuse_conversions
 from catchment.data.recording import Recording
-from catchment.data.times import epoch_of, order_of, seconds_of, times_of
 from catchment.errors import SettingError
+
+Values = NDArray[Any]
+
+
+def missing_values(values: Values) -> Booleans:
+    """Return which values (n,) of a column are missing: NaN, NaT, None or pandas' NA.
+
+    >>> missing_values(np.array(["a", None, np.nan], dtype=object))
+    array([False,  True,  True])
+    """
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    if values.dtype.kind == "O":
+        # Text is most of what there is, and never missing.
+        missing = [not isinstance(value, str) and is_missing(value) for value in values]
+        return np.array(missing, dtype=bool)
+    return np.zeros(len(values), dtype=bool)
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a value stands for none."""
+    if value is None:
+        return True
+    # NaN and NaT do not equal themselves, and pandas' NA answers neither yes nor no.
+    same = value == value
+    return not (isinstance(same, bool | np.bool_) and bool(same))
+
+
+def refuse_missing(values: Values, name: str) -> None:
+    """Raise ValueError if a column lacks a value."""
+    missing = np.flatnonzero(missing_values(values))
+    if len(missing):
+        raise ValueError(f"column {name!r} is empty in row {missing[0]}; fill it or drop the row")
+
+
+def holds_text(values: Values) -> bool:
+    """Return whether a column has any text."""
+    return values.dtype.kind == "O" and any(isinstance(value, str) for value in values)
+
+
+def first_text(values: Values) -> str | None:
+    """Return the first text of a column that is no number and its row, or None if there is none.
+
+    Rows count from 1, below the header.
+
+    >>> first_text(np.array(["1.5", "oops"], dtype=object))
+    "'oops' in row 2"
+    """
+    for row, value in enumerate(values.tolist(), start=1):
+        if isinstance(value, str):
+            try:
+                float(value)
+            except ValueError:
+                return f"{value!r} in row {row}"
+    return None
+
+
+def times_of(values: Values, name: str) -> Values:
+    """Return a column of times, text read as the moments it names; none may be missing."""
+    refuse_missing(values, name)
+    if not holds_text(values):
+        return values
+    try:
+        return np.array([_moment(value) for value in values.tolist()], dtype=object)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"time column {name!r} holds text that is not ISO 8601 ({error}); "
+            "convert it to numbers or timestamps"
+        ) from error
+
+
+def _moment(text: str) -> dt.datetime | dt.time:
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        # Where neither reads it, the second error names the text as well as the first.
+        return dt.time.fromisoformat(text)
+
+
+def seconds_of(times: Values) -> Array:
+    """Return sorted times as seconds: numbers as they are, others from the first of them."""
+    if times.dtype.kind == "M":
+        return seconds_of(times - times[0])
+    if times.dtype.kind == "m":
+        # Whole nanoseconds differ exactly; the division rounds once.
+        return times.astype("m8[ns]").astype(np.int64) / 1e9
+    first = times[0]
+    try:
+        if times.dtype.kind != "O":
+            return times.astype(np.float64)
+        if isinstance(first, dt.time):
+            return np.array([(_of_day(t) - _of_day(first)).total_seconds() for t in times])
+        # Datetimes, and the timestamps of pandas, differ by something that knows its seconds.
+        gaps = [moment - first for moment in times]
+        if isinstance(gaps[0], dt.timedelta):
+            return np.array([gap.total_seconds() for gap in gaps])
+        return times.astype(np.float64)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ValueError(
+            f"time {first!r} cannot be counted in seconds; "
+            "convert the column to numbers or timestamps"
+        ) from error
+
+
+def epoch_of(times: Values) -> float | None:
+    """Return when the first of sorted times was, in seconds since 1 January 1970; None if unknown.
+
+    The clock is that of the times themselves: an offset from Greenwich is left out.
+
+    >>> epoch_of(np.array(["1970-01-02T00:00"], dtype="M8[ns]"))
+    86400.0
+    """
+    first = times[0]
+    if times.dtype.kind == "M":
+        return float(first.astype("M8[ns]").astype(np.int64) / 1e9)
+    if isinstance(first, dt.datetime):  # as pandas's are, too
+        return (first.replace(tzinfo=None) - dt.datetime(1970, 1, 1)).total_seconds()
+    return None
+
+
+def _of_day(clock: dt.time) -> dt.timedelta:
+    return dt.timedelta(
+        hours=clock.hour,
+        minutes=clock.minute,
+        seconds=clock.second,
+        microseconds=clock.microsecond,
+    )
+
+
+def order_of(times: Values) -> NDArray[np.intp]:
+    """Return the order in which times rise; ValueError if one occurs twice."""
+    try:
+        order = np.argsort(times, kind="stable")
+    except TypeError as error:
+        raise ValueError(f"times cannot be compared ({error}); give them one form") from error
+    ordered = times[order]
+    twice = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if len(twice):
+        raise ValueError(
+            f"time {ordered[twice[0]]} occurs twice; keep one row per time, or name a column that "
+            "tells recordings apart (recording)"
+        )
+    return order
+
 
 ONE_CLIENT = "all"
 

@@ -12,7 +12,7 @@ from catchment.federation.loop import Engine, Reply
 
 
 @dataclass(frozen=True, eq=False)
-class Deadline:
+class Deadline(Engine):
     """An engine around another one that gives every letter the same time to be answered.
 
     What comes later is never looked at. Each letter has a thread of its own while it waits, so that

@@ -6,21 +6,21 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from catchment.data.lazy_clients import Chosen, LazyClients
+from catchment.data.clients import Chosen, LazyClients
 from catchment.data.units import ALL
 from catchment.errors import CatchmentError
+from catchment.federation.algorithm import Data, Memory
 from catchment.federation.client import Elsewhere, Node, written_together
 from catchment.federation.client_names import check_client_names
-from catchment.federation.increments import carries
 from catchment.federation.loop import Engine, Keeper, Reply, Result, Watch, run
-from catchment.federation.plan import Data, Grouped, Journal, Memory, Plan
+from catchment.federation.plan import Plan
+from catchment.federation.protection import Journal
 from catchment.parallel import count_threads, ordered_map
 from catchment.privacy.policy import Policy
 from catchment.privacy.releases import Releases
 from catchment.privacy.secure_sum.protection import memories_of
-from catchment.protocols import conforms
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class LocalEngine(Generic[S, U, R]):
+class LocalEngine(Engine, Generic[S, U, R]):
     """Clients as objects of this process; they share nothing with the server but messages.
 
     Parameters
@@ -63,10 +63,7 @@ class LocalEngine(Generic[S, U, R]):
         return sorted(self.sources)
 
     def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        algorithm, n_threads = self.plan.algorithm, count_threads(self.threads)
-        size = 1
-        if isinstance(algorithm, Grouped):
-            size = algorithm.group_size(len(letters), n_threads)
+        size = self.plan.algorithm.group_size(len(letters), count_threads(self.threads))
 
         def answer(clients: Sequence[str]) -> list[Reply]:
             nodes = [self._node(client) for client in clients]
@@ -85,9 +82,9 @@ class LocalEngine(Generic[S, U, R]):
         if isinstance(self.sources, LazyClients | Chosen):
             return  # all of them are functions, and there may be a million
         for client in clients:
-            if not conforms(self.sources[client], Elsewhere):
+            source = self.sources[client]
+            if not isinstance(source, Elsewhere):
                 continue
-            source = cast(Elsewhere, self.sources[client])
             try:
                 source.counted(self.plan, round_, self.memories.setdefault(client, {}))
             except CatchmentError as error:
@@ -95,9 +92,9 @@ class LocalEngine(Generic[S, U, R]):
 
     def _node(self, client: str) -> Node[S, U, R]:
         source = self.sources[client]
-        away = conforms(source, Elsewhere)
-        data = cast(Elsewhere, source) if away else data_of(source)
-        if self.plan.masking is None and not (away or carries(self.plan.algorithm)):
+        away = isinstance(source, Elsewhere)
+        data = source if isinstance(source, Elsewhere) else data_of(source)
+        if self.plan.masking is None and not (away or self.plan.algorithm.carries):
             return Node(client, self.plan, data)
         memory = self.memories.setdefault(client, {})
         if self.plan.masking is None:
@@ -128,12 +125,11 @@ def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
 
 def data_of(source: AnySource) -> Data:
     """Return a client's data as a function; TypeError if they are on a device."""
-    if conforms(source, Elsewhere):
+    if isinstance(source, Elsewhere):
         raise TypeError(
             f"{source!r} has its data for itself, and they are wanted here; leave the device out"
         )
-    here = cast(Source, source)
-    return here if callable(here) else lambda: here
+    return source if callable(source) else lambda: source
 
 
 def run_locally(

@@ -29,15 +29,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from catchment.data.lazy_clients import LazyClients, part_of
+from catchment.data.clients import LazyClients, part_of
 from catchment.engine.local import AnySource, LocalEngine, Workers
 from catchment.errors import FederationError
 from catchment.federation.blocks import BlockSum, sum_block, together
 from catchment.federation.client import Elsewhere
-from catchment.federation.increments import carries
 from catchment.federation.messages import Engine, Reply
 from catchment.federation.plan import Plan
-from catchment.protocols import conforms
 
 MOST_DEATHS = 3  # of workers over one block
 MOST_BLOCKS = 8  # of one task: what is lost where a worker dies, and seen at once
@@ -54,7 +52,7 @@ AnyPlan = Plan[Any, Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Processes:
+class Processes(Engine):
     """Clients of a `LocalEngine` whose blocks are added in worker processes.
 
     Parameters
@@ -91,7 +89,7 @@ class Processes:
     ) -> Iterator[BlockSum | None]:
         """Yield the sums of the blocks from number `first` on, in their order."""
         # What clients carry from round to round must stay where they are.
-        if len(blocks) - first < 2 or carries(self.here.plan.algorithm):
+        if len(blocks) - first < 2 or self.here.plan.algorithm.carries:
             yield from (None for _ in blocks[first:])
             return
         n = blocks_per_task(len(blocks) - first, self.workers)
@@ -137,7 +135,7 @@ def sources_of(every: Sources, block: Sequence[str]) -> Sources | None:
     found = part_of(every, block)
     if isinstance(found, LazyClients):
         return found  # all of them are functions
-    away = any(conforms(source, Elsewhere) for source in found.values())
+    away = any(isinstance(source, Elsewhere) for source in found.values())
     return None if away else found
 
 

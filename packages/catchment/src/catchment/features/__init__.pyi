@@ -1,11 +1,16 @@
 from catchment.features.base import FeatureMap as FeatureMap
 from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
 from catchment.features.diagonal import DiagonalReservoir as DiagonalReservoir
-from catchment.features.echo_state.echo_state import EchoState as EchoState
-from catchment.features.echo_state.recipe import Recipe as Recipe
+from catchment.features.echo_state.echo_state import (
+    EchoState as EchoState,
+    EchoStateMap as EchoStateMap,
+)
+from catchment.features.echo_state.recipe import (
+    Mixture as Mixture,
+    Recipe as Recipe,
+    Spread as Spread,
+)
 from catchment.features.echo_state.reservoir import Reservoir as Reservoir
-from catchment.features.echo_state.settings import Mixture as Mixture, Spread as Spread
-from catchment.features.echo_state.state_map import EchoStateMap as EchoStateMap
 from catchment.features.encoder import Encoder as Encoder
 from catchment.features.hydra import Hydra as Hydra
 from catchment.features.layers import Layers as Layers
@@ -56,6 +61,7 @@ from catchment.features.sizes import (
     n_features_of as n_features_of,
     spoken as spoken,
 )
+from catchment.features.stacked import Part as Part
 from catchment.features.union import (
     DIGITS as DIGITS,
     RANGE as RANGE,

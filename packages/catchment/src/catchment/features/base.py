@@ -48,6 +48,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Booleans, Integers, as_matrix, refuse_nonfinite
 from catchment.errors import ClippingWarning, IntegrityError, UnknownMapError
+from catchment.features.stacked import Part, stacked_rows
 from catchment.wire import Fact, Parts
 
 KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes on with a recording
@@ -321,6 +322,43 @@ class FeatureMap(ABC):
             f"{name_of(self)} needs a recording whole, so that none can go on in a later round; "
             "cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
         )
+
+    def stacked(
+        self,
+        inputs: Sequence[ArrayLike],
+        targets: Sequence[Array],
+        roots: Array,
+        *,
+        threads: int | None = None,
+        rounded: bool = True,
+    ) -> list[Part]:
+        """Return the rows of recordings beside their targets, a part of them at a time.
+
+        Only of a map with a row per step.
+
+        Parameters
+        ----------
+        targets
+            (T, K) or (K,) of each recording, NaN where a row is to be left out.
+        roots
+            Of the recordings' weights; columns are multiplied by them.
+        rounded
+            Whether features lie on their grid; False if who takes them rounds them anyway.
+        """
+        return stacked_rows(self, inputs, targets, roots, threads=threads)
+
+    def stacked_each(
+        self, inputs: Sequence[ArrayLike], targets: Sequence[Array], roots: Array
+    ) -> Iterator[tuple[int, Array]]:
+        """Yield the number and all columns [Z; Y'; 1] of each recording that is short.
+
+        They are the same whoever else is among them, and features may not be rounded yet.
+        """
+        return iter(())
+
+    def is_short(self, n_steps: int, n_targets: int) -> bool:
+        """Whether a recording has so few steps that it is worth its while to wait for others."""
+        return False
 
     def checked_inputs(self, u: ArrayLike, k: int = 0) -> Array:
         """Return the inputs (T, I) of recording k, finite and with the right channels."""
@@ -708,7 +746,7 @@ def restored(parts: Parts, classes: Iterable[type] = ()) -> FeatureMap:
     if guard is not None and not guard(parts):
         raise IntegrityError("the feature map is not one that was agreed on; nothing was built")
     if parts.kind == "echo_state":
-        from catchment.features.echo_state.state_map import EchoStateMap
+        from catchment.features.echo_state.echo_state import EchoStateMap
 
         return EchoStateMap.from_parts(parts)
     if parts.kind != KIND:

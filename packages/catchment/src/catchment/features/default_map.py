@@ -15,7 +15,7 @@ from typing import Literal
 from catchment.features.base import UNBOUND, FeatureMap
 from catchment.features.diagonal import DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState
-from catchment.features.echo_state.settings import whole
+from catchment.features.echo_state.recipe import whole
 from catchment.features.minirocket import MiniRocket
 from catchment.features.nvar import NVAR
 from catchment.features.union import Concat, WithNorm

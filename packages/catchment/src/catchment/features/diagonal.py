@@ -36,16 +36,17 @@ import numpy as np
 from catchment.arrays import Array, Booleans, Integers
 from catchment.compiling import njit
 from catchment.features.base import Arrays, Continuation, FeatureMap, warn_of_clipping
-from catchment.features.echo_state.activations import GRID_MATH, grid_sin
-from catchment.features.echo_state.random_words import (
+from catchment.features.echo_state.kernels import GRID_MATH, grid_sin
+from catchment.features.echo_state.weights import (
+    ROUND,
     Purpose,
     Words,
     geometric,
     permutation,
+    rounded,
     signs,
     uniform,
 )
-from catchment.features.echo_state.whole_weights import ROUND, rounded
 from catchment.parallel import ordered_map
 
 Nonlinearity = Literal["products", "mix", "both", "none"]

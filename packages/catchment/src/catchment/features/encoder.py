@@ -21,7 +21,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.errors import ClippingWarning
 from catchment.features.base import LOCAL, FeatureMap, checked_bits
-from catchment.features.echo_state.settings import choice, flag, real, whole
+from catchment.features.echo_state.recipe import choice, flag, real, whole
 from catchment.parallel import ordered_map
 
 if TYPE_CHECKING:

@@ -24,8 +24,14 @@ from numpy.typing import NDArray
 from catchment.arrays import Array, Integers
 from catchment.compiling import njit
 from catchment.features.base import FeatureMap
-from catchment.features.echo_state.random_words import Purpose, Words, distinct
-from catchment.features.minirocket import LANES, checked_settings, compete, in_batches, whole_inputs
+from catchment.features.echo_state.weights import Purpose, Words, distinct
+from catchment.features.minirocket import (
+    LANES,
+    checked_settings,
+    compete,
+    in_batches,
+    whole_inputs,
+)
 
 KERNELS = 8  # of a group
 TAPS = 9

@@ -19,7 +19,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.features.base import FeatureMap
-from catchment.features.echo_state.random_words import Purpose, Words, uniform
+from catchment.features.echo_state.weights import Purpose, Words, uniform
 
 
 @dataclass(frozen=True, eq=False)

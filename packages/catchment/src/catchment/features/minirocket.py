@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from catchment.arrays import Array, Booleans, Integers
 from catchment.compiling import njit
 from catchment.features.base import FeatureMap, of_one_length
-from catchment.features.echo_state.random_words import Purpose, Words, distinct, log_uniform
+from catchment.features.echo_state.weights import Purpose, Words, distinct, log_uniform
 from catchment.parallel import ordered_map
 
 # An input is a whole number up to 2^22: nine channels of an output, 12 times that each, stay below

@@ -17,8 +17,8 @@ import numpy as np
 from catchment.arrays import Array, Booleans
 from catchment.compiling import njit
 from catchment.features.base import Arrays, Continuation, FeatureMap, warn_of_clipping
-from catchment.features.echo_state.activations import GRID_MATH
-from catchment.features.echo_state.whole_weights import ROUND
+from catchment.features.echo_state.kernels import GRID_MATH
+from catchment.features.echo_state.weights import ROUND
 from catchment.parallel import ordered_map
 
 DELAY_DIGITS = 22  # of inputs; their products have 50 bits

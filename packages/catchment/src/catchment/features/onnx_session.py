@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.data.directories import MODELS_ENVIRONMENT, model_directories
+from catchment.data.files import MODELS_ENVIRONMENT, model_directories
 from catchment.errors import IntegrityError, MissingDataError, MissingExtraError
 
 try:

@@ -21,8 +21,8 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.features.base import FeatureMap, checked_bits, digits_after_point
-from catchment.features.echo_state.random_words import Purpose, Words, permutation, signs
-from catchment.features.echo_state.settings import real, whole
+from catchment.features.echo_state.recipe import real, whole
+from catchment.features.echo_state.weights import Purpose, Words, permutation, signs
 
 BLOCK = 1 << 20  # numbers that are transformed at a time
 

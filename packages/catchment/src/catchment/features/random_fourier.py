@@ -18,9 +18,8 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.compiling import njit
 from catchment.features.base import FeatureMap
-from catchment.features.echo_state.activations import GRID_MATH, grid_sin
-from catchment.features.echo_state.random_words import Purpose, Words, uniform
-from catchment.features.echo_state.whole_weights import ROUND, rounded
+from catchment.features.echo_state.kernels import GRID_MATH, grid_sin
+from catchment.features.echo_state.weights import ROUND, Purpose, Words, rounded, uniform
 
 Activation = Literal["cos", "relu"]
 WEIGHT_DIGITS, VALUE_DIGITS = 14, 14  # of weights, and of what they multiply

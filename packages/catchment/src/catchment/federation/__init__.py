@@ -1,7 +1,7 @@
 """Federated training: a plan, one loop over its rounds, and whatever adds up over clients.
 
 A `Plan` is what both sides agree on. `catchment.federation.learn` has the algorithms,
-`catchment.federation.measure` what judges them. `Learner` says what an algorithm of one's own has.
+`catchment.federation.measure` what judges them. `Algorithm` is the base of one's own.
 A run keeps its ledger in a folder, which `read_run` and `explain` open.
 """
 

@@ -1,10 +1,8 @@
 from catchment.federation.algorithm import (
     Algorithm as Algorithm,
     Data as Data,
-    Learner as Learner,
     Needs as Needs,
     Turn as Turn,
-    as_algorithm as as_algorithm,
 )
 from catchment.federation.compression import FactorUpload as FactorUpload, Float32 as Float32
 from catchment.federation.course import Course as Course
@@ -12,7 +10,8 @@ from catchment.federation.increments import ByRound as ByRound
 from catchment.federation.limits import Limits as Limits
 from catchment.federation.loop import Result as Result
 from catchment.federation.messages import Engine as Engine, Record as Record
-from catchment.federation.plan import Plan as Plan, Protection as Protection
+from catchment.federation.plan import Plan as Plan
+from catchment.federation.protection import Masking as Masking, Protection as Protection
 from catchment.federation.rows import Rows as Rows
 from catchment.federation.running_sums import BLOCK as BLOCK
 from catchment.federation.runs.explain import explain as explain
@@ -24,13 +23,12 @@ from catchment.federation.smallest_upload import SmallestUpload as SmallestUploa
 from catchment.federation.algorithm import (
     Additive as Additive,
     Kept as Kept,
-    Needy as Needy,
-    Sent as Sent,
+    Memory as Memory,
     Upload as Upload,
-    needs_of as needs_of,
 )
 from catchment.federation.blocks import BlockSum as BlockSum, joined as joined, together as together
 from catchment.federation.client import (
+    Elsewhere as Elsewhere,
     LETTER_HEADER as LETTER_HEADER,
     Node as Node,
     REFUSED as REFUSED,
@@ -59,11 +57,7 @@ from catchment.federation.delivery import (
     sha256_of as sha256_of,
 )
 from catchment.federation.folds import FoldedRows as FoldedRows
-from catchment.federation.increments import (
-    Asked as Asked,
-    Increments as Increments,
-    carries as carries,
-)
+from catchment.federation.increments import Asked as Asked, Increments as Increments
 from catchment.federation.influence import (
     Claim as Claim,
     FEWEST as FEWEST,
@@ -77,24 +71,19 @@ from catchment.federation.left_out import headline as headline
 from catchment.federation.limits import LIMITS as LIMITS
 from catchment.federation.loop import Keeper as Keeper, model_of as model_of, run as run
 from catchment.federation.messages import (
-    Adding as Adding,
     REPLY_HEADER as REPLY_HEADER,
     Refusal as Refusal,
     Reply as Reply,
     Watch as Watch,
 )
-from catchment.federation.plan import (
-    Journal as Journal,
-    Memory as Memory,
-    Read as Read,
-    describe as describe,
-)
+from catchment.federation.plan import describe as describe
 from catchment.federation.prefix import Prefix as Prefix
 from catchment.federation.progress import (
     LARGEST_LOSS as LARGEST_LOSS,
     Progress as Progress,
     UNKNOWN as UNKNOWN,
 )
+from catchment.federation.protection import Journal as Journal, Read as Read
 from catchment.federation.rows import (
     augmented as augmented,
     first_part as first_part,
@@ -128,8 +117,8 @@ __all__ = [
     "Engine",
     "FactorUpload",
     "Float32",
-    "Learner",
     "Limits",
+    "Masking",
     "Needs",
     "Plan",
     "Protection",
@@ -139,7 +128,6 @@ __all__ = [
     "SmallestUpload",
     "Store",
     "Turn",
-    "as_algorithm",
     "explain",
     "messages_of",
     "read_run",

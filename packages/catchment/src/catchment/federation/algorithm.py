@@ -1,46 +1,34 @@
-"""What an algorithm is: four methods, and what may be said beyond them.
+"""What an algorithm is: four methods, and defaults for all else.
 
     start()                                 the server's state before the first round
     client_update(received, data, turn)     what one client sends; runs where the data is
     server_update(state, total, turn)       the state after a round, from the sum of what was sent
     result(state)                           what was made: a model, scores, a scaler, ...
 
-`as_algorithm` fills in the rest: clients are told nothing, what they send is read, added and
-checked as its class declares (`catchment.structure`), the state is kept in the same way, and the
-server needs no more than the sum. An algorithm that differs says so with a method or an attribute
-of that name; `Algorithm` has them all.
+By default clients are told nothing, what they send is read, added and checked as its class declares
+(`catchment.structure`), the state is kept in the same way, and the server needs no more than the
+sum. An algorithm that differs overrides the method or property that says otherwise.
 """
 
 from __future__ import annotations
 
 import types
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
-from functools import cached_property
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    Protocol,
-    Self,
-    TypeVar,
-    cast,
-    final,
-    get_origin,
-    get_type_hints,
-    runtime_checkable,
-)
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, get_origin, get_type_hints
 
 import numpy as np
 
 from catchment.federation.cost import Cost
-from catchment.protocols import conforms
-from catchment.structure import Kind, Structure, added, kind_of, put_together, taken_apart
+from catchment.structure import Kind, kind_of, put_together, taken_apart
 from catchment.structure.fields import members_of
 from catchment.wire import NOTHING, Parts
 
 if TYPE_CHECKING:
+    from catchment.data.prepare import Prepare
     from catchment.federation.measure.drift import Drift
     from catchment.federation.measure.outliers import AnyFlag
     from catchment.federation.sums import Tally
@@ -50,24 +38,15 @@ if TYPE_CHECKING:
 Data = Callable[[], Iterable[Any]]
 
 
-class Upload(Protocol):
-    """What leaves a client: a value that can be taken apart for the journey."""
-
-    def parts(self) -> Parts: ...
-
-
-@runtime_checkable
-class Additive(Protocol):
-    """What the server makes of an upload: a value that adds."""
-
-    def __add__(self, other: Self, /) -> Self: ...
-
+# What leaves a client, which `taken_apart` makes a message of, and what the server adds: both are
+# as their class declares (`catchment.structure`).
+Upload = Any
+Additive = Any
+Memory = MutableMapping[str, bytes]  # of a client, from message to message
 
 S = TypeVar("S")
 U = TypeVar("U")
-U_contra = TypeVar("U_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
-V = TypeVar("V")
 
 
 class Ledger(Protocol):
@@ -203,101 +182,6 @@ class Needs:
 NO_NEEDS = Needs()
 
 
-@runtime_checkable
-class Needy(Protocol):
-    """Whatever declares its needs."""
-
-    @property
-    def needs(self) -> Needs: ...
-
-
-class Learner(Protocol[S, U_contra, R_co]):
-    """The least of an algorithm: `S` is the server's state, `U` a sum of uploads."""
-
-    def start(self) -> S:
-        """Return the state before the first round."""
-
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Any:
-        """Return what one client sends; runs where the data is."""
-
-    def server_update(self, state: S, total: U_contra, turn: Turn) -> S:
-        """Return the state after a round, from the sum of the updates."""
-
-    def result(self, state: S) -> R_co:
-        """Return what the state amounts to; FederationError if it amounts to nothing yet."""
-
-
-class Algorithm(Protocol[S, U, R_co]):
-    """A way to learn: `S` is the server's state, `U` an upload as the server adds it, `R` the end.
-
-    `as_algorithm` makes one of anything that has the methods of a `Learner`.
-    """
-
-    @property
-    def needs(self) -> Needs:
-        """What the plan around it must give or leave be."""
-
-    def start(self) -> S:
-        """Return the state before the first round."""
-
-    def broadcast(self, state: S, turn: Turn) -> Parts:
-        """Return what every client of the cohort is told."""
-
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Upload:
-        """Return what one client sends; runs where the data is."""
-
-    def read_update(self, parts: Parts, turn: Turn) -> U:
-        """Return an upload ready to add; IntegrityError or UploadError if it is not acceptable.
-
-        The turn names the client, unless a protection hides whose upload this is.
-        """
-
-    def server_update(self, state: S, total: U, turn: Turn) -> S:
-        """Return the state after a round, from the sum of the updates."""
-
-    def result(self, state: S) -> R_co:
-        """Return what the state amounts to; FederationError if it amounts to nothing yet."""
-
-    def figures(self, state: S) -> Mapping[str, float]:
-        """Return numbers by which a round can be judged: a loss, a score, the ridge chosen."""
-
-    def save_state(self, state: S) -> Parts:
-        """Return the state as it is kept between rounds."""
-
-    def load_state(self, parts: Parts) -> S:
-        """Return the state that was kept."""
-
-
-@runtime_checkable
-class Broadcasting(Protocol):
-    """An algorithm that tells clients something."""
-
-    def broadcast(self, state: Any, turn: Turn) -> Parts: ...
-
-
-@runtime_checkable
-class Reading(Protocol):
-    """An algorithm that reads and checks uploads in its own way."""
-
-    def read_update(self, parts: Parts, turn: Turn) -> Any: ...
-
-
-@runtime_checkable
-class Figuring(Protocol):
-    """An algorithm that has figures after a round."""
-
-    def figures(self, state: Any) -> Mapping[str, float]: ...
-
-
-@runtime_checkable
-class Keeping(Protocol):
-    """An algorithm that keeps its state in its own way."""
-
-    def save_state(self, state: Any) -> Parts: ...
-
-    def load_state(self, parts: Parts) -> Any: ...
-
-
 @dataclass(frozen=True)
 class Kept:
     """What a run's folder keeps of a finished training, beside its model.
@@ -317,236 +201,180 @@ class Kept:
     drifts: tuple[Drift, ...] = ()
 
 
-@runtime_checkable
-class Ending(Protocol):
-    """An algorithm that may be done before the last of the plan's rounds."""
+class Algorithm(ABC, Generic[S, U, R_co]):
+    """A way to learn: `S` is the server's state, `U` an upload as the server adds it, `R` the end.
 
-    def finished(self, state: Any) -> bool: ...
+    Write the four abstract methods; the rest has defaults.
 
-
-@runtime_checkable
-class Remembering(Protocol):
-    """An algorithm that has more to keep than what it makes."""
-
-    def kept(self, state: Any) -> Kept: ...
-
-
-@runtime_checkable
-class Summing(Protocol):
-    """An algorithm whose state is a sum of what clients sent, and what each sent where it is kept.
-
-    A run's folder writes down the digests of both, so that anybody can compare them.
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Rows:
+    ...     n: int
+    >>> class Counting(Algorithm[Rows, Rows, int]):
+    ...     def start(self) -> Rows: return Rows(0)
+    ...     def client_update(self, received, data, turn) -> Rows: return Rows(len(list(data())))
+    ...     def server_update(self, state, total, turn) -> Rows: return total
+    ...     def result(self, state) -> int: return state.n
+    >>> Counting().upload_type.__name__, Counting().needs.rounds
+    ('Rows', 1)
     """
 
-    def sums(self, state: Any) -> Tally[Any] | None: ...
+    @abstractmethod
+    def start(self) -> S:
+        """Return the state before the first round."""
 
+    @abstractmethod
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Any:
+        """Return what one client sends; runs where the data is."""
 
-@runtime_checkable
-class Dividing(Protocol):
-    """An algorithm that does something with clients that one client alone cannot do."""
+    @abstractmethod
+    def server_update(self, state: S, total: U, turn: Turn) -> S:
+        """Return the state after a round, from the sum of the updates."""
 
-    def alone(self, state: Any) -> Learner[Any, Any, Any]: ...
-
-
-@runtime_checkable
-class Speaking(Protocol):
-    """A part of a plan with messages of its own; each kind says what it holds and tells."""
-
-    @property
-    def messages(self) -> tuple[Kind, ...]: ...
-
-
-@runtime_checkable
-class Grouped(Protocol):
-    """An algorithm that serves several clients of one machine for less than each by itself."""
-
-    def group_size(self, n_clients: int, n_threads: int) -> int:
-        """Return how many clients to serve at once, given `n_clients` and `n_threads`."""
-
-    def client_updates(
-        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
-    ) -> Sequence[Upload]:
-        """Return what each client sends, as `client_update` would."""
-
-
-@dataclass(frozen=True, eq=False)
-class Sent(Generic[V]):
-    """A value on its way, taken apart as its class declares."""
-
-    value: V
-
-    def parts(self) -> Parts:
-        return taken_apart(self.value)
-
-
-@dataclass(frozen=True, eq=False)
-class Summed(Generic[V]):
-    """A value of a class without `+`, added as its class declares."""
-
-    value: V
-
-    def __add__(self, other: Summed[V]) -> Summed[V]:
-        return Summed(added(self.value, other.value))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Completed(Generic[S, U, R_co]):
-    """An algorithm with all that it left out filled in; `as_algorithm` makes it."""
-
-    algorithm: Learner[S, U, R_co]
+    @abstractmethod
+    def result(self, state: S) -> R_co:
+        """Return what the state amounts to; FederationError if it amounts to nothing yet."""
 
     @property
     def needs(self) -> Needs:
-        return needs_of(self.algorithm)
-
-    def start(self) -> S:
-        return self.algorithm.start()
+        """What the plan around it must give or leave be."""
+        return NO_NEEDS
 
     def broadcast(self, state: S, turn: Turn) -> Parts:
-        if isinstance(self.algorithm, Broadcasting):
-            return self.algorithm.broadcast(state, turn)
+        """Return what every client of the cohort is told: nothing, unless overridden."""
         return NOTHING
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Upload:
-        made = self.algorithm.client_update(received, data, turn)
-        return made if isinstance(made, Structure | _HasParts) else Sent(made)
+    def read_update(self, parts: Parts, turn: Turn) -> U:
+        """Return an upload ready to add; IntegrityError or UploadError if it is not acceptable.
 
-    def read_update(self, parts: Parts, turn: Turn) -> Any:
-        return self._read(parts, turn)
-
-    @cached_property
-    def _read(self) -> Callable[[Parts, Turn], Any]:
-        """What reads an upload; found once, because a round may have many thousands of them."""
-        if isinstance(self.algorithm, Reading):
-            return self.algorithm.read_update
-        return self._read_as_declared
-
-    def _read_as_declared(self, parts: Parts, turn: Turn) -> Any:
-        value = put_together(self.upload_type, parts)
-        return value if isinstance(value, Additive) else Summed(value)
-
-    def server_update(self, state: S, total: Any, turn: Turn) -> S:
-        plain = total.value if isinstance(total, Summed) else total
-        return self.algorithm.server_update(state, plain, turn)
-
-    def result(self, state: S) -> R_co:
-        return self.algorithm.result(state)
+        As its class declares, unless overridden. The turn names the client, unless a protection
+        hides whose upload this is.
+        """
+        read: U = put_together(self.upload_type, parts)
+        return read
 
     def figures(self, state: S) -> Mapping[str, float]:
-        if isinstance(self.algorithm, Figuring):
-            return {name: float(value) for name, value in self.algorithm.figures(state).items()}
+        """Return numbers by which a round can be judged: a loss, a score, the ridge chosen."""
         return {}
 
     def finished(self, state: S) -> bool:
         """Return whether no more rounds are needed, however many are planned."""
-        return isinstance(self.algorithm, Ending) and self.algorithm.finished(state)
+        return False
 
     def kept(self, state: S) -> Kept:
         """Return what a run's folder keeps beside the result."""
-        return self.algorithm.kept(state) if isinstance(self.algorithm, Remembering) else Kept()
+        return Kept()
 
-    def sums(self, state: S) -> Tally[Any] | None:
-        """Return the sum that the state is, None if it is none."""
-        return self.algorithm.sums(state) if isinstance(self.algorithm, Summing) else None
+    def tally(self, state: S) -> Tally[Any] | None:
+        """Return the sum of what clients sent that the state is, None if it is none.
 
-    def alone(self, state: S) -> Learner[S, U, R_co]:
+        A run's folder writes down its digest, and that of what each client sent where it is kept,
+        so that anybody can compare them.
+        """
+        return None
+
+    def alone(self, state: S) -> Algorithm[Any, Any, R_co]:
         """Return the algorithm for one who has all data, with choices as the state has them."""
-        if isinstance(self.algorithm, Dividing):
-            return self.algorithm.alone(state)
-        return self.algorithm
+        return self
 
     def save_state(self, state: S) -> Parts:
-        if isinstance(self.algorithm, Keeping):
-            return self.algorithm.save_state(state)
-        if state is not None and not isinstance(state, self._state_classes):
+        """Return the state as it is kept between rounds."""
+        members = tuple(get_origin(one) or one for one in members_of(self.state_type))
+        if state is not None and not isinstance(state, members):
             raise TypeError(
-                f"{self.name} returned a {type(state).__name__} as its state, expected "
+                f"{type(self).__name__} returned a {type(state).__name__} as its state, expected "
                 f"{self.state_type}; annotate what server_update returns"
             )
         return taken_apart(state)
 
     def load_state(self, parts: Parts) -> S:
-        if isinstance(self.algorithm, Keeping):
-            return self.algorithm.load_state(parts)  # type: ignore[no-any-return]
+        """Return the state that was kept."""
         state: S = put_together(self.state_type | None, parts, trusted=True)
         return state
 
+    def group_size(self, n_clients: int, n_threads: int) -> int:
+        """Return how many clients of one machine to serve at once, if that costs less."""
+        return 1
+
+    def client_updates(
+        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+    ) -> Sequence[Any]:
+        """Return what each of several clients sends, as `client_update` would."""
+        return [self.client_update(received, data, turn) for data, turn in clients]
+
     @property
-    def name(self) -> str:
-        return type(self.algorithm).__name__
+    def carries(self) -> bool:
+        """Whether clients carry their state from round to round, by `client_increment`."""
+        return False
+
+    def client_increment(
+        self, received: Parts, data: Data, turn: Turn, prepare: Prepare, memory: Memory
+    ) -> Any:
+        """Return what a client sends, made from raw data that are new and from its memory."""
+        raise NotImplementedError(f"clients of {type(self).__name__} carry nothing")
 
     @property
     def messages(self) -> tuple[Kind, ...]:
         """The kinds of messages that clients send, as far as they are declared."""
-        found = members_of(_hints(self.algorithm.client_update).get("return"))
+        found = members_of(_hints(type(self).client_update).get("return"))
         return tuple(kind_of(one) for one in found if is_dataclass(get_origin(one) or one))
 
-    @cached_property
+    @property
     def upload_type(self) -> Any:
         """The class of what clients send, as `client_update` or `server_update` say."""
-        hints = (
-            _hints(self.algorithm.client_update).get("return"),
-            _hints(self.algorithm.server_update).get("total"),
-        )
-        for hint in hints:
-            if all(is_dataclass(get_origin(one) or one) for one in members_of(hint)):
-                return hint
-        raise TypeError(
-            f"{self.name}.client_update does not say what it returns; annotate it with the "
-            "dataclass that clients send, or write read_update"
-        )
-
-    @cached_property
-    def sum_type(self) -> Any:
-        """The class of what is added, as `read_update` says; that of the uploads if it does not."""
-        if isinstance(self.algorithm, Reading):
-            hint = _hints(self.algorithm.read_update).get("return")
-            if hint is not None and hint is not Any:
-                return hint
-        return self.upload_type
-
-    @cached_property
-    def state_type(self) -> Any:
-        """The class of the state, as the methods say; that of the uploads if they do not."""
-        for method in (self.algorithm.server_update, self.algorithm.start):
-            hint = _hints(method).get("return")
-            if hint not in (None, types.NoneType, Any) and not isinstance(hint, TypeVar):
-                return hint
-        return self.upload_type
+        return _upload_type(type(self))
 
     @property
-    def _state_classes(self) -> tuple[type, ...]:
-        return tuple(get_origin(one) or one for one in members_of(self.state_type))
+    def sum_type(self) -> Any:
+        """The class of what is added, as `read_update` says; that of the uploads if it does not."""
+        return _said(_hints(type(self).read_update).get("return")) or self.upload_type
+
+    @property
+    def state_type(self) -> Any:
+        """The class of the state, as the methods say; that of the uploads if they do not."""
+        hints = (
+            _hints(method).get("return") for method in (type(self).server_update, type(self).start)
+        )
+        return next(filter(None, map(_said, hints)), None) or self.upload_type
 
 
-@runtime_checkable
-class _HasParts(Protocol):
-    def parts(self) -> Parts: ...
+def check_base(part: object, base: type) -> None:
+    """Raise TypeError if a part of a plan, or an engine, is not derived from its base class.
 
-
-def as_algorithm(value: Learner[S, U, R_co] | Algorithm[S, U, R_co]) -> Completed[S, U, R_co]:
-    """Return an algorithm in full, of anything with the four methods of a `Learner`.
-
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Longest:
-    ...     def start(self): return 0
-    ...     def client_update(self, received, data, turn): return len(list(data()))
-    ...     def server_update(self, state, total, turn): return max(state, total)
-    ...     def result(self, state): return state
-    >>> as_algorithm(Longest()).needs
-    Needs(each_client='', data_choice='', per_sequence=False, rounds=1, other_targets=False,
-          unchanged='', longest=None)
+    >>> check_base(3, Algorithm)
+    Traceback (most recent call last):
+    TypeError: int is no Algorithm; write `class int(Algorithm)`, with Algorithm from
+    catchment.federation: its methods stay as they are
     """
-    return value if isinstance(value, Completed) else Completed(value)
+    if not isinstance(part, base):
+        name, wanted = type(part).__name__, base.__name__
+        raise TypeError(
+            f"{name} is no {wanted}; write `class {name}({wanted})`, with {wanted} from "
+            "catchment.federation: its methods stay as they are"
+        )
 
 
-def needs_of(part: object) -> Needs:
-    """Return what an algorithm or a protection declares that it needs; nothing if it does not."""
-    return cast(Needy, part).needs if conforms(part, Needy) else NO_NEEDS
+@lru_cache(maxsize=256)
+def _upload_type(made: type[Algorithm[Any, Any, Any]]) -> Any:
+    for hint in (
+        _hints(made.client_update).get("return"),
+        _hints(made.server_update).get("total"),
+    ):
+        if all(is_dataclass(get_origin(one) or one) for one in members_of(hint)):
+            return hint
+    raise TypeError(
+        f"{made.__name__}.client_update does not say what it returns; annotate it with the "
+        "dataclass that clients send, or write read_update"
+    )
 
 
+def _said(hint: Any) -> Any:
+    """Return a type that says something, None if it does not."""
+    nothing = hint in (types.NoneType, Any) or isinstance(hint, TypeVar)
+    return None if nothing else hint
+
+
+@lru_cache(maxsize=1024)
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function)

@@ -1,6 +1,6 @@
 """A round's sum by blocks of clients: added where the clients are, or here, to the same bits.
 
-An engine that is `Adding` makes the sum of a whole block elsewhere, by the same steps as here, and
+An engine with `sums` makes the sum of a whole block elsewhere, by the same steps as here, and
 the loop adds these sums. Wherever a block is not plain, its clients are asked one by one: where
 answers do not all add to each other, or one would be refused or kept back for what it claims. So
 every number, every refusal and every row of the ledger is that of one process.
@@ -12,21 +12,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import islice
-from operator import add, itemgetter
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.federation.algorithm import Additive, Turn
 from catchment.federation.client import Request
 from catchment.federation.influence import Claim, Screen, claimed, in_rows
-from catchment.federation.messages import Adding, Engine, Post, Refusal
-from catchment.federation.plan import Additive, Plan, Turn
+from catchment.federation.messages import Engine, Post, Refusal
+from catchment.federation.plan import Plan
 from catchment.federation.prefix import Prefix, PrefixKeeper
 from catchment.federation.reading import readers
 from catchment.federation.running_sums import BLOCK, PLAIN, Outline, Sums
 from catchment.federation.runs.ledger import Entries, Entry
-from catchment.structure import is_whole
+from catchment.structure import is_whole, plus
 from catchment.wire import Parts
 
 AnyPlan = Plan[Any, Any, Any]
@@ -138,7 +139,7 @@ def joined(blocks: Sequence[BlockSum]) -> BlockSum | None:
         return None
     try:
         with np.errstate(over="raise"):
-            total = reduce(add, totals)
+            total = reduce(plus, totals)
     except Exception:  # they do not add: the server finds out whose fault it is
         return None
     if not is_whole(total):
@@ -180,10 +181,13 @@ def summed(
     """
     gathering = _Gathering(plan, post, post.letter(payload))
     first = gathering.kept_by(keeper) if isinstance(keeper, PrefixKeeper) else 0
-    if isinstance(post.engine, Adding):
-        gathering.add_blocks(post.engine, first)
+    cohort = post.turn.cohort
+    blocks = [cohort[begin : begin + BLOCK] for begin in range(0, len(cohort), BLOCK)]
+    sums = post.engine.sums(gathering.message, blocks, first)
+    if sums is None:
+        gathering.ask(cohort[first * BLOCK :])
     else:
-        gathering.ask(post.turn.cohort[first * BLOCK :])
+        gathering.add_blocks(blocks[first:], sums)
     return gathering.total()
 
 
@@ -216,11 +220,11 @@ class _Gathering:
         self.post.after = prefix.keep
         return first
 
-    def add_blocks(self, engine: Adding, first: int) -> None:
-        """Add blocks from number `first` on, each as a whole where that gives the same."""
-        cohort = self.post.turn.cohort
-        blocks = [cohort[begin : begin + BLOCK] for begin in range(0, len(cohort), BLOCK)]
-        for clients, block in _whose(blocks[first:], engine.sums(self.message, blocks, first)):
+    def add_blocks(
+        self, blocks: Sequence[tuple[str, ...]], sums: Iterable[BlockSum | None]
+    ) -> None:
+        """Add blocks, each as a whole where that gives the same."""
+        for clients, block in _whose(blocks, sums):
             if block is None or not self._takes(block):
                 self.ask(clients)
             else:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from catchment.data.lazy_clients import LazyClients
+from catchment.data.clients import LazyClients
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
-from catchment.federation.algorithm import Ledger
-from catchment.federation.increments import Carrying, carries
+from catchment.federation.algorithm import Data, Ledger, Memory, Turn, Upload
 from catchment.federation.influence import claimed
-from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
-from catchment.protocols import conforms
+from catchment.federation.plan import Plan
+from catchment.structure import taken_apart
 from catchment.wire import NOTHING, Parts, digest, join, plain_text, split
 
 S = TypeVar("S")
@@ -97,28 +97,33 @@ def refusal(error: Exception) -> bytes:
     return Parts("refusal", about).to_bytes()
 
 
-@runtime_checkable
-class Elsewhere(Protocol):
+class Elsewhere(ABC):
     """Data that are not in this process: whoever holds them, such as a device, makes the upload."""
 
+    @abstractmethod
     def upload(
         self, plan: Plan[Any, Any, Any], received: Parts, turn: Turn, memory: Memory
     ) -> Upload:
         """Return what the algorithm's `client_update` would, made where the data are."""
 
+    @abstractmethod
     def vault(self, plan: Plan[Any, Any, Any], memory: Memory) -> Any:
         """Return who keeps the client's secrets of a secure sum, None if its memory does."""
 
+    @abstractmethod
     def counted(self, plan: Plan[Any, Any, Any], round_: int, memory: Memory) -> None:
         """Take note that the upload of a round is in its sum, and tell whoever holds the data."""
 
     @property
+    @abstractmethod
     def place(self) -> str:
         """Where the data are, such as a host and port: two clients of one place are one."""
 
+    @abstractmethod
     def within(self, course: Any, *, of_plan_file: bool = True) -> Elsewhere:
         """Return the same as one of a course: what was made for another course is refused."""
 
+    @abstractmethod
     def hello(self) -> Any:
         """Return what it says of its data: `channels`, `per_step`, `outputs` and `classes`."""
 
@@ -129,11 +134,12 @@ def refuse_shared(clients: Mapping[str, object]) -> None:
         return
     named: dict[str, str] = {}
     for name, one in clients.items():
-        if conforms(one, Elsewhere):
-            place = cast(Elsewhere, one).place
-            other = named.setdefault(place, name)
+        if isinstance(one, Elsewhere):
+            other = named.setdefault(one.place, name)
             if other != name:
-                raise ValueError(f"{other} and {name} are both the device at {place}; name it once")
+                raise ValueError(
+                    f"{other} and {name} are both the device at {one.place}; name it once"
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +162,9 @@ class Node(Generic[S, U, R]):
     def prepared(self, ledger: Ledger | None) -> Data:
         """Return the client's data as the algorithm sees them, noted in a ledger as it reads."""
         prepare = self.plan.prepare
-        if conforms(self.data, Elsewhere):
+        if isinstance(self.data, Elsewhere):
             raise TypeError(f"the data of {self.name} are elsewhere, they cannot be prepared here")
-        raw = cast(Data, self.data)
-        data = raw if ledger is None else ledger.reading(raw)
+        data = self.data if ledger is None else ledger.reading(self.data)
         return data if prepare == RAW else lambda: prepare.stream(data())
 
     def answer(self, message: bytes) -> bytes:
@@ -183,8 +188,8 @@ class Node(Generic[S, U, R]):
             return self._protected(self._made(payload, turn), turn)
 
         if masking is not None:
-            return masking.mask(request.payload, upload, turn, self.memory).parts()
-        made = upload(request.payload, turn).parts()
+            return taken_apart(masking.mask(request.payload, upload, turn, self.memory))
+        made = taken_apart(upload(request.payload, turn))
         if self.ledger is not None:
             self.ledger.upload(turn.plan, turn.round, made.kind)
         return made
@@ -192,13 +197,12 @@ class Node(Generic[S, U, R]):
     def _made(self, payload: Parts, turn: Turn) -> Upload:
         """Return the upload before any protection, made where the data are."""
         plan = self.plan
-        if conforms(self.data, Elsewhere):
-            return cast(Elsewhere, self.data).upload(plan, payload, turn, self.memory)
-        if carries(plan.algorithm):
-            carrying, data = cast(Carrying, plan.algorithm), cast(Data, self.data)
-            return carrying.client_increment(payload, data, turn, plan.prepare, self.memory)
-        made: Upload = plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
-        return made
+        if isinstance(self.data, Elsewhere):
+            return self.data.upload(plan, payload, turn, self.memory)
+        algorithm = plan.algorithm
+        if algorithm.carries:
+            return algorithm.client_increment(payload, self.data, turn, plan.prepare, self.memory)
+        return algorithm.client_update(payload, self.prepared(turn.ledger), turn)
 
     def _protected(self, upload: Upload, turn: Turn) -> Upload:
         # Within a secure sum nobody else can say whose upload breaks the plan's limits.
@@ -227,7 +231,7 @@ class Written(NamedTuple):
 
     @classmethod
     def of(cls, upload: Upload) -> Written:
-        parts = upload.parts()
+        parts = taken_apart(upload)
         return cls(parts.to_bytes(), parts.as_read())
 
 
@@ -242,10 +246,12 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[byte
 def written_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Written]:
     """Return what `answer_together` does, for whoever reads the replies in this very process."""
     plan = nodes[0].plan
-    alone = plan.masking is not None or any(
-        node.ledger is not None or conforms(node.data, Elsewhere) for node in nodes
+    alone = (
+        plan.masking is not None
+        or plan.algorithm.carries
+        or any(node.ledger is not None or isinstance(node.data, Elsewhere) for node in nodes)
     )
-    if len(nodes) > 1 and not alone and isinstance(plan.algorithm, Grouped):
+    if len(nodes) > 1 and not alone:
         try:
             request = Request.from_bytes(message, "")
             turns = [request.turn.at(node.name) for node in nodes]

@@ -37,13 +37,13 @@ from scipy.linalg import lapack
 from catchment.arrays import Array
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Additive, Needs, Turn, Upload
-from catchment.federation.plan import Read
+from catchment.federation.protection import Protection, Read
 from catchment.federation.upload_checks import moment_matrix
 from catchment.readout.packing import pack
 from catchment.readout.readout import Readout
 from catchment.readout.solve import squared_errors
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import Kind
+from catchment.structure import Kind, taken_apart
 from catchment.wire import Fact, Parts
 
 RANK_TOLERANCE = 4 * float(np.finfo(np.float64).eps)  # times the number of columns
@@ -52,7 +52,7 @@ _CODES: dict[int, type[np.generic]] = {8: np.int8, 16: np.int16, 32: np.float32,
 
 
 @dataclass(frozen=True, kw_only=True)
-class Float32:
+class Float32(Protection):
     """Send every float64 array as float32: half the bytes, seven digits; whole numbers stay.
 
     Counts of up to 2^24 rows stay exact. Statistics that fit an ill-posed readout (a small ridge)
@@ -64,7 +64,7 @@ class Float32:
     """
 
     def on_client(self, upload: Upload, turn: Turn) -> Packed:
-        parts = upload.parts()
+        parts = taken_apart(upload)
         arrays = tuple(_single(array) for array in parts.arrays)
         return Packed(replace(parts, arrays=arrays), upload)
 
@@ -74,9 +74,6 @@ class Float32:
             for array in parts.arrays
         )
         return inner(replace(parts, arrays=arrays), turn)
-
-    def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
-        return total
 
     def readout_bound(self, total: RidgeStatistics, readout: Readout) -> float:
         """Return a bound on the Frobenius norm of the readout's error, infinite at ridge 0.
@@ -114,7 +111,7 @@ class Packed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FactorUpload:
+class FactorUpload(Protection):
     """Send ridge statistics as a factor of their moments, of low rank where the rows are few.
 
     Parameters
@@ -163,14 +160,11 @@ class FactorUpload:
         return 0.5 / _largest(self.bits)
 
     def on_client(self, upload: Upload, turn: Turn) -> Packed:
-        statistics = RidgeStatistics.from_parts(upload.parts())
+        statistics = RidgeStatistics.from_parts(taken_apart(upload))
         return Packed(_encoded(statistics, self.bits), upload)
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
         return inner(_decoded(parts, self.bits).parts(), replace(turn, changed=True))
-
-    def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
-        return total
 
     def readout_bound(self, total: RidgeStatistics, readout: Readout) -> float:
         """Return a bound on the Frobenius norm of the readout's error, infinite at ridge 0.

@@ -22,14 +22,16 @@ from catchment.data.prepare import RAW, Prepare
 from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
 from catchment.features.base import FeatureMap, building_only, restored
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.pipeline import suited
+from catchment.federation.algorithm import Algorithm
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.limits import Limits
 from catchment.federation.loop import Result
-from catchment.federation.plan import Learner, Masking, Plan, Protection, describe, needs_of
+from catchment.federation.plan import Plan, describe
+from catchment.federation.protection import Masking, Protection
 from catchment.wire import Parts, join, split
 
 SCALING, PLASTICITY, TRAINING = "scaling", "plasticity", "training"
@@ -102,7 +104,7 @@ class Known:
 class Adaptation(Protocol):
     """Makes the algorithm that adapts a reservoir before the training."""
 
-    def __call__(self, reservoir: Reservoir, /) -> Learner[Any, Any, Reservoir]: ...
+    def __call__(self, reservoir: Reservoir, /) -> Algorithm[Any, Any, Reservoir]: ...
 
 
 class Reason(Protocol):
@@ -147,7 +149,7 @@ class Course:
 
     prepare: Prepare
     maps: tuple[FeatureMap, ...]
-    learn: Callable[[Maps], Learner[Any, Any, Any]]
+    learn: Callable[[Maps], Algorithm[Any, Any, Any]]
     channels: tuple[str, ...] | int
     classes: tuple[str, ...] | None = None
     per_step: bool = False
@@ -158,7 +160,7 @@ class Course:
     rounds: int | None = None
     share: float = 1.0
     min_clients: int = 1
-    protections: tuple[Protection | Masking, ...] = ()
+    protections: tuple[Protection, ...] = ()
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
 
@@ -322,7 +324,7 @@ class Course:
         algorithm = self.learn(known.maps)
         return Plan(
             algorithm=algorithm,
-            rounds=self.rounds or needs_of(algorithm).rounds,
+            rounds=self.rounds or algorithm.needs.rounds,
             share=self.share,
             min_clients=self.min_clients,
             protections=self.protections,
@@ -334,7 +336,7 @@ class Course:
         )
 
     def _exact(
-        self, algorithm: Learner[Any, Any, Any], *, rounds: int = 1, share: float = 1.0
+        self, algorithm: Algorithm[Any, Any, Any], *, rounds: int = 1, share: float = 1.0
     ) -> AnyPlan:
         """Return the plan of a stage before the training, hidden in a sum if the training is.
 

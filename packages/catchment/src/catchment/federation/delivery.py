@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Protocol
 import numpy as np
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
 from catchment.federation.sums import Tally
 from catchment.readout.predictor import Predictor
@@ -91,7 +91,7 @@ class Receipts(Summable):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Delivery:
+class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
     """One round in which every client is sent the model and says that it keeps it.
 
     Parameters
@@ -148,7 +148,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DeliveredEvaluation:
+class DeliveredEvaluation(Algorithm[Scores, Tally[Score], Scores]):
     """How well a model that clients were given does on their data; nothing is sent to them.
 
     Parameters

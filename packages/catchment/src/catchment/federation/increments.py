@@ -17,19 +17,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.prepare import Prepare
+from catchment.data.prepare import Prepare, Waiting, check_continuable, prepared_stretch
 from catchment.data.recording import Recording
-from catchment.data.stretches import Waiting, check_continuable, prepared_stretch
 from catchment.errors import IntegrityError
 from catchment.features.base import Carried, FeatureMap
-from catchment.federation.algorithm import Data, Turn, Upload
-from catchment.federation.plan import Memory
-from catchment.protocols import conforms
+from catchment.federation.algorithm import Data, Memory, Turn
 from catchment.readout.accumulation import accumulate
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
@@ -37,25 +33,6 @@ from catchment.wire import Fact, Parts, join, split
 
 KIND, LETTER = "increments", "increment-asked"
 STEPS = 4096  # of a recording that are turned into rows together
-
-
-@runtime_checkable
-class Carrying(Protocol):
-    """An algorithm whose clients may carry their state from round to round."""
-
-    @property
-    def carries(self) -> bool:
-        """Whether they do."""
-
-    def client_increment(
-        self, received: Parts, data: Data, turn: Turn, prepare: Prepare, memory: Memory
-    ) -> Upload:
-        """Return what a client sends, made from raw data that are new and from its memory."""
-
-
-def carries(algorithm: object) -> bool:
-    """Return whether an algorithm's clients carry their state from round to round."""
-    return conforms(algorithm, Carrying) and cast(Carrying, algorithm).carries
 
 
 @dataclass(frozen=True, eq=False)

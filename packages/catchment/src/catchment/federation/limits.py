@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,9 +27,7 @@ class Limits:
         more clients of like size; raise it where honest clients differ by more. Fewer than five
         clients are not compared.
 
-    >>> from catchment import Plan
-    >>> plan = Plan(algorithm=None, limits=Limits(min_usable=0.9))
-    >>> plan.fewest(30)
+    >>> Limits(min_usable=0.9).fewest(30)
     27
     >>> Limits(over_median=0.5)
     Traceback (most recent call last):
@@ -51,6 +50,11 @@ class Limits:
             raise ValueError(
                 f"over_median is {self.over_median}; pass 1 or more, such as 1e9 for no limit"
             )
+
+    def fewest(self, n_asked: int) -> int:
+        """Return how many of so many clients must be usable."""
+        # A product such as 0.1 * 30 is a little more than the whole number that is meant.
+        return math.ceil(self.min_usable * n_asked - 1e-9)
 
 
 LIMITS = Limits()

@@ -9,12 +9,14 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from catchment.data.prepare import Prepare
 from catchment.errors import FederationError, TooFewClientsError
+from catchment.federation.algorithm import Additive, Turn, check_base
 from catchment.federation.blocks import summed
 from catchment.federation.client import digest_of
 from catchment.federation.client_names import check_client_names
 from catchment.federation.influence import check_total
 from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, Watch
-from catchment.federation.plan import Additive, Exacting, Journal, Plan, Turn
+from catchment.federation.plan import Plan
+from catchment.federation.protection import Journal
 from catchment.federation.reading import readers
 from catchment.federation.running_sums import reasons
 from catchment.federation.runs.ledger import Entries, Entry
@@ -63,7 +65,7 @@ class Result(Generic[S, R]):
 
         What predicts takes raw recordings, prepared as those of the clients were.
         """
-        made = self.plan.whole.result(self.state)
+        made = self.plan.algorithm.result(self.state)
         if isinstance(made, Preparing):
             return made.prepared_by(self.plan.prepare, self.plan.channels)
         return made
@@ -74,7 +76,7 @@ class Result(Generic[S, R]):
         found = model_of(self.result)
         if found is None:
             raise FederationError(
-                f"{self.plan.whole.name} makes no single model but a "
+                f"{type(self.plan.algorithm).__name__} makes no single model but a "
                 f"{type(self.result).__name__}; use .result"
             )
         return found
@@ -85,8 +87,8 @@ class Result(Generic[S, R]):
         found = predictor_of(self.result)
         if found is None:
             raise FederationError(
-                f"{self.plan.whole.name} makes a {type(self.result).__name__}, which predicts "
-                "nothing from recordings; use .result"
+                f"{type(self.plan.algorithm).__name__} makes a {type(self.result).__name__}, which "
+                "predicts nothing from recordings; use .result"
             )
         return found
 
@@ -101,14 +103,6 @@ def model_of(made: object) -> Model | None:
 def predictor_of(made: object) -> Predictor | None:
     """Return what predicts of a run's result, as it is saved and used; None if nothing does."""
     return made if isinstance(made, Predictor) else model_of(made)
-
-
-@runtime_checkable
-class Counting(Protocol):
-    """An engine with clients that must know when an upload of theirs was counted."""
-
-    def counted(self, round_: int, clients: Sequence[str]) -> None:
-        """Take note of who is in the sum of a round whose state is kept."""
 
 
 @runtime_checkable
@@ -157,7 +151,8 @@ def run(
     onto
         The state of an earlier run, with which this one begins.
     """
-    algorithm = plan.whole
+    check_base(engine, Engine)
+    algorithm = plan.algorithm
     kept = keeper.resume() if keeper else None
     begun = algorithm.start() if onto is None else onto
     state, records = kept if kept else (begun, ())
@@ -169,9 +164,8 @@ def run(
         check_client_names(clients)
         cohort = plan.cohort(clients, round_)
         turn = Turn(round_, cohort, plan.seed, plan=plan.fingerprint(), told=digest_of(context))
-        for exacting in plan.protections:
-            if isinstance(exacting, Exacting):
-                exacting.before(turn)
+        for protection in plan.protections:
+            protection.before(turn)
         post = Post(plan.fingerprint(), turn, engine, note, watch, context)
         post.note_all = keeper.note_all if isinstance(keeper, NotesMany) else None
         payload = algorithm.broadcast(state, turn)
@@ -179,13 +173,13 @@ def run(
         for protection, inner in reversed(list(zip(plan.plain, readers(plan), strict=False))):
             total = protection.on_server(total, turn, inner)
         state = algorithm.server_update(state, total, turn)
-        records = (*records, replace(post.record(n_used), figures=algorithm.figures(state)))
+        figures = {name: float(value) for name, value in algorithm.figures(state).items()}
+        records = (*records, replace(post.record(n_used), figures=figures))
         if keeper:
             keeper.close_round(state, records[-1])
         publish()
-        if isinstance(engine, Counting):
-            left_out = {refusal.client for refusal in records[-1].refused}
-            engine.counted(round_, [client for client in cohort if client not in left_out])
+        left_out = {refusal.client for refusal in records[-1].refused}
+        engine.counted(round_, [client for client in cohort if client not in left_out])
     return Result(state, plan, records)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, TypeVar
 
 from catchment.errors import CatchmentError, IntegrityError, UploadError
+from catchment.federation.algorithm import Turn
 from catchment.federation.client import Request, Written
-from catchment.federation.plan import Turn
 from catchment.federation.runs.ledger import Entries, Entry
 from catchment.parallel import available_cores, ordered_map
 from catchment.wire import NOTHING, Parts, digest, plain_text
@@ -38,28 +39,30 @@ class Reply:
     written: Written | None = field(default=None, repr=False, compare=False)
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """Carries messages to clients and back; knows nothing of what they mean."""
 
+    @abstractmethod
     def clients(self) -> Sequence[str]:
         """Return the names of the clients that can be asked."""
 
+    @abstractmethod
     def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
         """Yield the clients' replies to their letters, in the order of the letters."""
 
-
-@runtime_checkable
-class Adding(Protocol):
-    """An engine that adds the answers of whole blocks of clients where the clients are."""
-
     def sums(
         self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
-    ) -> Iterator[BlockSum | None]:
-        """Yield the sum of each block from number `first` on, in the order of the blocks.
+    ) -> Iterator[BlockSum | None] | None:
+        """Yield the sum of each block of clients from number `first` on, in their order.
 
-        None says that the clients of a block are to be asked one by one: their answers do not all
+        It is for engines that add the answers of whole blocks where the clients are; None if all
+        are to be asked one by one. A sum that is None says it of its block: the answers do not all
         add to each other, or it is not worth while.
         """
+        return None
+
+    def counted(self, round_: int, clients: Sequence[str]) -> None:  # noqa: B027
+        """Take note of who is in the sum of a round whose state is kept."""
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import CatchmentError
-from catchment.federation.algorithm import Summed
+from catchment.federation.algorithm import Additive, Turn
 from catchment.federation.influence import Screen, ScreenState
 from catchment.federation.messages import Post, Refusal
-from catchment.federation.plan import Additive, Plan, Turn
+from catchment.federation.plan import Plan
 from catchment.federation.running_sums import BLOCK, GroupState, Outline, Sums
 from catchment.structure import equal, put_together, taken_apart
 from catchment.wire import Fact, Parts, digest, join, split
@@ -187,15 +187,13 @@ class Prefix:
         return GroupState(outline, clients, int(str(about.facts["number"])), whole, block)
 
     def _written(self, value: Additive) -> Parts:
-        plain = value.value if isinstance(value, Summed) else value
-        parts = taken_apart(plain)
-        if not equal(put_together(self.plan.whole.sum_type, parts, trusted=True), plain):
-            raise ValueError(f"a {type(plain).__name__} is not the same when it is read back")
+        parts = taken_apart(value)
+        if not equal(self._read(parts), value):
+            raise ValueError(f"a {type(value).__name__} is not the same when it is read back")
         return parts
 
     def _read(self, parts: Parts) -> Additive:
-        value: Any = put_together(self.plan.whole.sum_type, parts, trusted=True)
-        return value if isinstance(value, Additive) else Summed(value)
+        return put_together(self.plan.algorithm.sum_type, parts, trusted=True)
 
 
 def _marked(cohort: Sequence[str], clients: Sequence[str]) -> NDArray[np.uint8]:

@@ -6,7 +6,9 @@ from functools import partial
 from typing import TypeVar
 
 from catchment.errors import UploadError
-from catchment.federation.plan import Additive, Plan, Read, Turn
+from catchment.federation.algorithm import Additive, Turn
+from catchment.federation.plan import Plan
+from catchment.federation.protection import Read
 from catchment.federation.sums import Tally
 from catchment.structure import measured
 from catchment.wire import Parts
@@ -26,7 +28,7 @@ def readers(plan: Plan[S, U, R]) -> list[Read]:
 
 def _planned(plan: Plan[S, U, R], parts: Parts, turn: Turn) -> Additive:
     """Return an upload as the algorithm reads it; UploadError if it has other targets."""
-    update: Additive = plan.whole.read_update(parts, turn)
+    update: Additive = plan.algorithm.read_update(parts, turn)
     if plan.n_targets is not None and not plan.needs.other_targets:
         # Of a client's tally the parts that are kept are what the total is.
         for found in measured(update.total if isinstance(update, Tally) else update):

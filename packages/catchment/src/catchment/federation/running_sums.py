@@ -13,7 +13,7 @@ import numpy as np
 from catchment.errors import TooFewClientsError
 from catchment.federation.algorithm import Additive
 from catchment.federation.messages import Refusal
-from catchment.structure import measured
+from catchment.structure import measured, plus
 from catchment.wire import NOTHING, Fact, Parts
 
 BLOCK = 256  # clients summed together before their sums are; the order of sums is part of a result
@@ -179,10 +179,10 @@ class _Group:
                     self._number = number
                 if self._block is None:
                     assert self._whole is not None
-                    self._whole + update  # raises now, while it is known whose fault it is
+                    plus(self._whole, update)  # raises now, while it is known whose fault it is
                     self._block = update
                 else:
-                    self._block = self._block + update
+                    self._block = plus(self._block, update)
                     self._ahead = None
         except Exception:
             return False
@@ -197,7 +197,7 @@ class _Group:
             with np.errstate(over="raise"):
                 self._close_block()
                 assert self._whole is not None
-                ahead = self._whole + total
+                ahead = plus(self._whole, total)
         except Exception:
             return False
         self._number, self._block, self._ahead = number, total, ahead
@@ -215,7 +215,7 @@ class _Group:
         if self._ahead is not None:
             self._whole = self._ahead
         else:
-            self._whole = self._block if self._whole is None else self._whole + self._block
+            self._whole = self._block if self._whole is None else plus(self._whole, self._block)
         self._block = self._ahead = None
 
 
@@ -223,7 +223,7 @@ def _difference(group: _Group, largest: _Group) -> tuple[str, str]:
     """Return why the answers of a group do not add to those of most clients, and a code."""
     code, said = "does-not-add", "the answer does not add to those of most clients"
     try:
-        group.total() + largest.total()
+        plus(group.total(), largest.total())
     except Exception as error:
         code, said = getattr(error, "code", code), f"{said}: {error}"
     came, most = _sizes(group.total()), _sizes(largest.total())

@@ -14,7 +14,7 @@ import numpy as np
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Additive, Needs, Turn, Upload
 from catchment.federation.compression import Packed
-from catchment.federation.plan import Read
+from catchment.federation.protection import Protection, Read
 from catchment.readout import integers
 from catchment.readout.grid import Grid
 from catchment.readout.low_rank import (
@@ -34,7 +34,7 @@ _GRAM = 1 + SUMS.index("gram")  # its place among the arrays of statistics
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmallestUpload:
+class SmallestUpload(Protection):
     """Send statistics on a grid as they are, or in fewer numbers that say exactly the same.
 
     The Gram matrix of fewer rows than features has that rank, and that many of its rows say the
@@ -77,9 +77,6 @@ class SmallestUpload:
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
         return inner(_whole(parts) if parts.kind == LOW_RANK else parts, turn)
-
-    def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
-        return total
 
 
 def _low_rank(statistics: RidgeStatistics) -> Parts | None:

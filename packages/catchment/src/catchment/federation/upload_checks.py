@@ -175,7 +175,7 @@ def _passes_whole(
     limit = int(weight) << 2 * grid.bits
     if limit >= _LARGEST or not statistics.n_features:
         return False
-    from catchment.readout.whole_kernels import passes
+    from catchment.readout.exact_kernels import passes
 
     n = 1 + statistics.n_features + statistics.n_targets
     M = np.empty((n, n))

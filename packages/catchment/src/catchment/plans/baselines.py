@@ -14,7 +14,7 @@ from catchment.data.prepare import RAW
 from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
 from catchment.engine.local import Workers, run_locally
 from catchment.features.base import FeatureMap, name_of
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.loop import Result, model_of
@@ -140,5 +140,5 @@ def _personalised(
 
 def _alone(plan: AnyPlan, result: Result[Any, Any]) -> AnyPlan:
     """Return the plan for one who has all data: with nobody to leave out, the ridge is kept."""
-    algorithm = plan.whole.alone(result.state)
+    algorithm = plan.algorithm.alone(result.state)
     return replace(plan, algorithm=algorithm, share=1.0, min_clients=1, protections=(), prepare=RAW)

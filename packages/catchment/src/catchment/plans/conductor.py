@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from catchment.errors import BudgetError, FederationError, TooFewClientsError
 from catchment.features.base import FeatureMap, label_of
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.federation.course import (
     CALIBRATION,
     DELIVERY,
@@ -39,8 +39,9 @@ from catchment.federation.loop import Engine, Result, model_of, run
 from catchment.federation.measure.calibration import Calibration, without_each
 from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Scores, metrics
-from catchment.federation.plan import Journal, Masking, Plan, Protection
+from catchment.federation.plan import Plan
 from catchment.federation.prefix import EVERY
+from catchment.federation.protection import Journal, Protection
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.maps import map_facts, map_sentence
 from catchment.federation.runs.tables import write_comparison, write_confusions, write_results
@@ -220,7 +221,7 @@ class Conductor:
         # With the place: of two copies of a folder that go on, each makes a release.
         run = f"{self.store.facts()[CHARGED]} {self.store.folder.resolve()}"
 
-        def bound(one: Protection | Masking) -> Protection | Masking:
+        def bound(one: Protection) -> Protection:
             if not isinstance(one, GaussianNoise) or one.budget is None:
                 return one
             budget = replace(one.budget, run=run, known=self.known or one.budget.known)
@@ -259,7 +260,7 @@ class Conductor:
         return scores
 
     def _keep(self, done: Done) -> None:
-        kept = done.plan.whole.kept(done.result.state)
+        kept = done.plan.algorithm.kept(done.result.state)
         write_results(self.store, kept, done.scores, self.about.classes)
         write_confusions(self.store, done.scores, self.about.classes)
         if done.scores.total is not None:
@@ -293,7 +294,7 @@ class Conductor:
             "scaling": str(self.file.prepare.settings()["scale"]),
             "upload": self.course.upload(done.known),
         }
-        facts |= map_facts(done.plan.whole.kept(done.result.state), self._map_note)
+        facts |= map_facts(done.plan.algorithm.kept(done.result.state), self._map_note)
         return {name: value for name, value in facts.items() if value}
 
     @property

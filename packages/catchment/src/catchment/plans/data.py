@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from catchment.data.clients import cohorts, contiguous, iid, label_skew, quantity_skew
-from catchment.data.lazy_clients import Changed, Chosen
+from catchment.data.clients import (
+    Changed,
+    Chosen,
+    cohorts,
+    contiguous,
+    iid,
+    label_skew,
+    quantity_skew,
+)
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of

@@ -14,14 +14,15 @@ from operator import add
 
 import numpy as np
 
-from catchment.data.generators import seeded_generator
+from catchment.data.synthetic import seeded_generator
 from catchment.engine.local import Workers, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.federation.course import AnyPlan, Course, Known, conduct
 from catchment.federation.limits import Limits
 from catchment.federation.loop import Result
 from catchment.federation.measure.evaluation import Evaluation, Score, Scores
-from catchment.federation.plan import Masking, Plan
+from catchment.federation.plan import Plan
+from catchment.federation.protection import Masking
 from catchment.federation.runs.folds import Fold
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile

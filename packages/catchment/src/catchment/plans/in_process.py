@@ -18,13 +18,14 @@ from pathlib import Path
 
 from catchment.engine.local import AnySource, LocalEngine, Workers, data_of, run_locally
 from catchment.engine.processes import with_workers
+from catchment.federation.algorithm import Memory
 from catchment.federation.client import Elsewhere, refuse_shared
 from catchment.federation.course import EVALUATION, TRAINING, AnyPlan
 from catchment.federation.delivery import DeliveredEvaluation
 from catchment.federation.loop import Engine
 from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Evaluation, Scores
-from catchment.federation.plan import Memory, Plan
+from catchment.federation.plan import Plan
 from catchment.federation.prefix import EVERY
 from catchment.federation.runs.folds import folds_fact
 from catchment.federation.runs.progress import reported

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from catchment.features.base import FeatureMap, name_of
-from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.echo_state.echo_state import EchoState, EchoStateMap
 from catchment.features.echo_state.recipe import Recipe
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.algorithm import Algorithm
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.personal_increments import PersonalIncrements
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.drift import FALSE_ALARMS
-from catchment.federation.plan import Learner
 
 if TYPE_CHECKING:
     from catchment.plans.names import Given
@@ -49,7 +48,7 @@ class Ensemble:
     n_folds: int = 5
     weighting: Literal["mean", "samples"] = "mean"
 
-    def learner(self, given: Given) -> Learner[Any, Any, Any]:
+    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
         """Return the algorithm."""
         features = reservoir_map(given)
         return ReservoirEnsemble(
@@ -88,7 +87,7 @@ class Personal:
     window: int | None = None
     false_alarms: float = FALSE_ALARMS
 
-    def learner(self, given: Given) -> Learner[Any, Any, Any]:
+    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
         """Return the algorithm."""
         shared = FederatedRidge(
             features=only_map(given),

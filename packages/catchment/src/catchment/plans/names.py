@@ -22,6 +22,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from catchment.features.base import LEARNED, LIBRARY, FeatureMap, imported, known_map, library_class
 from catchment.features.encoder import Encoder
+from catchment.federation.algorithm import Algorithm
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.course import Maps
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
@@ -32,7 +33,6 @@ from catchment.federation.learn.selected import SelectedRidge
 from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.measure.drift import FALSE_ALARMS
 from catchment.federation.measure.outliers import InfluenceCap
-from catchment.federation.plan import Learner
 from catchment.federation.smallest_upload import SmallestUpload
 from catchment.plans.dataclass_tables import Reader, nearest
 from catchment.plans.learners import Ensemble, Personal
@@ -82,7 +82,7 @@ class Given:
 class Settings(Protocol):
     """Settings of an algorithm that is made when it is known who takes part."""
 
-    def learner(self, given: Given) -> Learner[Any, Any, Any]: ...
+    def learner(self, given: Given) -> Algorithm[Any, Any, Any]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,7 @@ class Ridge:
     devices: Devices = "same"
     false_alarms: float = FALSE_ALARMS
 
-    def learner(self, given: Given) -> Learner[Any, Any, Any]:
+    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
         """Return the algorithm."""
         (features,) = given.maps
         own = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -346,7 +346,7 @@ def beside(one: Any, base: Path) -> Any:
     return replace(one, **{k: beside(v, base) for k, v in inside.items()})
 
 
-def algorithm_of(table: Table, given: Given, *, several: bool = False) -> Learner[Any, Any, Any]:
+def algorithm_of(table: Table, given: Given, *, several: bool = False) -> Algorithm[Any, Any, Any]:
     """Return the algorithm of [learn].
 
     Parameters
@@ -357,7 +357,7 @@ def algorithm_of(table: Table, given: Given, *, several: bool = False) -> Learne
     features = given.maps if several else given.maps[0]
     filled = {"features": features, "classes": given.classes}
     made = named(ALGORITHMS, table, "[learn]", filled, key="algorithm", own=True)
-    learner: Learner[Any, Any, Any] = made.learner(given) if isinstance(made, Settings) else made
+    learner: Algorithm[Any, Any, Any] = made.learner(given) if isinstance(made, Settings) else made
     return learner
 
 

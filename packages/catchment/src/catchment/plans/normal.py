@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from catchment.features.base import FeatureMap
 from catchment.features.default_map import DefaultMap
 from catchment.features.nvar import NVAR
+from catchment.federation.algorithm import Algorithm
 from catchment.federation.learn.normal import FederatedNormal
-from catchment.federation.plan import Learner
 from catchment.readout.detector import ANOMALY, NORMAL
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Normal:
     per_decade: int = 64
     normal_class: str = ""
 
-    def learner(self, given: Given) -> Learner[Any, Any, Any]:
+    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
         """Return the algorithm."""
         (features,) = given.maps
         own = {one.name: getattr(self, one.name) for one in fields(self)}

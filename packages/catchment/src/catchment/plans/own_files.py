@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from catchment.data.cache import Cached
+from catchment.data.clients import Cached
 from catchment.data.clients import Clients as ReadClients
+from catchment.data.files import is_uri
 from catchment.data.recording import Recording
-from catchment.data.uris import is_uri
 from catchment.errors import SettingError
 from catchment.plans.about import About, Clients, Recordings
 from catchment.plugins import plugin

@@ -9,14 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from catchment.data.lazy_clients import Changed
+from catchment.data.clients import Changed
 from catchment.data.prepare import Prepare
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.sizes import refuse_large
+from catchment.federation.algorithm import Algorithm
 from catchment.federation.course import Course, Maps
 from catchment.federation.learn.automatic_maps import Offered, offered_maps, refuse_settings
-from catchment.federation.plan import Learner, Masking
+from catchment.federation.protection import Masking
 from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.names import (
     BUDGET,
@@ -194,7 +195,7 @@ class PlanFile:
         )
         uploads = uploads_of(table, given)
 
-        def learn(maps: Maps) -> Learner[Any, Any, Any]:
+        def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
             several = bool(self.candidates) or offered.several
             return algorithm_of(table, replace(given, maps=maps), several=several)
 
@@ -286,10 +287,10 @@ class PlanFile:
         )
         return replace(noise, budget=budget)
 
-    def adapting(self, reservoir: Reservoir) -> Learner[Any, Any, Reservoir]:
+    def adapting(self, reservoir: Reservoir) -> Algorithm[Any, Any, Reservoir]:
         """Return what adapts the reservoir before training."""
         table = {key: value for key, value in self.plasticity.items() if key != "rounds"}
-        made: Learner[Any, Any, Reservoir]
+        made: Algorithm[Any, Any, Reservoir]
         made = named(PLASTICITY, table, "[plasticity]", {"reservoir": reservoir})
         return made
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from catchment.data.survey import Survey
-from catchment.data.survey.remarks import length
+from catchment.data.survey.words import length
 from catchment.data.tables import kind_of
 from catchment.plans.folds import FOLDS
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from catchment.data.cache import Cached
-from catchment.data.generators import mackey_glass, narma
+from catchment.data.clients import Cached
 from catchment.data.recording import Recording
-from catchment.data.wearables import ACTIVITIES, CHANNELS, wearable_user
+from catchment.data.synthetic import ACTIVITIES, CHANNELS, mackey_glass, narma, wearable_user
 from catchment.plans.about import About as About
 from catchment.plans.about import Clients as Clients
 from catchment.plans.about import Recordings as Recordings

@@ -13,7 +13,7 @@ from typing import Any
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.errors import CatchmentError
-from catchment.federation.plan import Data
+from catchment.federation.algorithm import Data
 from catchment.federation.runs.checks import Check, Verification, compared
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.verify import verified

@@ -18,9 +18,9 @@ from urllib.parse import quote
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.features.base import imported
+from catchment.federation.algorithm import Memory
 from catchment.federation.course import DELIVERY, EVALUATION, TRAINING
 from catchment.federation.increments import unread
-from catchment.federation.plan import Memory
 from catchment.federation.runs.write import CLIENTS, EARLIER, MODEL, PRIVATE, Store
 from catchment.files import replace_file
 from catchment.plans.about import About, Clients

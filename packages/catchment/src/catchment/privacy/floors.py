@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from catchment.errors import RuleError
-from catchment.federation.plan import Masking, Memory, Protection
+from catchment.federation.algorithm import Memory
+from catchment.federation.protection import Masking, Protection
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.policy import Policy
 from catchment.privacy.policy_file import NAME, read_policy
@@ -15,7 +16,7 @@ from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.protection import SecureSum
 
 Config = Mapping[str, bool | float | int | str]
-Protections = Iterable[Protection | Masking]
+Protections = Iterable[Protection]
 
 
 def policy_of(config: Config, default: Policy | None = None) -> Policy:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from catchment.errors import RuleError
-from catchment.federation.plan import Additive, Plan, Read, Turn, Upload
+from catchment.federation.algorithm import Turn, Upload
+from catchment.federation.plan import Plan
+from catchment.federation.protection import Protection
 from catchment.privacy.dp.per_sequence import Records
 from catchment.structure import measured
-from catchment.wire import Parts
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -34,7 +35,7 @@ class PlainStatisticsWarning(UserWarning):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlainRules:
+class PlainRules(Protection):
     """A client's refusal to send thin statistics in the clear; it changes nothing else.
 
     The rule is empirical. It guards against the reconstruction of sequences, not against class
@@ -66,12 +67,6 @@ class PlainRules:
                     "or more: use a secure sum",
                 )
         return upload
-
-    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
-        return inner(parts, turn)
-
-    def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
-        return total
 
 
 def _rows_and_features(upload: Upload) -> list[tuple[float, int]]:

@@ -41,8 +41,8 @@ from typing import Any, final
 
 from catchment.data.units import ALL, Piece, Units, piece_of
 from catchment.errors import BudgetError, IntegrityError, RuleError
+from catchment.federation.algorithm import Data, Memory
 from catchment.federation.cost import Cost
-from catchment.federation.plan import Data, Memory
 from catchment.privacy.dp.gaussian import epsilon_of
 from catchment.privacy.policy import Policy
 

@@ -41,7 +41,7 @@ from catchment.readout.uncertainty import (
 
 # For the other packages and the tests; may change without notice.
 from catchment.readout.accumulation import (
-    Columns as Columns,
+    accumulate_each as accumulate_each,
     accumulate_with_rows as accumulate_with_rows,
     in_windows as in_windows,
     recording_targets as recording_targets,
@@ -63,16 +63,16 @@ from catchment.readout.device import (
     refuse_device as refuse_device,
     torch_form as torch_form,
 )
-from catchment.readout.exact_gram import (
+from catchment.readout.exact import (
+    ExactGram as ExactGram,
     N_PIECES as N_PIECES,
     PIECE as PIECE,
     check_largest as check_largest,
-    packed_whole as packed_whole,
     refuse_parts_of_classes as refuse_parts_of_classes,
     statistics_of as statistics_of,
     target_pieces as target_pieces,
+    whole_weights as whole_weights,
 )
-from catchment.readout.exact_rows import whole_weights as whole_weights
 from catchment.readout.exact_solve import ExactSystem as ExactSystem
 from catchment.readout.feature_scale import (
     for_raw_features as for_raw_features,
@@ -84,7 +84,6 @@ from catchment.readout.forecast import (
     ForecastLimitWarning as ForecastLimitWarning,
     next_step_sequence as next_step_sequence,
 )
-from catchment.readout.gram import add_gram as add_gram
 from catchment.readout.grid import TARGET_DIGITS as TARGET_DIGITS
 from catchment.readout.integers import Whole as Whole
 from catchment.readout.intervals import error_counts as error_counts
@@ -92,7 +91,6 @@ from catchment.readout.low_rank import (
     independent_rows as independent_rows,
     whole_gram as whole_gram,
 )
-from catchment.readout.many_clients import accumulate_each as accumulate_each
 from catchment.readout.metrics import (
     confusion_matrix as confusion_matrix,
     mae as mae,
@@ -108,6 +106,7 @@ from catchment.readout.model import (
 )
 from catchment.readout.online import BLOCK as BLOCK
 from catchment.readout.packing import (
+    add_gram as add_gram,
     matrix_size as matrix_size,
     mirror_lower as mirror_lower,
     pack as pack,
@@ -154,7 +153,6 @@ from catchment.readout.storage import (
     to_bytes as to_bytes,
     typed as typed,
 )
-from catchment.readout.streamed import row_blocks as row_blocks
 from catchment.readout.uncertainty import BayesianReadout as BayesianReadout
 
 __all__ = [

@@ -1,30 +1,27 @@
 """From sequences to ridge statistics: one pass, and memory that does not grow with the data.
 
-Features and targets of a block of steps lie in one matrix [Z; Y'; 1], whose product with itself
-holds every moment at once: Z Z', Z Y, Y'Y, the sums and the number of rows.
+Features and targets of a block of rows lie in one matrix [Z; Y'; 1], whose product with itself
+holds every moment at once: Z Z', Z Y, Y'Y, the sums and the number of rows. How the blocks come is
+the map's affair (`FeatureMap.stacked`); here they are multiplied and summed.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import reduce
-from itertools import chain
+from functools import partial, reduce
+from itertools import chain, islice
 from operator import add
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
-from catchment.features.echo_state.advance import BLOCK_COLUMNS, Block, SideBySide, padded_lanes
-from catchment.features.echo_state.batches import Batch, SegmentsError
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.stacked import Part
 from catchment.features.union import thinned_recordings
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.device import (
@@ -35,28 +32,20 @@ from catchment.readout.device import (
     statistics_name,
     torch_form,
 )
-from catchment.readout.exact_gram import (
-    ExactGram,
-    exact_gram,
-    packed_whole,
-    statistics_of,
-    target_pieces,
-)
-from catchment.readout.exact_rows import whole_weights
-from catchment.readout.gram import add_gram
+from catchment.readout.exact import ExactGram, statistics_of, target_pieces, whole_weights
 from catchment.readout.grid import Grid
 from catchment.readout.integers import added
-from catchment.readout.packing import pack
-from catchment.readout.short_sequences import is_short, short_statistics
+from catchment.readout.packing import add_gram
 from catchment.readout.statistics import RidgeStatistics
-from catchment.readout.streamed import streamed_statistics
 
 WINDOW_SEQUENCES = 512  # sequences looked at together, to group those of like length...
 WINDOW_STEPS = 4_000_000  # ...unless they are long
-FEW_UNUSED = 0.125  # share of unused columns up to which zeroing them beats leaving them out
-PARTS = 2  # sums of a lone batch, which threads add to side by side...
+PARTS = 2  # sums of a lone part, which threads add to side by side...
 PARTS_FROM = 4  # ...if it has this many steps per feature; a sum costs memory and one addition
-BUFFERS = 4  # blocks of a lone batch under way
+BUFFERS = 4  # blocks of a lone part under way
+HELP_FROM = 4096  # steps from which helping threads gain more than they cost
+TOGETHER_STEPS = 1 << 20  # of clients that are worked on together on a device, about
+SMALL_STEPS = 1 << 14  # of a client that waits for others; its sums then stay within int64
 
 
 def accumulate(
@@ -67,6 +56,7 @@ def accumulate(
     classes: bool | None = None,
     device: str | None = None,
     devices: Devices = "same",
+    row_stride: int = 1,
 ) -> RidgeStatistics:
     """Return the statistics of all sequences; an iterator is read as it goes.
 
@@ -91,6 +81,9 @@ def accumulate(
     devices
         "any" for statistics without a grid that add to those of other devices, wherever these are
         made; the variable then counts for them too. On a grid it makes no difference.
+    row_stride
+        Of the rows of a recording, counted from 1 after the washout, those count whose number is a
+        multiple of it; for maps with a row per step. Statistics of other strides do not add.
 
     >>> from catchment import EchoState, Recording
     >>> u = np.sin(np.arange(200) / 5)
@@ -98,18 +91,20 @@ def accumulate(
     >>> total = accumulate(features, [Recording(u[:-1], u[1:])])
     >>> total.n_rows, total.n_features
     (179, 31)
+    >>> accumulate(features, [Recording(u[:-1], u[1:])], row_stride=8).n_rows
+    22
     """
     total: RidgeStatistics | None = None
     place = device_for(features, device, devices)
     together = WINDOW_SEQUENCES if place is None else DEVICE_SEQUENCES
-    for window in in_windows(sequences, together):
+    for window in in_windows(strided(features, sequences, row_stride), together):
         part = _window_statistics(features, window, threads, classes, place)
         total = part if total is None else total + part
     if total is None:
         raise ValueError("no sequences were given; pass at least one with targets")
-    if not is_marked(features, device, devices):
-        return total
-    return replace(total, fingerprint=statistics_name(total.fingerprint, any_device=True))
+    if row_stride > 1:
+        total = replace(total, fingerprint=f"{total.fingerprint} row stride {row_stride}")
+    return _marked(total) if is_marked(features, device, devices) else total
 
 
 def accumulate_with_rows(
@@ -128,19 +123,61 @@ def accumulate_with_rows(
     >>> total == accumulate(features, data), rows.shape
     (True, (3, 62))
     """
-    windows = [list(window) for window in in_windows(sequences)]
+    windows = list(in_windows(sequences))
     rows = [features.rows([s.u for s in window], threads=threads) for window in windows]
     if features.per_step:
         every = chain.from_iterable(windows)
         total = accumulate(features, every, threads=threads, classes=classes)
     else:
-        with single_blas_thread():
-            parts = [
-                _of_rows(features, *pair, grid_of(features, pair[0], classes))
-                for pair in zip(windows, rows, strict=True)
-            ]
-        total = reduce(add, parts)
+        grids = [grid_of(features, window, classes) for window in windows]
+        total = reduce(add, map(partial(_of_rows, features), windows, rows, grids))
     return total, np.concatenate([z for window in rows for z in window])
+
+
+def accumulate_each(
+    features: FeatureMap,
+    groups: Iterable[Iterable[Recording]],
+    *,
+    classes: bool | None = None,
+    device: str | None = None,
+    devices: Devices = "same",
+) -> list[RidgeStatistics]:
+    """Return the statistics of each group of sequences, bit for bit what `accumulate` returns.
+
+    Groups are read one after another; only single short sequences wait for others.
+
+    Parameters
+    ----------
+    classes, device, devices
+        As for `accumulate`. On a device small groups are worked on together; without a grid they
+        agree with what `accumulate` returns to rounding only.
+
+    >>> import numpy as np
+    >>> from catchment import EchoState, Recording
+    >>> features = EchoState(50, seed=1, washout=20).build(1, per_step=True)
+    >>> groups = [[Recording(np.sin(np.arange(200) / k), np.ones(200))] for k in range(1, 10)]
+    >>> accumulate_each(features, groups)[3] == accumulate(features, groups[3])
+    True
+    """
+    place = device_for(features, device, devices)
+    if place is not None:
+        return _Together(features, place, classes, device, devices).each(groups)
+    found: dict[int, RidgeStatistics] = {}
+    waiting: dict[int, Recording] = {}
+    with single_blas_thread():
+        for k, group in enumerate(groups):
+            sequences = iter(group)
+            begin = list(islice(sequences, 2))
+            if len(begin) == 1 and _is_short(features, begin[0]):
+                waiting[k] = begin[0]
+            else:
+                rest = chain(begin, sequences)
+                found[k] = accumulate(features, rest, threads=1, classes=classes)
+        for grid, numbers in _alike(features, {k: [s] for k, s in waiting.items()}, classes):
+            made = _each_short(features, [waiting[k] for k in numbers], grid)
+            found |= zip(numbers, made, strict=True)
+    marked = is_marked(features, device, devices)
+    return [_marked(found[k]) if marked else found[k] for k in sorted(found)]
 
 
 def in_windows(
@@ -157,6 +194,31 @@ def in_windows(
             window, steps = [], 0
     if window:
         yield window
+
+
+def strided(
+    features: FeatureMap, sequences: Iterable[Recording], row_stride: int
+) -> Iterable[Recording]:
+    """Return recordings that have targets only where a row counts."""
+    if type(row_stride) is not int or row_stride < 1:
+        raise ValueError(f"row_stride is {row_stride!r}; give a whole number from 1 on")
+    if row_stride == 1:
+        return sequences
+    if not features.per_step:
+        raise ValueError(
+            f"row_stride is {row_stride}, and this map has a row per recording; leave it out, or "
+            "use a map with a row per step"
+        )
+    return (_with_stride(s, features.washout, row_stride) for s in sequences)
+
+
+def _with_stride(recording: Recording, washout: int, row_stride: int) -> Recording:
+    if recording.y is None:
+        return recording
+    number = np.arange(1 - washout, recording.n_steps + 1 - washout)
+    y = np.broadcast_to(recording.y, (recording.n_steps, recording.y.shape[-1])).copy()
+    y[(number < 1) | (number % row_stride != 0)] = np.nan
+    return replace(recording, y=y, per_step=True)
 
 
 def grid_of(features: FeatureMap, window: Sequence[Recording], classes: bool | None) -> Grid | None:
@@ -182,136 +244,6 @@ def _are_classes(y: Array) -> bool:
     return bool(((y == 0) | (y == 1) | np.isnan(y)).all())
 
 
-def _window_statistics(
-    features: FeatureMap,
-    window: Sequence[Recording],
-    threads: int | None,
-    classes: bool | None,
-    place: str | None,
-) -> RidgeStatistics:
-    inner, some = thinned_recordings(features, window)
-    if inner is not features:
-        part = _window_statistics(inner, some, threads, classes, place)
-        return replace(part, fingerprint=features.fingerprint)
-    grid = grid_of(features, window, classes)
-    if place is not None:
-        targets = recording_targets(window, per_step=features.per_step)
-        made: RidgeStatistics = torch_form().statistics_on(
-            place, features, window, targets, grid, threads=threads
-        )
-        return made
-    if features.streams:
-        return streamed_statistics(
-            features, window, recording_targets(window, per_step=True), grid, threads=threads
-        )
-    if not isinstance(features, EchoStateMap):
-        return _row_statistics(features, window, threads, grid)
-    if grid is None or not features.per_step:
-        return _echo_state_statistics(features, window, threads, grid)
-    # Whole numbers of another weight are multiplied by it once they are summed.
-    groups = whole_weights(np.array([s.weight for s in window]))
-    parts = []
-    for weight in groups:
-        alike = [s for s in window if s.weight == weight] if groups[1:] else window
-        parts.append(_echo_state_statistics(features, alike, threads, grid).scaled(weight))
-    return reduce(add, parts)
-
-
-def _echo_state_statistics(
-    features: EchoStateMap,
-    window: Sequence[Recording],
-    threads: int | None,
-    grid: Grid | None,
-) -> RidgeStatistics:
-    """Return the statistics of an echo state map; on a grid weights per step are left out."""
-    n_threads = count_threads(threads)
-    if len(window) == 1 and is_short(features, window[0]):
-        (short,) = short_statistics(features, window, grid)
-        if short is not None:
-            return short
-    inputs = features.checked_all([s.u for s in window])
-    targets = recording_targets(window, per_step=features.per_step)
-    batches = features.batches(inputs)
-    if not features.per_step:
-        # One thread of BLAS for the small product too: to wake the others takes longer.
-        with single_blas_thread():
-            return _pooled_statistics(features, window, targets, batches, threads, grid)
-    alone = len(batches) == 1
-    n_steps = sum(len(u) for u in inputs)
-    helped = n_threads > 1 and alone and n_steps > 2 * BUFFERS * BLOCK_COLUMNS
-    several = alone and n_steps >= PARTS_FROM * features.n_features
-    if grid is None:
-        places: tuple[int, ...] = (0,)
-        roots = np.sqrt([s.weight for s in window])
-    else:
-        targets, places = target_pieces(targets, grid)
-        roots, several = np.ones(len(window)), several and helped
-    job = _Job(features, targets, roots, grid, places, PARTS if several else 1, helped)
-
-    def moments(batch: Batch) -> Moments:
-        try:
-            return job.moments(batch)
-        except SegmentsError:
-            return job.moments(batch.in_one_piece(inputs, features.washout))
-
-    if alone:
-        with single_blas_thread():
-            total = moments(batches[0])
-    else:
-        total = reduce(add, ordered_map(moments, batches, threads=threads))
-    return job.statistics(total)
-
-
-def _row_statistics(
-    features: FeatureMap, window: Sequence[Recording], threads: int | None, grid: Grid | None
-) -> RidgeStatistics:
-    """Return the statistics of rows that a map gives all at once."""
-    rows = features.rows([s.u for s in window], threads=threads)
-    with single_blas_thread():
-        return _of_rows(features, window, rows, grid)
-
-
-def _of_rows(
-    features: FeatureMap, window: Sequence[Recording], rows: Sequence[Array], grid: Grid | None
-) -> RidgeStatistics:
-    targets = recording_targets(window, per_step=features.per_step)
-    y = [
-        y[features.washout :] if y.ndim == 2 else np.broadcast_to(y, (len(z), len(y)))
-        for z, y in zip(rows, targets, strict=True)
-    ]
-    weight = np.repeat([s.weight for s in window], [len(z) for z in rows])
-    return RidgeStatistics.from_states(
-        np.concatenate(rows),
-        np.concatenate(y),
-        weight=None if (weight == 1).all() else weight,
-        fingerprint=features.fingerprint,
-        grid=grid,
-    )
-
-
-def _pooled_statistics(
-    features: EchoStateMap,
-    window: Sequence[Recording],
-    targets: Sequence[Array],
-    batches: Sequence[Batch],
-    threads: int | None,
-    grid: Grid | None,
-) -> RidgeStatistics:
-    z = np.empty((len(window), features.n_features))
-    for batch, rows in zip(
-        batches, ordered_map(features.pooled, batches, threads=threads), strict=True
-    ):
-        z[[lane.source for lane in batch.lanes]] = rows
-    weight = np.array([s.weight for s in window])
-    return RidgeStatistics.from_states(
-        z,
-        np.stack(targets),
-        weight=None if (weight == 1).all() else weight,
-        fingerprint=features.fingerprint,
-        grid=grid,
-    )
-
-
 def recording_targets(window: Sequence[Recording], *, per_step: bool) -> list[Array]:
     """Return the targets of recordings, all of one width; ValueError if they do not fit."""
     targets = []
@@ -333,37 +265,95 @@ def recording_targets(window: Sequence[Recording], *, per_step: bool) -> list[Ar
     return targets
 
 
-@dataclass(eq=False)
-class Moments:
-    """The upper triangle of [Z; Y'; 1] [Z; Y'; 1]' (F + K + 1, F + K + 1) over some rows.
-
-    On a grid its numbers are integers, and the rows of Y' are pieces of the targets.
-    """
-
-    n_rows: int
-    product: NDArray[Any]
-
-    def __add__(self, other: Moments) -> Moments:
-        """Add in place where it can be: the left side is a batch nobody else holds."""
-        self.n_rows += other.n_rows
-        if self.product.dtype == np.float64:
-            self.product += other.product
-        else:
-            self.product = added(self.product, other.product)
-        return self
-
-    def statistics(self, n_features: int, fingerprint: str) -> RidgeStatistics:
-        F, M = n_features, self.product
-        return RidgeStatistics(
-            self.n_rows,
-            float(M[-1, -1]),
-            M[:F, -1].copy(),
-            M[F:-1, -1].copy(),
-            pack(M[:F, :F]),
-            M[:F, F:-1].copy(),
-            pack(M[F:-1, F:-1]),
-            fingerprint,
+def _window_statistics(
+    features: FeatureMap,
+    window: Sequence[Recording],
+    threads: int | None,
+    classes: bool | None,
+    place: str | None,
+) -> RidgeStatistics:
+    inner, some = thinned_recordings(features, window)
+    if inner is not features:
+        part = _window_statistics(inner, some, threads, classes, place)
+        return replace(part, fingerprint=features.fingerprint)
+    n_threads = count_threads(threads)
+    grid = grid_of(features, window, classes)
+    if place is not None:
+        targets = recording_targets(window, per_step=features.per_step)
+        made: RidgeStatistics = torch_form().statistics_on(
+            place, features, window, targets, grid, threads=threads
         )
+        return made
+    if not features.per_step:
+        rows = features.rows([s.u for s in window], threads=threads)
+        return _of_rows(features, window, rows, grid)
+    if len(window) == 1 and _is_short(features, window[0]):
+        with single_blas_thread():
+            return _each_short(features, window, grid)[0]
+    if grid is None:
+        return _step_statistics(features, window, n_threads, None)
+    # Whole numbers of another weight are multiplied by it once they are summed.
+    groups = whole_weights(np.array([s.weight for s in window]))
+    found = []
+    for weight in groups:
+        alike = [s for s in window if s.weight == weight] if groups[1:] else window
+        found.append(_step_statistics(features, alike, n_threads, grid).scaled(weight))
+    return reduce(add, found)
+
+
+def _of_rows(
+    features: FeatureMap, window: Sequence[Recording], rows: Sequence[Array], grid: Grid | None
+) -> RidgeStatistics:
+    """Return the statistics of one row of each recording."""
+    weight = np.array([s.weight for s in window])
+    targets = recording_targets(window, per_step=False)
+    # One thread of BLAS for the small product too: to wake the others takes longer.
+    with single_blas_thread():
+        return RidgeStatistics.from_states(
+            np.concatenate(rows),
+            np.stack(targets),
+            weight=None if (weight == 1).all() else weight,
+            fingerprint=features.fingerprint,
+            grid=grid,
+        )
+
+
+def _step_statistics(
+    features: FeatureMap, window: Sequence[Recording], n_threads: int, grid: Grid | None
+) -> RidgeStatistics:
+    """Return the statistics of a row per step; on a grid weights are left out."""
+    sums, targets, roots = _Sums.of(features, window, grid)
+    parts = features.stacked(
+        [s.u for s in window], targets, roots, threads=n_threads, rounded=grid is None
+    )
+    if parts[1:]:
+        return sums.statistics(reduce(add, ordered_map(sums.moments, parts, threads=n_threads)))
+    n_steps = sum(s.n_steps for s in window)
+    helped = n_threads > 1 and n_steps > HELP_FROM
+    several = n_steps >= PARTS_FROM * features.n_features and (grid is None or helped)
+    with single_blas_thread():
+        return sums.statistics(sums.moments(parts[0], PARTS if several else 1, helped=helped))
+
+
+def _is_short(features: FeatureMap, sequence: Recording) -> bool:
+    y = sequence.y
+    return y is not None and features.is_short(sequence.n_steps, y.shape[-1])
+
+
+def _each_short(
+    features: FeatureMap, sequences: Sequence[Recording], grid: Grid | None
+) -> list[RidgeStatistics]:
+    """Return the statistics of short sequences with equally many targets, each by itself."""
+    if grid is not None:
+        whole_weights(np.array([s.weight for s in sequences]))
+    sums, targets, roots = _Sums.of(features, sequences, grid)
+    found = {}
+    for k, Z in features.stacked_each([s.u for s in sequences], targets, roots):
+        one = sums.empty()
+        one.add(Z)
+        made = sums.statistics(_Moments(Z.shape[1], one.result()))
+        found[k] = made if grid is None else made.scaled(sequences[k].weight)
+    return [found[k] for k in range(len(sequences))]
 
 
 class _FloatGram:
@@ -380,30 +370,84 @@ class _FloatGram:
 
 
 @dataclass(frozen=True, eq=False)
-class _Job:
-    """How the blocks of a window's batches are summed."""
+class _Moments:
+    """The upper triangle of [Z; Y'; 1] [Z; Y'; 1]' (F + K + 1, F + K + 1) over some rows.
 
-    features: EchoStateMap
-    targets: Sequence[Array]  # on a grid their pieces
-    roots: Array  # of each sequence's weight
+    On a grid its numbers are integers, and the rows of Y' are pieces of the targets.
+    """
+
+    n_rows: int
+    product: Array
+
+    def __add__(self, other: _Moments) -> _Moments:
+        whole = self.product.dtype != np.float64
+        product = added(self.product, other.product) if whole else self.product + other.product
+        return _Moments(self.n_rows + other.n_rows, product)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """How blocks of rows with so many targets are summed; on a grid these are pieces."""
+
+    features: FeatureMap
+    n_targets: int
     grid: Grid | None
-    places: tuple[int, ...]
-    n_parts: int
-    helped: bool
+    places: tuple[int, ...] = (0,)
+
+    @classmethod
+    def of(
+        cls, features: FeatureMap, window: Sequence[Recording], grid: Grid | None
+    ) -> tuple[_Sums, list[Array], Array]:
+        """Return how sums are made, the targets, and the roots of the weights, ones on a grid."""
+        targets = recording_targets(window, per_step=True)
+        K = targets[0].shape[-1]
+        if grid is None:
+            return cls(features, K, None), targets, np.sqrt([s.weight for s in window])
+        targets, places = target_pieces(targets, grid)
+        return cls(features, K * len(places), grid, places), targets, np.ones(len(window))
 
     def empty(self) -> _FloatGram | ExactGram:
-        K = self.targets[0].shape[-1]
         if self.grid is None:
-            return _FloatGram(self.features.n_features + K + 1)
-        return exact_gram(self.grid, K, constant=self.features.constant)
+            return _FloatGram(self.features.n_features + self.n_targets + 1)
+        return ExactGram.of(self.grid, self.n_targets, constant=self.features.constant)
 
-    def statistics(self, total: Moments) -> RidgeStatistics:
-        features, M, F = self.features, total.product, self.features.n_features
+    def moments(self, part: Part, n_sums: int = 1, *, helped: bool = False) -> _Moments:
+        """Return the moments of all blocks of a part.
+
+        Blocks go to each of some sums in turn, whether threads help or not, so that the result is
+        the same; on a grid it would be in any order.
+        """
+        n_rows, number, buffers = 0, 0, BUFFERS if helped else 1
+        totals = [self.empty() for _ in range(n_sums)]
+        pending: deque[Future[None]] = deque()
+        with ExitStack() as stack:
+            helpers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in totals if helped]
+            for block in part(buffers):
+                if block is None:
+                    while pending:
+                        pending.popleft().result()
+                    n_rows, number, totals = 0, 0, [self.empty() for _ in range(n_sums)]
+                    continue
+                n_rows, which, number = n_rows + block[0], number % n_sums, number + 1
+                if not helped:
+                    totals[which].add(block[1])
+                    continue
+                pending.append(helpers[which].submit(totals[which].add, block[1]))
+                if len(pending) == buffers:
+                    pending.popleft().result()
+            for future in pending:
+                future.result()
+        moments = reduce(add, [_Moments(0, total.result()) for total in totals])
+        return _Moments(n_rows, moments.product)
+
+    def statistics(self, total: _Moments) -> RidgeStatistics:
+        """Return the statistics of all moments."""
+        features, M = self.features, total.product
         if self.grid is None:
-            return total.statistics(F, features.fingerprint)
+            name, F = features.fingerprint, features.n_features
+            return RidgeStatistics.from_moments(M, total.n_rows, name, F)
         return statistics_of(
-            packed_whole(M, F),
-            M[:, F:],
+            M,
             total.n_rows,
             self.grid,
             self.places,
@@ -411,82 +455,90 @@ class _Job:
             fingerprint=features.fingerprint,
         )
 
-    def moments(self, batch: Batch) -> Moments:
-        """Return the moments of a batch.
 
-        Blocks go to each part of the sum in turn, whether threads help or not, so that the result
-        is the same; on a grid it would be in any order.
-        """
-        n_rows, helped = 0, self.helped
-        parts = [self.empty() for _ in range(self.n_parts)]
-        columns = Columns.of(batch, self.targets, self.roots)
-        pending: deque[Future[None]] = deque()
-        with ExitStack() as stack:
-            helpers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in parts] if helped else []
-            buffers = BUFFERS if helped else 1
-            spare = self.targets[0].shape[-1] + 1
-            blocks = self.features.blocks(
-                batch, spare_rows=spare, n_buffers=buffers, rounded=self.grid is None
-            )
-            for number, block in enumerate(blocks):
-                n, Z = columns.fill(block)
-                n_rows += n
-                part = number % len(parts)
-                if not helped:
-                    parts[part].add(Z)
-                    continue
-                pending.append(helpers[part].submit(parts[part].add, Z))
-                if len(pending) == buffers:
-                    pending.popleft().result()
-            for future in pending:
-                future.result()
-        found = [Moments(0, part.result()) for part in parts]
-        return Moments(n_rows, reduce(add, found).product)
+def _alike(
+    features: FeatureMap, waiting: Mapping[int, Sequence[Recording]], classes: bool | None
+) -> Iterator[tuple[Grid | None, list[int]]]:
+    """Yield the numbers of groups with equally many targets, on one grid if on any."""
+    alike: dict[tuple[int, Grid | None], list[int]] = {}
+    agreed: Grid | None = None
+    for k, group in waiting.items():
+        width = recording_targets(group, per_step=features.per_step)[0].shape[-1]
+        if agreed is None or classes is None:
+            agreed = grid_of(features, group, classes)
+        alike.setdefault((width, agreed), []).append(k)
+    for (_, grid), numbers in alike.items():
+        yield grid, numbers
+
+
+def _marked(statistics: RidgeStatistics) -> RidgeStatistics:
+    name = statistics_name(statistics.fingerprint, any_device=True)
+    return replace(statistics, fingerprint=name)
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
-    """The targets and weights of a batch's lanes, arranged like its blocks."""
+class _Together:
+    """Groups whose statistics are made on a device, small ones side by side."""
 
-    targets: SideBySide  # (K, steps, B), NaN where there are none
-    skips: Integers  # (B,)
-    roots: Array  # (B,) of the weights
-    last_skip: int
-    weighted: bool
+    features: FeatureMap
+    place: str
+    classes: bool | None
+    device: str | None
+    devices: Devices
 
-    @classmethod
-    def of(cls, batch: Batch, targets: Sequence[Array], root_of: Array) -> Columns:
-        lanes, B = batch.lanes, padded_lanes(len(batch.lanes))
-        ys, skips, roots = [], np.zeros(B, dtype=np.int64), np.ones(B)
-        for b, lane in enumerate(lanes):
-            y, begin = targets[lane.source], lane.first - lane.skip
-            n_steps = len(lane.u)
-            constant = y.ndim == 1
-            ys.append(np.broadcast_to(y, (n_steps, len(y))) if constant else y[begin:][:n_steps])
-            skips[b] = lane.skip
-            roots[b] = root_of[lane.source]
-        side = SideBySide(ys, B, BLOCK_COLUMNS // B, np.float64, fill=np.nan)
-        return cls(side, skips, roots, int(skips.max()), bool((roots != 1).any()))
+    def each(self, groups: Iterable[Iterable[Recording]]) -> list[RidgeStatistics]:
+        """Return the statistics of each group, in their order."""
+        found: dict[int, RidgeStatistics] = {}
+        waiting: dict[int, list[Recording]] = {}
+        steps = 0
+        for k, group in enumerate(groups):
+            begin, rest = _begin(group, SMALL_STEPS)
+            small = rest is None and bool(begin)
+            weighted = self.features.grid is not None and any(s.weight != 1 for s in begin)
+            if not small or weighted:
+                found[k] = accumulate(
+                    self.features,
+                    chain(begin, rest or ()),
+                    threads=1,
+                    classes=self.classes,
+                    device=self.device,
+                    devices=self.devices,
+                )
+                continue
+            waiting[k] = begin
+            steps += sum(s.n_steps for s in begin)
+            if steps >= TOGETHER_STEPS:
+                found |= self._side_by_side(waiting)
+                waiting, steps = {}, 0
+        found |= self._side_by_side(waiting)
+        return [found[k] for k in sorted(found)]
 
-    def fill(self, block: Block) -> tuple[int, Array]:
-        """Put targets and weights into the spare rows; return the number of rows and [Z; Y'; 1].
+    def _side_by_side(
+        self, waiting: Mapping[int, Sequence[Recording]]
+    ) -> dict[int, RidgeStatistics]:
+        found: dict[int, RidgeStatistics] = {}
+        inner, thinned = self.features, dict(waiting)
+        for k, group in waiting.items():
+            inner, thinned[k] = thinned_recordings(self.features, group)
+        for grid, numbers in _alike(inner, thinned, self.classes):
+            groups = [thinned[k] for k in numbers]
+            made = torch_form().statistics_of_each(self.place, inner, groups, grid)
+            for k, one in zip(numbers, made, strict=True):
+                named = replace(one, fingerprint=self.features.fingerprint)
+                found[k] = named if self.features.grid is not None else _marked(named)
+        return found
 
-        Columns that do not count are zeros, or left out when they are many.
-        """
-        y = self.targets.block(block.start, block.stop)
-        block.rows[-1 - len(y) :] = 1.0
-        rows = block.rows.astype(np.float64, copy=False)
-        rows[-1 - len(y) : -1] = y
-        if self.weighted:
-            rows *= self.roots
-        Z = rows.reshape(len(rows), -1)
-        if self.targets.complete and block.start >= self.last_skip:
-            return Z.shape[1], Z
-        known = ~np.isnan(y).any(axis=0)
-        known &= np.arange(block.start, block.stop)[:, None] >= self.skips
-        used = known.reshape(-1)
-        n = int(np.count_nonzero(used))
-        if n < (1 - FEW_UNUSED) * used.size:
-            return n, Z[:, used]
-        Z[:, ~used] = 0.0
-        return n, Z
+
+def _begin(
+    group: Iterable[Recording], n_steps: int
+) -> tuple[list[Recording], Iterator[Recording] | None]:
+    """Return the first recordings of a group, up to so many steps, and the rest if there is one."""
+    sequences = iter(group)
+    begin: list[Recording] = []
+    steps = 0
+    for sequence in sequences:
+        begin.append(sequence)
+        steps += sequence.n_steps
+        if steps > n_steps:
+            return begin, sequences
+    return begin, None

@@ -12,7 +12,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.prepare import Prepared
 from catchment.data.recording import Recording
-from catchment.data.resampling import resample
+from catchment.data.steps import resample
 from catchment.readout.answers import Cell, Table, read_for, rounded
 from catchment.readout.intervals import WithIntervals
 from catchment.readout.predictor import Predictor, interval_around, pieces_of

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
-from catchment.features.echo_state.advance import advance
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.run import advance
 from catchment.readout.forecast import closed_loop_limits, closed_loop_map, warm_up
 from catchment.readout.model import Model
 

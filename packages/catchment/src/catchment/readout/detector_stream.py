@@ -13,8 +13,8 @@ from typing import final
 import numpy as np
 
 from catchment.arrays import Array, Booleans
+from catchment.data.prepare import Waiting, check_continuable, prepared_stretch
 from catchment.data.recording import Recording
-from catchment.data.stretches import Waiting, check_continuable, prepared_stretch
 from catchment.features.base import Carried
 from catchment.readout.detector import Detector
 from catchment.readout.scoring import averaged

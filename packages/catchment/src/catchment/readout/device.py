@@ -59,12 +59,12 @@ def statistics_name(fingerprint: str, *, any_device: bool) -> str:
 
 
 def same_features(one: str, other: str) -> bool:
-    """Whether statistics of two fingerprints are of one map, whichever devices they may be of.
+    """Whether statistics of two fingerprints are of one map, whatever devices and rows they took.
 
     >>> same_features("5b3a any device", "5b3a"), same_features("5b3a", "77ef")
     (True, False)
     """
-    return one.removesuffix(ANY_DEVICE) == other.removesuffix(ANY_DEVICE)
+    return one.split(" ")[0] == other.split(" ")[0]
 
 
 def is_marked(features: FeatureMap, device: str | None, devices: Devices) -> bool:

@@ -1,4 +1,6 @@
-"""K K' of whole numbers K as integers, compiled: a matrix product whose sums never round.
+"""Compiled passes over whole numbers: K K' as integers, sums of statistics, and looking at them.
+
+K K' is a matrix product whose sums never round.
 
 Products are taken as in any fast matrix product. Rows are laid out in panels, so many neighbouring
 rows to a panel and column after column, and a tile of the result is summed in registers over some
@@ -24,6 +26,7 @@ PIECE = 32  # columns whose squares are summed together, and the fewest of a pro
 # Added and taken away again it rounds what is below 2^51 to whole numbers, ties to even.
 ROUND = 1.5 * 2.0**52
 _ROUND_BITS = 0x4338000000000000
+SMALL = 2.0**40  # sums of so small whole numbers are exact
 _SPLIT = 26  # digits of the lower half of a float64 sum, so that both are below 2^51
 
 
@@ -445,3 +448,131 @@ def first_off_grid(z, scale, limit):
                 if (value + ROUND) - ROUND != value or abs(value) > limit:
                     return first + j
     return -1
+
+
+@njit(nogil=True, cache=True)
+def add_int64(some, others, total):
+    """Fill the total with the sums of vectors, one after another; False if one overflowed."""
+    every, place = np.int64(0), 0
+    for n in range(len(some)):
+        one, other = some[n], others[n]
+        for k in range(len(one)):
+            a, b = one[k], other[k]
+            c = a + b
+            total[place + k] = c
+            # A sum overflowed where both signs differ from its own.
+            every |= (a ^ c) & (b ^ c)
+        place += len(one)
+    return every >= 0
+
+
+@njit(nogil=True, cache=True)
+def fill_moments(
+    weight,
+    feature_sum,
+    target_sum,
+    gram,
+    cross,
+    target_gram,
+    scale,
+    target_scale,
+    M,
+):
+    """Fill the upper triangle of the moments M (1 + F + K, 1 + F + K), each rounded once."""
+    F, K = cross.shape
+    M[0, 0] = weight
+    for i in range(F):
+        M[0, 1 + i] = feature_sum[i] * scale[i]
+    for k in range(K):
+        M[0, 1 + F + k] = target_sum[k] * target_scale
+    place = 0
+    for i in range(F):
+        for j in range(i, F):
+            M[1 + i, 1 + j] = gram[place] * (scale[i] * scale[j])
+            place += 1
+        for k in range(K):
+            M[1 + i, 1 + F + k] = cross[i, k] * (scale[i] * target_scale)
+    place = 0
+    for i in range(K):
+        for j in range(i, K):
+            M[1 + F + i, 1 + F + j] = target_gram[place] * (target_scale * target_scale)
+            place += 1
+
+
+@njit(nogil=True, cache=True)
+def within(values, most):
+    """Return whether no absolute value of a vector is larger."""
+    low, high = np.int64(0), np.int64(0)
+    for k in range(len(values)):
+        low, high = min(low, values[k]), max(high, values[k])
+    return low >= -most and high <= most
+
+
+@njit(nogil=True, cache=True)
+def is_one_hot(M, F, slack):
+    """Return whether targets have one class per row; False where their sum might be rounded."""
+    total = 0.0
+    for i in range(1 + F, len(M)):
+        total += M[0, i]
+        if abs(M[0, i]) > SMALL or abs(M[i, i] - M[0, i]) > slack:
+            return False
+        for j in range(i + 1, len(M)):
+            if abs(M[i, j]) > slack:
+                return False
+    return abs(total - M[0, 0]) <= slack
+
+
+@njit(nogil=True, cache=True)
+def enlarge_diagonal(M, slack):
+    """Enlarge the diagonal by what rounding may have done; False if some of it is negative."""
+    for i in range(len(M)):
+        if not M[i, i] >= 0.0:
+            return False
+        M[i, i] *= 1.0 + slack
+        if M[i, i] == 0.0:
+            M[i, i] = slack
+    return True
+
+
+@njit(nogil=True, cache=True)
+def passes(
+    sums,
+    weight,
+    scale,
+    target_scale,
+    most,
+    squares,
+    asked,
+    slack,
+    M,
+):
+    """Fill the moments M; return whether sums pass all but the factorisation of M.
+
+    Parameters
+    ----------
+    sums
+        Feature sum, target sum, packed Gram matrix, cross moments, packed Gram of targets.
+    most
+        The largest absolute values of the feature sum and of the Gram matrix.
+    squares
+        (F,) the largest sums of squares of features.
+    asked
+        Whether the first feature is one in every row, and whether targets are classes.
+    slack
+        What counts may be off by, and what the diagonal is enlarged by.
+    """
+    feature_sum, target_sum, gram, cross, target_gram = sums
+    F = len(cross)
+    if not (within(feature_sum, most[0]) and within(gram, most[1])):
+        return False
+    fill_moments(weight, feature_sum, target_sum, gram, cross, target_gram, scale, target_scale, M)
+    for i in range(F):
+        if M[1 + i, 1 + i] > squares[i]:
+            return False
+    if asked[0]:
+        first, again = M[0, 1], M[1, 1]
+        if abs(first - weight) > slack[0] or abs(again - weight) > slack[0]:
+            return False
+    if asked[1] and not is_one_hot(M, F, slack[0]):
+        return False
+    return enlarge_diagonal(M, slack[1])

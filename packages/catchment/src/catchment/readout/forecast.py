@@ -18,7 +18,7 @@ from catchment.arrays import Array, as_matrix, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.features.base import FeatureMap, name_of
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.readout.model import Model
 
 

@@ -63,7 +63,7 @@ def added_all(some: Sequence[Whole], others: Sequence[Whole]) -> list[Whole]:
     [array([4]), array([6])]
     """
     if all(map(is_plain, (*some, *others))):
-        from catchment.readout.whole_kernels import add_int64
+        from catchment.readout.exact_kernels import add_int64
 
         total = np.empty(sum(one.size for one in some), dtype=np.int64)
         flat = (tuple(one.reshape(-1) for one in side) for side in (some, others))

@@ -169,7 +169,7 @@ class RidgeStatistics(Structure):
         refuse_nonfinite(z, "features")
         refuse_nonfinite(y, "targets")
         if grid is not None:
-            from catchment.readout.exact_rows import exact_statistics
+            from catchment.readout.exact import exact_statistics
 
             return exact_statistics(z, y, grid, weight=weight, fingerprint=fingerprint)
         known_weight = np.ones(len(z)) if weight is None else weight
@@ -187,6 +187,23 @@ class RidgeStatistics(Structure):
             pack(zr.T @ zr),
             zr.T @ yr,
             pack(yr.T @ yr),
+            fingerprint,
+        )
+
+    @classmethod
+    def from_moments(
+        cls, M: Array, n_rows: int, fingerprint: str, n_features: int
+    ) -> RidgeStatistics:
+        """Return the statistics of rows whose [Z; Y'; 1] [Z; Y'; 1]' has this upper triangle."""
+        F = n_features
+        return cls(
+            n_rows,
+            float(M[-1, -1]),
+            M[:F, -1].copy(),
+            M[F:-1, -1].copy(),
+            pack(M[:F, :F]),
+            M[:F, F:-1].copy(),
+            pack(M[F:-1, F:-1]),
             fingerprint,
         )
 

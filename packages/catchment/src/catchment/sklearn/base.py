@@ -13,10 +13,9 @@ from sklearn.utils import check_random_state
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare
 from catchment.features.base import FeatureMap
-from catchment.features.echo_state.echo_state import EchoState
-from catchment.features.echo_state.pooling import Pool
-from catchment.features.echo_state.settings import Mixture, Spread
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState, EchoStateMap
+from catchment.features.echo_state.recipe import Mixture, Spread
+from catchment.features.echo_state.run import Pool
 from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
 from catchment.sklearn.inputs import Given, Inputs, read_inputs, several

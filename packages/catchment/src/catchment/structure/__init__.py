@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from catchment.structure.adding import added, equal, is_whole, subtracted
+from catchment.structure.adding import added, equal, is_whole, plus, subtracted
 from catchment.structure.codec import put_together, taken_apart
 from catchment.structure.fields import (
     ANY_FLOAT,
@@ -39,7 +39,6 @@ from catchment.structure.fields import (
     Kind,
     Measured,
     Shape,
-    Travels,
     Triangle,
     kind_of,
     marked,
@@ -70,7 +69,6 @@ __all__ = [
     "Shape",
     "Structure",
     "Summable",
-    "Travels",
     "Triangle",
     "added",
     "equal",
@@ -79,6 +77,7 @@ __all__ = [
     "marked",
     "measured",
     "places_of",
+    "plus",
     "put_together",
     "subtracted",
     "taken_apart",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from catchment.errors import UploadError
-from catchment.protocols import conforms
-from catchment.structure.fields import GATHERED, POOLED, Declared, Part, layout
+from catchment.structure.fields import GATHERED, POOLED, Declared, Part, defines, layout
 from catchment.structure.gathered import gathered
 
 T = TypeVar("T")
@@ -31,7 +30,7 @@ def added(one: T, other: T) -> T:
     Traceback (most recent call last):
     catchment.errors.UploadError: values of unit 'm' and 'km' do not add
     """
-    return _combined(one, other, _plus)
+    return _combined(one, other, plus)
 
 
 def subtracted(one: T, other: T) -> T:
@@ -65,28 +64,19 @@ def is_whole(value: object) -> bool:
     return value is None or isinstance(value, int)
 
 
-def _plus(one: Any, other: Any) -> Any:
-    if is_dataclass(one) and not conforms(one, _Adds):
+def plus(one: Any, other: Any) -> Any:
+    """Return the sum of two values: by their own `+`, field by field if they have none."""
+    if is_dataclass(one) and not defines(type(one), "__add__"):
         return added(one, other)
     return one + other
 
 
 def _minus(one: Any, other: Any) -> Any:
-    if is_dataclass(one) and not conforms(one, _Subtracts):
+    if is_dataclass(one) and not defines(type(one), "__sub__"):
         return subtracted(one, other)
     if isinstance(one, int) and other > one:
         raise ValueError(f"cannot take {other} out of {one}; subtract only what was added")
     return one - other
-
-
-@runtime_checkable
-class _Adds(Protocol):
-    def __add__(self, other: Any, /) -> Any: ...
-
-
-@runtime_checkable
-class _Subtracts(Protocol):
-    def __sub__(self, other: Any, /) -> Any: ...
 
 
 def _combined(one: T, other: T, how: Any) -> T:
@@ -128,7 +118,7 @@ def _one_sum(part: Part, one: Any, other: Any, how: Any) -> Any:
 def _by_key(part: Part, one: Mapping[Any, Any], other: Mapping[Any, Any], how: Any) -> Any:
     if GATHERED in part.marks:
         return gathered(one, other)
-    if POOLED in part.marks and how is _plus:
+    if POOLED in part.marks and how is plus:
         new = {
             key: _one_sum(part, one[key], v, how) if key in one else v for key, v in other.items()
         }

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.protocols import conforms
 from catchment.structure.fields import (
     ANY_FLOAT,
     LATER,
@@ -21,9 +20,8 @@ from catchment.structure.fields import (
     Declared,
     Layout,
     Part,
-    Travels,
-    Written,
     bind_sizes,
+    defines,
     dtype_of,
     is_array,
     is_value,
@@ -58,8 +56,8 @@ def taken_apart(value: object) -> Parts:
         return Parts("array", {}, (value,))
     if isinstance(value, int | float):
         return Parts("number", {}, (np.array(float(value)),))
-    if conforms(value, Travels):
-        return cast(Travels, value).parts()
+    if defines(type(value), "parts"):
+        return cast(Any, value).parts()  # type: ignore[no-any-return]
     return _apart(layout(type(value)), value)
 
 
@@ -95,8 +93,8 @@ def _apart(shape: Layout, value: object) -> Parts:
 
 
 def _fact(value: Any) -> Fact:
-    if conforms(value, Written):
-        return cast(Written, value).to_json()
+    if defines(type(value), "to_json"):
+        return cast(Fact, value.to_json())
     return list(map(_fact, value)) if isinstance(value, tuple) else cast(Fact, value)
 
 
@@ -141,12 +139,11 @@ def _value(hint: Any, parts: Parts, trusted: bool) -> Any:
     if hint in (int, float):
         (array,) = parts.expect("number", 1).arrays
         return _number(hint, float(array.reshape(-1)[0]) if array.size else np.nan, "it", (), True)
-    made = get_origin(hint) or hint
-    # Asked in this order because to ask for a protocol takes longer than to read a message.
-    if isinstance(made, type) and not issubclass(made, Declared) and issubclass(made, Travels):
+    made: Any = get_origin(hint) or hint
+    if isinstance(made, type) and not issubclass(made, Declared) and defines(made, "from_parts"):
         for array in parts.arrays:
             _checked_array(array, None, (), f"a {parts.kind}", trusted)
-        return made.from_parts(parts)
+        return cast(Any, made).from_parts(parts)
     return _together(layout(hint), parts, trusted)
 
 
@@ -278,7 +275,7 @@ def _read(hint: Any, fact: Any, name: str) -> Any:
             return fact
         if member is float and type(fact) in (int, float):
             return float(fact)
-        if isinstance(member, type) and issubclass(member, Written) and isinstance(fact, str):
+        if isinstance(fact, str) and defines(member, "from_json"):
             return member.from_json(fact)
         if get_origin(member) is tuple and isinstance(fact, list):
             return tuple(_read(get_args(member)[0], one, name) for one in fact)

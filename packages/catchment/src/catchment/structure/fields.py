@@ -13,7 +13,6 @@ from typing import (
     ClassVar,
     Final,
     Literal,
-    Protocol,
     Self,
     TypeVar,
     Union,
@@ -21,7 +20,6 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
-    runtime_checkable,
 )
 
 import numpy as np
@@ -97,24 +95,13 @@ class Declared:
         return None
 
 
-@runtime_checkable
-class Travels(Protocol):
-    """A value with a form of its own for the journey."""
+def defines(made: Any, method: str) -> bool:
+    """Return whether something is a class that defines a method, itself or by a base.
 
-    def parts(self) -> Parts: ...
-
-    @classmethod
-    def from_parts(cls, parts: Parts) -> Self: ...
-
-
-@runtime_checkable
-class Written(Protocol):
-    """A value that is one text."""
-
-    def to_json(self) -> str: ...
-
-    @classmethod
-    def from_json(cls, text: str) -> Self: ...
+    >>> defines(list, "append"), defines(int, "append"), defines(3, "append")
+    (True, False, False)
+    """
+    return isinstance(made, type) and any(method in vars(one) for one in made.__mro__)
 
 
 @dataclass(frozen=True)
@@ -312,7 +299,7 @@ def is_value(hint: Any) -> bool:
     """Return whether a type is a class whose values travel."""
     made = get_origin(hint) or hint
     return isinstance(made, TypeVar) or (
-        isinstance(made, type) and (is_dataclass(made) or issubclass(made, Travels))
+        isinstance(made, type) and (is_dataclass(made) or defines(made, "from_parts"))
     )
 
 
@@ -320,7 +307,7 @@ def _is_fact(hint: Any) -> bool:
     """Whether a type is plain JSON: text, numbers, and lists of them."""
     if hint in (str, int, float, bool, types.NoneType) or _is_json(hint):
         return True
-    if isinstance(hint, type) and issubclass(hint, Written):
+    if defines(hint, "from_json"):
         return True
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal or origin in (Union, types.UnionType):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import getmodule
 
 import numpy as np
 import pytest
@@ -12,11 +13,11 @@ from catchment.features.echo_state import (
     Program,
     Rows,
     SideBySide,
+    advance,
     aligned,
     padded_lanes,
     preferred_lanes,
 )
-from catchment.features.echo_state.advance import advance
 from tests.features.echo_state import oracle
 
 pytestmark = pytest.mark.slow
@@ -230,7 +231,7 @@ def test_aligned_memory_starts_on_a_cache_line(dtype: type[np.floating]) -> None
 
 
 def test_side_by_side_serves_any_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catchment.features.echo_state.advance.WINDOW", 96)
+    monkeypatch.setattr(getmodule(advance), "WINDOW", 96)
     lanes = oracle.sequences([20, 5, 13])
     side = SideBySide(lanes, 8, 4, np.float64, fill=-9.0)
     for start, stop in ((0, 4), (4, 5), (5, 8), (8, 12), (12, 13), (17, 20), (0, 4)):

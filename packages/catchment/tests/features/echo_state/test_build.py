@@ -20,10 +20,10 @@ from catchment.features.echo_state import (
     LayerWeights,
     Mixture,
     Spread,
+    build,
     fingerprint,
 )
-from catchment.features.echo_state import build as build_module
-from catchment.features.echo_state.build import build
+from catchment.features.echo_state import reservoir as build_module
 
 pytestmark = pytest.mark.processor
 
@@ -36,7 +36,7 @@ KEPT = {
 
 FINGERPRINT_OF_STDIN = """
 import sys
-from catchment.features.echo_state.build import build
+from catchment.features.echo_state import build
 from catchment.features.echo_state import fingerprint
 from catchment.features import Recipe
 for line in sys.stdin:

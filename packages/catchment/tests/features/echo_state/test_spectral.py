@@ -22,13 +22,15 @@ from catchment.features import Recipe
 from catchment.features.echo_state import (
     SparseRows,
     Wiring,
+    build,
     common_radius,
     raw_matrix,
     rounded_radius,
-    spectral,
     spectral_radius,
 )
-from catchment.features.echo_state.build import build
+from catchment.features.echo_state import (
+    weights as spectral,
+)
 
 pytestmark = pytest.mark.processor
 

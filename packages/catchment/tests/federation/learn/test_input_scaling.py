@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from catchment import Plan, Recording, federate
 from catchment.data import Scaler, limbs_of, on_digits
 from catchment.errors import FederationError, UploadError
-from catchment.federation import Turn, as_algorithm
+from catchment.federation import Turn
 from catchment.federation.learn import FederatedScaling
 from catchment.privacy import SecureSum, make_identities
 from catchment.wire import Parts
@@ -42,9 +42,7 @@ def test_it_is_the_scaler_of_the_pooled_rows() -> None:
 def test_the_state_survives_the_disk() -> None:
     algorithm = FederatedScaling(channels=3)
     state = federate(Plan(algorithm=algorithm), clients()).state
-    again = as_algorithm(algorithm).load_state(
-        Parts.from_bytes(as_algorithm(algorithm).save_state(state).to_bytes())
-    )
+    again = algorithm.load_state(Parts.from_bytes(algorithm.save_state(state).to_bytes()))
     assert again == state
     with pytest.raises(FederationError, match="makes no single model but a Prepare"):
         _ = federate(Plan(algorithm=algorithm), clients()).model

@@ -15,7 +15,7 @@ from catchment.data import ACTIVITIES, Recording, contiguous, narma, synthetic_w
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features import EchoStateMap, Recipe, Reservoir
-from catchment.federation import Plan, Reply, Rows, Turn, run
+from catchment.federation import Engine, Plan, Reply, Rows, Turn, run
 from catchment.federation.learn import (
     Evidence,
     FederatedRidge,
@@ -109,7 +109,7 @@ def test_one_round_alone_makes_no_model() -> None:
 
 
 @dataclass(frozen=True)
-class Absent:
+class Absent(Engine):
     """An engine that loses one client's reply in one round."""
 
     inner: LocalEngine[Any, Any, Any]

@@ -15,7 +15,7 @@ from catchment.data import Recording, contiguous, narma
 from catchment.engine import run_locally
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features import EchoStateMap, Recipe, Reservoir
-from catchment.federation import Plan, as_algorithm, stretch
+from catchment.federation import Plan, stretch
 from catchment.federation.learn import (
     Certificate,
     FederatedRidge,
@@ -57,8 +57,8 @@ def test_the_model_without_a_client_is_the_retrained_one_byte_for_byte(ridge: An
     algorithm = replace(RIDGE, ridge=ridge)
     unlearned = unlearn(algorithm, run(algorithm, SERIES), "client-003")
     retrained = run(algorithm, without("client-003"))
-    kept = as_algorithm(algorithm).save_state(unlearned.state).to_bytes()
-    assert kept == as_algorithm(algorithm).save_state(retrained).to_bytes()
+    kept = algorithm.save_state(unlearned.state).to_bytes()
+    assert kept == algorithm.save_state(retrained).to_bytes()
     assert unlearned.state.readout is not None
     assert retrained.readout is not None
     assert unlearned.state.readout.weights.tobytes() == retrained.readout.weights.tobytes()
@@ -160,7 +160,7 @@ def test_a_window_forgets_a_client_in_every_round_it_holds() -> None:
     unlearned = unlearn(algorithm, run(algorithm, SERIES, rounds=4), "client-003")
     retrained = run(algorithm, without("client-003"), rounds=4)
     same_model(unlearned.state, retrained)
-    kept = as_algorithm(algorithm).load_state(as_algorithm(algorithm).save_state(unlearned.state))
+    kept = algorithm.load_state(algorithm.save_state(unlearned.state))
     same_model(kept, retrained)
     assert all("client-003" not in tally.by_client for tally in unlearned.state.recent)
 
@@ -180,10 +180,7 @@ def test_a_late_client_is_there_as_if_from_the_start() -> None:
     late = accumulate(FEATURES, SERIES["client-004"])
     joined = join(RIDGE, early, "client-004", late)
     straight = run(RIDGE, SERIES)
-    assert (
-        as_algorithm(RIDGE).save_state(joined).to_bytes()
-        == as_algorithm(RIDGE).save_state(straight).to_bytes()
-    )
+    assert RIDGE.save_state(joined).to_bytes() == RIDGE.save_state(straight).to_bytes()
     assert joined.readout is not None
     assert straight.readout is not None
     assert joined.readout.weights.tobytes() == straight.readout.weights.tobytes()
@@ -195,10 +192,7 @@ def test_joining_and_being_forgotten_leaves_everything_as_it_was() -> None:
     before = run(RIDGE, without("client-002"))
     late = accumulate(FEATURES, SERIES["client-002"])
     after = unlearn(RIDGE, join(RIDGE, before, "client-002", late), "client-002").state
-    assert (
-        as_algorithm(RIDGE).save_state(after).to_bytes()
-        == as_algorithm(RIDGE).save_state(before).to_bytes()
-    )
+    assert RIDGE.save_state(after).to_bytes() == RIDGE.save_state(before).to_bytes()
 
 
 def test_a_client_joins_the_last_round_of_a_window() -> None:
@@ -210,9 +204,7 @@ def test_a_client_joins_the_last_round_of_a_window() -> None:
     assert joined.total is not None
     assert joined.total.n_rows == state.total.n_rows + late.n_rows
     assert joined.recent[-1].by_client["client-004"] == late
-    same_model(
-        as_algorithm(algorithm).load_state(as_algorithm(algorithm).save_state(joined)), joined
-    )
+    same_model(algorithm.load_state(algorithm.save_state(joined)), joined)
 
 
 def test_who_is_there_already_or_brings_other_features_cannot_join() -> None:

@@ -11,7 +11,7 @@ from catchment import Array, Recipe, Recording, Reservoir
 from catchment.data import ACTIVITIES, mackey_glass, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.features import EchoStateMap
-from catchment.federation import Plan, as_algorithm
+from catchment.federation import Plan
 from catchment.federation.measure import (
     Evaluation,
     Guess,
@@ -225,22 +225,16 @@ def test_states_survive_the_disk() -> None:
     data, f = wearers(), features()
     local = LocalReadouts(features=f, classes=ACTIVITIES)
     readouts = run_locally(Plan(algorithm=local), data).state
-    again: Readouts = as_algorithm(local).load_state(
-        Parts.from_bytes(as_algorithm(local).save_state(readouts).to_bytes())
-    )
+    again: Readouts = local.load_state(Parts.from_bytes(local.save_state(readouts).to_bytes()))
     for name in data:
         np.testing.assert_array_equal(
             again.by_client[name].weights, readouts.by_client[name].weights
         )
     trials = Trials(models_under_test=local.result(readouts))
     scores = run_locally(Plan(algorithm=trials), data).state
-    kept: TrialScores = as_algorithm(trials).load_state(
-        Parts.from_bytes(as_algorithm(trials).save_state(scores).to_bytes())
-    )
+    kept: TrialScores = trials.load_state(Parts.from_bytes(trials.save_state(scores).to_bytes()))
     assert kept.each_model().worst() == scores.each_model().worst()
     random = Guess(how="random", classes=ACTIVITIES)
     guessed: Scores = run_locally(Plan(algorithm=random), data).state
-    same = as_algorithm(random).load_state(
-        Parts.from_bytes(as_algorithm(random).save_state(guessed).to_bytes())
-    )
+    same = random.load_state(Parts.from_bytes(random.save_state(guessed).to_bytes()))
     assert same.worst() == guessed.worst()

@@ -15,7 +15,7 @@ from catchment.data import Recording, contiguous, narma
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, IntegrityError
 from catchment.features import EchoStateMap
-from catchment.federation import Plan, Record, Reply, Store, Tally, read_run, run
+from catchment.federation import Engine, Plan, Record, Reply, Store, Tally, read_run, run
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.federation.runs import BATCH, DATABASE, MODEL, PLAN, Entry
 from catchment.readout import Model
@@ -44,7 +44,7 @@ def rows(folder: Path, query: str) -> list[tuple[object, ...]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Repeating:
+class Repeating(Engine):
     """An engine whose clients answer more than once: the same again, or something else."""
 
     inner: LocalEngine[RidgeState, Tally[RidgeStatistics], Model]

@@ -21,7 +21,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import LocalEngine
 from catchment.errors import BudgetError, UploadError
-from catchment.federation import Cost, Data, Plan, Turn, WeightedSum, moment_matrix, run
+from catchment.federation import Algorithm, Cost, Data, Plan, Turn, WeightedSum, moment_matrix, run
 from catchment.privacy import Budget, Clip, GaussianNoise, SecureSum, make_identities
 from catchment.privacy.dp import (
     Clipped,
@@ -256,7 +256,7 @@ def test_records_on_a_grid_are_bounded_one_by_one() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sending:
+class Sending(Algorithm[RidgeStatistics | None, RidgeStatistics, RidgeStatistics | None]):
     """Every client sends its statistics; the state is their sum."""
 
     known: Mapping[str, RidgeStatistics]

@@ -14,7 +14,7 @@ from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError, RuleError, TooFewClientsError
 from catchment.features import EchoStateMap, Recipe, Reservoir
-from catchment.federation import Float32, Plan, Sent, Tally, Turn, WeightedSum, describe
+from catchment.federation import Float32, Plan, Tally, Turn, WeightedSum, describe
 from catchment.federation.learn import (
     FederatedRidge,
     GradientAveraging,
@@ -204,7 +204,7 @@ def test_rows_are_counted_inside_whatever_holds_them() -> None:
     rounded = Float32().on_client(StatisticsSet({3: thin}), Turn(0, ()))
     (found,) = measured(rounded)
     assert (found.rows, found.sizes) == (0, {"features": 6, "targets": 2})
-    for upload in (thin, StatisticsSet({0: thin}), Tally(thin, {}), rounded, Sent(thin)):
+    for upload in (thin, StatisticsSet({0: thin}), Tally(thin, {}), rounded):
         with pytest.raises(RuleError, match="too few rows for 6 features"):
             check_rows(upload, rows_per_feature=2, min_clients=3)
     check_rows(WeightedSum((np.ones(3),), 1.0), rows_per_feature=2, min_clients=3)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from catchment.data import Recording
 from catchment.engine import LocalEngine
 from catchment.errors import TooFewClientsError, UploadError
-from catchment.federation import Data, Memory, Plan, Turn, run
+from catchment.federation import Algorithm, Data, Memory, Plan, Turn, run
 from catchment.privacy import SecureSum, make_identities
 from catchment.privacy.secure_sum import (
     Masks,
@@ -60,7 +60,7 @@ class Sums:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sending:
+class Sending(Algorithm[Any, Any, Any]):
     """Every client sends the sums it was given."""
 
     known: Mapping[str, Any]

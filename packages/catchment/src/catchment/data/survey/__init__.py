@@ -6,10 +6,10 @@ says what it found.
 
 from __future__ import annotations
 
+from catchment.data.survey.look import Problem, Survey, survey
+
 # For the other packages and the tests; may change without notice.
-from catchment.data.survey.column_facts import facts_of as facts_of
-from catchment.data.survey.look import Survey, survey
-from catchment.data.survey.one_file import Problem
+from catchment.data.survey.roles import facts_of as facts_of
 from catchment.data.survey.words import summary_lines
 
 __all__ = ["Problem", "Survey", "summary_lines", "survey"]

@@ -1,35 +1,4 @@
 # For the other packages and the tests; may change without notice.
-from catchment.features.echo_state.activations import (
-    GRID_MATH as GRID_MATH,
-    grid_linear as grid_linear,
-    grid_sigmoid as grid_sigmoid,
-    grid_sin as grid_sin,
-    grid_tanh as grid_tanh,
-    rounder as rounder,
-)
-from catchment.features.echo_state.advance import (
-    DENSE_FROM as DENSE_FROM,
-    Program as Program,
-    Rows as Rows,
-    SideBySide as SideBySide,
-    Step as Step,
-    aligned as aligned,
-    padded_lanes as padded_lanes,
-    preferred_lanes as preferred_lanes,
-    programs_on_grid as programs_on_grid,
-)
-from catchment.features.echo_state.alignment import (
-    aligned_reservoir as aligned_reservoir,
-    with_own_seed as with_own_seed,
-)
-from catchment.features.echo_state.batches import (
-    Batch as Batch,
-    Lane as Lane,
-    SegmentsError as SegmentsError,
-    plan_batches as plan_batches,
-    run_batch as run_batch,
-)
-from catchment.features.echo_state.build import fingerprint as fingerprint
 from catchment.features.echo_state.echo_state import (
     AUTO_GRID as AUTO_GRID,
     PER_RECORDING as PER_RECORDING,
@@ -37,6 +6,7 @@ from catchment.features.echo_state.echo_state import (
 )
 from catchment.features.echo_state.kernels import (
     DOT_MATH as DOT_MATH,
+    GRID_MATH as GRID_MATH,
     RELU as RELU,
     SAFE_MATH as SAFE_MATH,
     SIGMOID as SIGMOID,
@@ -44,56 +14,76 @@ from catchment.features.echo_state.kernels import (
     TANH as TANH,
     advance_units as advance_units,
     fast_tanh as fast_tanh,
+    grid_linear as grid_linear,
+    grid_sigmoid as grid_sigmoid,
+    grid_sin as grid_sin,
+    grid_tanh as grid_tanh,
+    rounder as rounder,
     row_product as row_product,
 )
-from catchment.features.echo_state.pooling import POOLS as POOLS, Pool as Pool
-from catchment.features.echo_state.random_words import (
-    Purpose as Purpose,
-    Words as Words,
-    distinct as distinct,
-    integers as integers,
-    log_uniform as log_uniform,
-    orthogonal as orthogonal,
-    permutation as permutation,
-    signs as signs,
-    uniform as uniform,
-)
-from catchment.features.echo_state.segments import (
-    CLOSE as CLOSE,
-    best_segments as best_segments,
-    cut_places as cut_places,
-    joints_agree as joints_agree,
-    segment_starts as segment_starts,
-)
-from catchment.features.echo_state.settings import (
+from catchment.features.echo_state.recipe import (
     Mixture as Mixture,
     Spread as Spread,
     real as real,
     whole as whole,
 )
-from catchment.features.echo_state.spectral import (
-    common_radius as common_radius,
-    rounded_radius as rounded_radius,
-    spectral_radius as spectral_radius,
+from catchment.features.echo_state.reservoir import (
+    aligned_reservoir as aligned_reservoir,
+    build as build,
+    fingerprint as fingerprint,
+    side_by_side as side_by_side,
+    with_own_seed as with_own_seed,
 )
-from catchment.features.echo_state.topology import (
-    TOPOLOGIES as TOPOLOGIES,
-    Wiring as Wiring,
-    known_radius as known_radius,
-    raw_matrix as raw_matrix,
+from catchment.features.echo_state.run import (
+    Batch as Batch,
+    CLOSE as CLOSE,
+    DENSE_FROM as DENSE_FROM,
+    Lane as Lane,
+    POOLS as POOLS,
+    Pool as Pool,
+    Program as Program,
+    Rows as Rows,
+    SegmentsError as SegmentsError,
+    SideBySide as SideBySide,
+    Step as Step,
+    Totals as Totals,
+    advance as advance,
+    aligned as aligned,
+    best_segments as best_segments,
+    cut_places as cut_places,
+    joints_agree as joints_agree,
+    padded_lanes as padded_lanes,
+    plan_batches as plan_batches,
+    preferred_lanes as preferred_lanes,
+    programs_on_grid as programs_on_grid,
+    run_batch as run_batch,
+    segment_starts as segment_starts,
 )
 from catchment.features.echo_state.weights import (
     ACTIVATIONS as ACTIVATIONS,
-    LayerWeights as LayerWeights,
-    SparseRows as SparseRows,
-)
-from catchment.features.echo_state.whole_pooling import Totals as Totals
-from catchment.features.echo_state.whole_weights import (
     BOUNDED as BOUNDED,
     LINEAR_BOUND as LINEAR_BOUND,
+    LayerWeights as LayerWeights,
     MOST_WEIGHT_DIGITS as MOST_WEIGHT_DIGITS,
+    Purpose as Purpose,
     ROUND as ROUND,
+    SparseRows as SparseRows,
+    TOPOLOGIES as TOPOLOGIES,
+    Wiring as Wiring,
+    Words as Words,
+    common_radius as common_radius,
+    distinct as distinct,
+    integers as integers,
+    known_radius as known_radius,
+    log_uniform as log_uniform,
+    orthogonal as orthogonal,
+    permutation as permutation,
+    raw_matrix as raw_matrix,
     rounded as rounded,
+    rounded_radius as rounded_radius,
+    signs as signs,
+    spectral_radius as spectral_radius,
+    uniform as uniform,
 )
 
 __all__ = []

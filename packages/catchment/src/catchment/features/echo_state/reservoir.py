@@ -1,32 +1,246 @@
-"""A reservoir: the frozen network that turns inputs into states."""
+"""A reservoir: the frozen network that turns inputs into states, the same bits everywhere.
+
+Only `prepare` solves for an eigenvalue, which it rounds to few enough bits that every machine finds
+the same. A prepared recipe is built by multiplication with the scale it carries, and the result
+must have the fingerprint it carries.
+
+Several reservoirs side by side are one: they share the inputs and nothing else. The states of the
+union are the states of its members, so whatever is linear in each member's features (an ensemble of
+readouts, joint statistics of all of them) is linear in the union's.
+
+On a grid the union has one number of weight digits per layer and one cut, which suit all members;
+where a member's own are others, its states in the union differ from those alone by a few steps of
+the grid.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, as_matrix, refuse_nonfinite
-from catchment.errors import ClippingWarning
-from catchment.features.echo_state.advance import Program, advance, programs_on_grid
-from catchment.features.echo_state.batches import Batch, SegmentsError, plan_batches, run_batch
-from catchment.features.echo_state.build import build, fingerprint
-from catchment.features.echo_state.recipe import Recipe
-from catchment.features.echo_state.segments import found_cut
-from catchment.features.echo_state.settings import cut_of, grid_digits, power_of_two
-from catchment.features.echo_state.weights import ACTIVATIONS, LayerWeights, SparseRows
-from catchment.features.echo_state.whole_weights import (
-    DEFAULT_RANGE,
+from catchment.arrays import Array, Integers, as_matrix, frozen, refuse_nonfinite
+from catchment.errors import ClippingWarning, FinerRadiusWarning, FingerprintError
+from catchment.features.echo_state.recipe import (
+    Layer,
+    Mixture,
+    Recipe,
+    Spread,
+    cut_of,
+    grid_digits,
+    power_of_two,
+)
+from catchment.features.echo_state.run import (
+    Batch,
+    Program,
+    SegmentsError,
+    advance,
+    found_cut,
     inputs_on_grid,
+    plan_batches,
+    programs_on_grid,
+    run_batch,
+)
+from catchment.features.echo_state.weights import (
+    ACTIVATIONS,
+    DEFAULT_RANGE,
+    RADIUS_BITS,
+    LayerWeights,
+    Purpose,
+    SparseRows,
+    Wiring,
+    common_radius,
+    distinct,
+    geometric,
+    known_radius,
+    log_uniform,
+    permutation,
+    raw_matrix,
     rounded,
+    rounded_radius,
     state_bounds,
+    uniform,
 )
 from catchment.parallel import ordered_map
+
+_one_at_a_time = Lock()
+
+
+def build(recipe: Recipe) -> tuple[LayerWeights, ...]:
+    """Return the weights of each layer.
+
+    A recipe that is not prepared is prepared first; a prepared one is checked against its
+    fingerprint.
+
+    >>> (layer,) = build(Recipe(units=4, topology="ring", spectral_radius=0.5))
+    >>> layer.W.values
+    array([0.5, 0.5, 0.5, 0.5])
+    """
+    recipe = recipe.prepared()
+    layers = _weights(recipe)
+    found = fingerprint(layers, recipe.grid, recipe.input_range, recipe.cut)
+    if found != recipe.fingerprint:
+        clear = "scale and fingerprint" if recipe.grid is None else "scale, fingerprint and cut"
+        raise FingerprintError(
+            f"the recipe says fingerprint {recipe.fingerprint}, its weights have {found}; if you "
+            f"changed a setting, clear {clear} and call prepared(), otherwise get the recipe "
+            "again from its sender"
+        )
+    return layers
+
+
+def fingerprint(
+    layers: Sequence[LayerWeights],
+    grid: int | None = None,
+    input_range: float = DEFAULT_RANGE,
+    cut: tuple[int, int] | None = None,
+) -> str:
+    """Return the SHA-256, in hexadecimal, of all numbers of all layers, and of a grid.
+
+    >>> len(fingerprint(build(Recipe(units=4, topology="ring"))))
+    64
+    """
+    sha = hashlib.sha256(b"".join(layer.digest() for layer in layers))
+    if grid is not None:
+        sha.update(json.dumps(["grid", grid, input_range, cut]).encode())
+    return sha.hexdigest()
+
+
+def prepare(recipe: Recipe) -> Recipe:
+    """Return the recipe with its scales and fingerprint; many callers of one recipe cost one.
+
+    >>> prepare(Recipe(units=4, topology="ring", spectral_radius=0.5)).scale
+    (0.5,)
+    """
+    # Without the lock, clients that start together would each solve for the same eigenvalue.
+    with _one_at_a_time:
+        return _prepared(recipe)
+
+
+@lru_cache(maxsize=256)
+def _prepared(recipe: Recipe) -> Recipe:
+    scale = tuple(_scale(layer) for layer in recipe.layers)
+    # Any fingerprint and cut would do here: they are replaced by those of the weights.
+    cut = None if recipe.grid is None else (0, 0)
+    draft = replace(recipe, scale=scale, fingerprint="0" * 64, cut=cut)
+    layers = _weights(draft)
+    if recipe.grid is not None:
+        cut = found_cut(programs_on_grid(layers, recipe.grid, recipe.input_range))
+    return replace(
+        draft, cut=cut, fingerprint=fingerprint(layers, recipe.grid, recipe.input_range, cut)
+    )
+
+
+def _scale(layer: Layer) -> float:
+    """Return the factor that gives the raw recurrent matrix its spectral radius."""
+    if layer.wiring.topology == "delay_line":
+        return layer.spectral_radius
+    radius, finer = _raw_radius(layer.wiring)
+    if finer:
+        warnings.warn(
+            f"the spectral radius of layer {layer.wiring.layer} as drawn, {radius!r}, lies within "
+            f"1e-9 of the middle between two numbers of {RADIUS_BITS} bits; {RADIUS_BITS + 1} are "
+            "kept, on every machine, and nothing is to be done",
+            FinerRadiusWarning,
+            stacklevel=2,
+        )
+    if radius > 0.0:
+        return layer.spectral_radius / radius
+    wiring = layer.wiring
+    nothing_asked = wiring.density == 0.0 or (wiring.density is None and wiring.connections == 0)
+    if nothing_asked or layer.spectral_radius == 0.0:
+        return 0.0
+    raise ValueError(
+        f"layer {wiring.layer} was drawn without any cycle, so no scale gives it spectral "
+        f"radius {layer.spectral_radius}; use more connections or another seed"
+    )
+
+
+@lru_cache(maxsize=1024)
+def _raw_radius(wiring: Wiring) -> tuple[float, bool]:
+    """Return the radius of the raw matrix and whether it has one bit more than others.
+
+    A search over scales and leaks needs it only once.
+    """
+    known = known_radius(wiring)
+    if known is None:
+        return common_radius(raw_matrix(wiring))
+    return rounded_radius(Fraction(known))
+
+
+def _weights(recipe: Recipe) -> tuple[LayerWeights, ...]:
+    return tuple(
+        _layer_weights(layer, scale)
+        for layer, scale in zip(recipe.layers, recipe.scale or (), strict=True)
+    )
+
+
+def _layer_weights(layer: Layer, scale: float) -> LayerWeights:
+    N = layer.units
+    rng = layer.wiring.words(Purpose.BIAS)
+    return LayerWeights(
+        W=raw_matrix(layer.wiring).times(scale),
+        W_in=_input_matrix(layer),
+        bias=frozen(uniform(rng, N, -layer.bias_scaling, layer.bias_scaling)),
+        leak=frozen(_leak(layer)),
+        gain=frozen(np.full(N, layer.gain)),
+        shift=frozen(np.full(N, layer.shift)),
+        activation=_activation(layer),
+    )
+
+
+def _input_matrix(layer: Layer) -> SparseRows:
+    N, k = layer.units, layer.input_connections
+    columns = distinct(layer.wiring.words(Purpose.INPUT_PLACES), N, k, layer.inputs)
+    rng = layer.wiring.words(Purpose.INPUT_VALUES)
+    return SparseRows(
+        starts=np.arange(N + 1, dtype=np.int64) * k,
+        columns=columns.ravel().astype(np.uint32),
+        values=uniform(rng, N * k, -layer.input_scaling, layer.input_scaling),
+        n_columns=layer.inputs,
+    )
+
+
+def _leak(layer: Layer) -> Array:
+    N, leak = layer.units, layer.leak_rate
+    if not isinstance(leak, Spread):
+        return np.full(N, leak)
+    rng = layer.wiring.words(Purpose.LEAK)
+    if leak.kind == "uniform":
+        return uniform(rng, N, leak.low, leak.high)
+    if leak.kind == "log_uniform":
+        return log_uniform(rng, N, leak.low, leak.high)
+    if leak.kind == "tail":
+        n_quick = round(0.75 * N)
+        return np.append(np.full(n_quick, leak.high), geometric(N - n_quick, leak.low, leak.high))
+    fraction = np.arange(N) / max(1, N - 1)
+    return np.clip(leak.low + (leak.high - leak.low) * fraction, leak.low, leak.high)
+
+
+def _activation(layer: Layer) -> NDArray[np.uint8]:
+    N, activation = layer.units, layer.activation
+    if not isinstance(activation, Mixture):
+        return np.full(N, ACTIVATIONS.index(activation), dtype=np.uint8)
+    names, fractions = zip(*activation.parts, strict=True)
+    # Largest remainders: whole numbers of units that sum to N and follow the fractions.
+    share = np.array(fractions) * N
+    counts = np.floor(share).astype(np.int64)
+    order = np.argsort(counts - share, kind="stable")
+    counts[order[: N - int(counts.sum())]] += 1
+    codes = np.array([ACTIVATIONS.index(name) for name in names], dtype=np.uint8)
+    placed = np.empty(N, dtype=np.uint8)
+    placed[permutation(layer.wiring.words(Purpose.ACTIVATION), N)] = np.repeat(codes, counts)
+    return placed
+
 
 MANY_CLIPPED = 0.01  # share of inputs beyond the range from which to warn
 
@@ -303,3 +517,151 @@ class Reservoir:
             input_range=self.input_range,
             known_cut=cut,
         )
+
+
+def with_own_seed(recipe: Recipe, client: str) -> Recipe:
+    """Return the recipe with a seed drawn from its seed and the client's name.
+
+    >>> a, b = (with_own_seed(Recipe(units=5, inputs=1), name) for name in ("a", "b"))
+    >>> a.seed != b.seed, a == with_own_seed(Recipe(units=5, inputs=1), "a")
+    (True, True)
+    """
+    digest = hashlib.sha256(f"{recipe.seed}/{client}".encode()).digest()
+    return replace(recipe.unprepared(), seed=int.from_bytes(digest[:8]))
+
+
+def aligned_reservoir(own: Reservoir, target: Reservoir, alpha: float) -> Reservoir:
+    """Return the target with its recurrent matrices moved towards another reservoir's.
+
+    Parameters
+    ----------
+    own
+        Whose recurrent matrices it has at alpha = 0, rescaled to the target's spectral radii.
+    target
+        Whose input weights, biases and leaks it has; at alpha = 1 it is the target itself.
+    alpha
+        Between 0 and 1.
+
+    >>> own, target = (Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=s)) for s in (1, 2))
+    >>> half = aligned_reservoir(own, target, 0.5)
+    >>> common_radius(half.layers[0].W)[0] == common_radius(target.layers[0].W)[0]
+    True
+    >>> aligned_reservoir(own, target, 1.0).fingerprint == target.fingerprint
+    True
+    """
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"alpha is {alpha}; pass a number between 0 and 1")
+    if alpha == 1:
+        return target
+    sizes = [[layer.n_units for layer in r.layers] for r in (own, target)]
+    if sizes[0] != sizes[1]:
+        raise ValueError(
+            f"layers of {sizes[0]} units do not align with layers of {sizes[1]}; use equal sizes"
+        )
+    return Reservoir(
+        tuple(
+            replace(layer, W=_blend(mine, layer, alpha))
+            for mine, layer in zip(own.layers, target.layers, strict=True)
+        ),
+        grid=target.grid,
+        input_range=target.input_range,
+    )
+
+
+def _blend(own: LayerWeights, target: LayerWeights, alpha: float) -> SparseRows:
+    W = SparseRows.from_dense((1 - alpha) * own.W.to_dense() + alpha * target.W.to_dense())
+    radius, wanted = common_radius(W)[0], common_radius(target.W)[0]
+    return W.times(wanted / radius) if radius > 0 else W
+
+
+def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
+    """Return the reservoir whose layers hold, one after another, the units of each member's layers.
+
+    Parameters
+    ----------
+    reservoirs
+        With the same inputs and equally many layers; sizes may differ.
+
+    >>> from catchment import Recipe
+    >>> members = [Reservoir.from_recipe(Recipe(units=n, inputs=2, seed=n)) for n in (5, 8)]
+    >>> u = np.ones((4, 2))
+    >>> apart = np.hstack([member.states(u) for member in members])
+    >>> np.allclose(side_by_side(members).states(u), apart, atol=1e-14)
+    True
+    """
+    if not reservoirs:
+        raise ValueError("there are no reservoirs; pass at least one")
+    for name, found in (
+        ("inputs", {reservoir.n_inputs for reservoir in reservoirs}),
+        ("layers", {len(reservoir.layers) for reservoir in reservoirs}),
+    ):
+        if len(found) > 1:
+            raise ValueError(
+                f"the reservoirs have {', '.join(map(str, sorted(found)))} {name}; "
+                f"only reservoirs of equally many {name} stand side by side"
+            )
+    grids = {(reservoir.grid, reservoir.input_range) for reservoir in reservoirs}
+    if len(grids) > 1:
+        raise ValueError(
+            f"the reservoirs have {len(grids)} different grids or input ranges; only reservoirs of "
+            "one grid stand side by side"
+        )
+    ((grid, input_range),) = grids
+    stacks = zip(*(reservoir.layers for reservoir in reservoirs), strict=True)
+    return Reservoir(
+        tuple(_joined(stack, first=k == 0) for k, stack in enumerate(stacks)),
+        grid=grid,
+        input_range=input_range,
+        known_cut=None if grid is None else _common_cut([r.cut for r in reservoirs]),
+    )
+
+
+def _common_cut(cuts: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the cut of a union: long enough for all, none if one member has none."""
+    if (0, 0) in cuts:
+        return 0, 0
+    return max(L for L, _ in cuts), max(M for _, M in cuts)
+
+
+def state_places(
+    reservoirs: Sequence[Reservoir],
+) -> list[Integers]:
+    """Return, for each member, where (N_m,) its states lie among the union's.
+
+    >>> from catchment import Recipe
+    >>> deep = [Reservoir.from_recipe(Recipe(units=(2, 1), inputs=1, seed=s)) for s in (1, 2)]
+    >>> [places.tolist() for places in state_places(deep)]
+    [[0, 1, 4], [2, 3, 5]]
+    """
+    sizes = np.array([[layer.n_units for layer in r.layers] for r in reservoirs])  # (M, L)
+    firsts = np.concatenate([[0], np.cumsum(sizes.T.ravel())])[:-1].reshape(sizes.T.shape).T
+    return [
+        np.concatenate([np.arange(f, f + n) for f, n in zip(row, counts, strict=True)])
+        for row, counts in zip(firsts, sizes, strict=True)
+    ]
+
+
+def _joined(layers: Sequence[LayerWeights], *, first: bool) -> LayerWeights:
+    return LayerWeights(
+        _diagonal([layer.W for layer in layers]),
+        _diagonal([layer.W_in for layer in layers], shared_columns=first),
+        *(
+            np.concatenate([getattr(layer, name) for layer in layers])
+            for name in ("bias", "leak", "gain", "shift", "activation")
+        ),
+    )
+
+
+def _diagonal(blocks: Sequence[SparseRows], *, shared_columns: bool = False) -> SparseRows:
+    """Return the blocks below one another, each in columns of its own unless these are shared."""
+    widths = [0 if shared_columns else block.n_columns for block in blocks]
+    offsets = np.concatenate([[0], np.cumsum(widths)])
+    counts = np.concatenate([np.diff(block.starts) for block in blocks])
+    return SparseRows(
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        np.concatenate(
+            [block.columns + np.uint32(o) for block, o in zip(blocks, offsets, strict=False)]
+        ),
+        np.concatenate([block.values for block in blocks]),
+        blocks[0].n_columns if shared_columns else int(offsets[-1]),
+    )

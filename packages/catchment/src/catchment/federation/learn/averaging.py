@@ -24,7 +24,7 @@ from scipy.linalg import eigvalsh
 from catchment.arrays import Array
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Turn
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.learn.ridge import learned, readout_figures
 from catchment.federation.progress import UNKNOWN, Progress
@@ -53,7 +53,7 @@ class Averaged:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadoutAveraging:
+class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
     """One round: the mean of the readouts that clients solve on their own data.
 
     The server sees each client's readout and its weight unless a protection hides them. Further
@@ -83,10 +83,6 @@ class ReadoutAveraging:
         if isinstance(self.ridge, str) and self.ridge not in ("gcv", "blocks"):
             raise ValueError(f"ridge is {self.ridge!r}; pass a number, 'gcv' or 'blocks'")
         _check_weighting(self.weighting)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def start(self) -> Averaged:
         return Averaged()
@@ -125,7 +121,7 @@ class ReadoutAveraging:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientAveraging:
+class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
     """Rounds of gradient steps on the clients, averaged; the mean change moves the server.
 
     The server sees each client's change, weight and loss unless a protection hides them; under
@@ -178,10 +174,6 @@ class GradientAveraging:
         if not 0 <= self.ridge < np.inf:
             raise ValueError(f"ridge is {self.ridge}; pass a finite number that is not negative")
         _check_weighting(self.weighting)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def start(self) -> Averaged:
         return Averaged(self.initial)

@@ -18,7 +18,7 @@ import numpy as np
 
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.rows import Rows
@@ -39,7 +39,7 @@ class ByClass:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BalancedRidge:
+class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
     """Exact ridge regression with class weights, from statistics sent class by class.
 
     Parameters
@@ -152,7 +152,7 @@ class BalancedRidge:
     def kept(self, state: ByClass) -> Kept:
         return self._solver().kept(state.weighted)
 
-    def sums(self, state: ByClass) -> Tally[StatisticsSet] | None:
+    def tally(self, state: ByClass) -> Tally[StatisticsSet] | None:
         """Return the sums by class, and each client's own where they are kept."""
         return None if state.total is None else Tally(state.total, state.by_client)
 

@@ -17,7 +17,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features.base import FeatureMap, label_of
-from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import (
     FederatedRidge,
     has_a_class_alone,
@@ -84,7 +84,7 @@ class Race:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidates:
+class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
     """The best of several feature maps, and its readout, by the error on left-out clients.
 
     The server sees and keeps every client's statistics of every candidate that is still in. Where

@@ -26,13 +26,17 @@ from catchment.arrays import Array
 from catchment.data.prepare import RAW, Prepare
 from catchment.errors import FederationError, UploadError
 from catchment.features.base import name_of
-from catchment.features.echo_state.alignment import aligned_reservoir, with_own_seed
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.echo_state.recipe import Recipe
-from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.side_by_side import side_by_side, state_places
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.reservoir import (
+    Reservoir,
+    aligned_reservoir,
+    side_by_side,
+    state_places,
+    with_own_seed,
+)
 from catchment.features.pipeline import Pipeline
-from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
 from catchment.federation.rows import Rows
 from catchment.readout.model import Model
@@ -108,7 +112,7 @@ class Ensemble:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReservoirEnsemble:
+class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     """Train a readout on every client's own reservoir; the model is the mean of their predictions.
 
     Parameters

@@ -20,7 +20,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.scaling import Moments, Scaler
-from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.readout.device import same_features
 from catchment.readout.packing import pack, unpack
 from catchment.readout.statistics import RidgeStatistics

@@ -12,18 +12,18 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from catchment.arrays import Integers
-from catchment.data.exact_sums import (
+from catchment.data.prepare import Prepare
+from catchment.data.scaling import (
     LIMB,
     SQUARES_LIMBS,
     TOTAL_LIMBS,
+    Moments,
     from_limbs,
     limbs_of,
     whole_numbers,
 )
-from catchment.data.prepare import Prepare
-from catchment.data.scaling import Moments
 from catchment.errors import UploadError
-from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Turn
 from catchment.structure import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Shape, Summable
 from catchment.wire import Parts
 
@@ -68,7 +68,7 @@ class SentMoments(Summable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederatedScaling:
+class FederatedScaling(Algorithm[SentMoments, SentMoments, Prepare]):
     """The mean and standard deviation of every channel over all clients' training data.
 
     The server sees three numbers per channel of each client: how many values, their sum and their
@@ -90,10 +90,6 @@ class FederatedScaling:
 
     channels: int
     prepare: Prepare = field(default_factory=Prepare)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def start(self) -> SentMoments:
         none = whole_numbers([0] * self.channels)

@@ -25,7 +25,7 @@ from catchment.arrays import Array, Booleans
 from catchment.data.recording import Recording
 from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import chosen_ridge
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
@@ -55,7 +55,7 @@ class NormalState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederatedNormal:
+class FederatedNormal(Algorithm[NormalState, Tally[RidgeStatistics | Counts], Detector]):
     """Learn what is normal from all clients' sums, and above which score to raise an alarm.
 
     Two rounds, `Plan(algorithm=..., rounds=2)`. Clients see the summed mean and covariance.
@@ -328,7 +328,7 @@ class FederatedNormal:
     def kept(self, state: NormalState) -> Kept:
         return Kept({name: one.n_rows for name, one in state.by_client.items()})
 
-    def sums(self, state: NormalState) -> Tally[RidgeStatistics] | None:
+    def tally(self, state: NormalState) -> Tally[RidgeStatistics] | None:
         """Return the sum of the first round, and each client's own where they are kept."""
         return None if state.total is None else Tally(state.total, state.by_client)
 

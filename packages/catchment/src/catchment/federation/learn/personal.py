@@ -33,7 +33,7 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
 from catchment.federation.sums import Tally
@@ -101,7 +101,9 @@ class PersonalState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PersonalReadouts:
+class PersonalReadouts(
+    Algorithm[PersonalState, Tally[RidgeStatistics] | OwnReadouts, PersonalModels]
+):
     """The exact shared readout, then a round in which every client makes one of its own from it.
 
     The readouts are gathered, so that one file serves every client by its name: the server sees

@@ -23,7 +23,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare
-from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Memory, Needs, Turn
 from catchment.federation.learn.personal import (
     SHARES,
     STRENGTHS,
@@ -34,7 +34,6 @@ from catchment.federation.learn.personal import (
 )
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.measure.drift import Drift
-from catchment.federation.plan import Memory
 from catchment.federation.sums import Tally
 from catchment.readout.feature_scale import scale_of
 from catchment.readout.personal_models import PersonalModels
@@ -76,7 +75,7 @@ class PersonalSums:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PersonalIncrements:
+class PersonalIncrements(Algorithm[PersonalSums, Tally[RidgeStatistics], PersonalModels]):
     """A shared readout of data that keep coming, and beside it one of every client's own.
 
     Parameters
@@ -189,5 +188,5 @@ class PersonalIncrements:
     def kept(self, state: PersonalSums) -> Kept:
         return self.ridge.kept(state.shared)
 
-    def sums(self, state: PersonalSums) -> Tally[RidgeStatistics] | None:
-        return self.ridge.sums(state.shared)
+    def tally(self, state: PersonalSums) -> Tally[RidgeStatistics] | None:
+        return self.ridge.tally(state.shared)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from catchment.errors import FederationError, UploadError
-from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.groups import group_of
@@ -38,7 +38,7 @@ LEFT = 1e-9  # of a float64 column that was taken off: what rounding may leave, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowsOfClass:
+class RowsOfClass(Algorithm[RidgeState, Tally[RidgeStatistics], Any]):
     """Clients send the sums of their rows of one class; the server's state has them no more.
 
     Parameters

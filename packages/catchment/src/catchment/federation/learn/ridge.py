@@ -22,7 +22,7 @@ from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.errors import FederationError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Memory, Needs, Turn
 from catchment.federation.increments import Asked, Increments
 from catchment.federation.learn.groups import MANY, group_of, group_sums, pool
 from catchment.federation.measure.drift import (
@@ -34,16 +34,14 @@ from catchment.federation.measure.drift import (
     round_scores,
 )
 from catchment.federation.measure.outliers import AnyFlag, flags, rows_flags
-from catchment.federation.plan import Memory
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
-from catchment.readout.accumulation import accumulate
+from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import DEVICES, Devices, device_for, is_marked, statistics_name
 from catchment.readout.feature_scale import for_raw_features, rescaled, scale_of
 from catchment.readout.grid import Grid
 from catchment.readout.heads import Head
-from catchment.readout.many_clients import accumulate_each
 from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
@@ -94,7 +92,7 @@ class RidgeState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederatedRidge:
+class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     """One round of sums, solved at the server.
 
     Parameters
@@ -463,7 +461,7 @@ class FederatedRidge:
         rows = {name: s.n_rows for name, s in state.by_client.items()}
         return Kept(rows, state.flags, state.choice, drifts=self.drifts(state))
 
-    def sums(self, state: RidgeState) -> Tally[RidgeStatistics] | None:
+    def tally(self, state: RidgeState) -> Tally[RidgeStatistics] | None:
         """Return the sum of all statistics so far, and each client's own where they are kept."""
         return None if state.total is None else Tally(state.total, state.by_client)
 

@@ -22,7 +22,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import learned, readout_figures
 from catchment.federation.rows import Rows
 from catchment.federation.upload_checks import check_statistics
@@ -98,7 +98,7 @@ class Selection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectedRidge:
+class SelectedRidge(Algorithm[Selection, Evidence, Model]):
     """Exact ridge regression with the ridge chosen on left-out clients, from sums alone.
 
     Two rounds, with all clients in both: `Plan(algorithm=..., rounds=2)`. In the first clients

@@ -21,7 +21,7 @@ import numpy as np
 from catchment.arrays import Array, Booleans
 from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Data, Turn
+from catchment.federation.algorithm import Algorithm, Data, Turn
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.digests import without
 from catchment.federation.rows import Rows
@@ -37,7 +37,7 @@ LOW, HIGH, PER_DECADE = 1e-2, 1e6, 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnknownThreshold:
+class UnknownThreshold(Algorithm[Counts, Counts, OpenModel]):
     """One round that makes a classifier answer "unknown".
 
     Parameters

@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from catchment.features.base import FeatureMap
+from catchment.federation.algorithm import Algorithm
 from catchment.federation.learn.automatic import Ridge, automatic_ridge
-from catchment.federation.plan import Learner, Masking, Protection
+from catchment.federation.protection import Protection
 from catchment.federation.smallest_upload import SmallestUpload
 from catchment.plugins import installed, plugin
 from catchment.readout.grid import Grid
@@ -113,9 +114,7 @@ class Uploads:
         by_size = self.asked == "auto" and self.hidden and not fixed
         return self.asked != "gradients" and not by_size
 
-    def added_to(
-        self, protections: Sequence[Protection | Masking]
-    ) -> tuple[Protection | Masking, ...]:
+    def added_to(self, protections: Sequence[Protection]) -> tuple[Protection, ...]:
         """Return the protections with what makes statistics smaller, where that may be."""
         return (*protections, SmallestUpload()) if self.may_be_smaller else tuple(protections)
 
@@ -182,7 +181,7 @@ class Uploads:
         n_clients: int | None,
         hidden: bool | None = None,
         **settings: Any,
-    ) -> Learner[Any, Any, Any]:
+    ) -> Algorithm[Any, Any, Any]:
         """Return the algorithm that takes the chosen upload.
 
         Parameters
@@ -194,7 +193,7 @@ class Uploads:
         """
         chosen = self.chosen(features, classes=classes is not None).how
         if chosen == "factors":
-            made: Learner[Any, Any, Any] = plugin("uploads", "factors").automatic_factors(
+            made: Algorithm[Any, Any, Any] = plugin("uploads", "factors").automatic_factors(
                 features, ridge=self.ridge, classes=classes, n_clients=n_clients, **settings
             )
             return made
@@ -207,7 +206,7 @@ class Uploads:
                 n_clients=n_clients,
                 **settings,
             )
-        over_rounds: Learner[Any, Any, Any] = plugin("uploads", "gradients")(
+        over_rounds: Algorithm[Any, Any, Any] = plugin("uploads", "gradients")(
             features=features,
             ridge="folds" if isinstance(self.ridge, str) else self.ridge,
             standardise=settings.get("standardise", "auto"),

@@ -18,9 +18,9 @@ from catchment.arrays import Array, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.measure.evaluation import Score, Scores
 from catchment.federation.plan import Plan
@@ -109,7 +109,7 @@ def mean_target(features: FeatureMap, *, classes: tuple[str, ...] | None = None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guess:
+class Guess(Algorithm[Scores, Tally[Score], Scores]):
     """The score of predictions that no model makes; the server learns error sums, nothing else.
 
     Parameters
@@ -145,10 +145,6 @@ class Guess:
     @property
     def horizons(self) -> tuple[int, ...]:
         return (self.horizon,) if isinstance(self.horizon, int) else self.horizon
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def start(self) -> Scores:
         return Scores()
@@ -215,7 +211,7 @@ class Readouts(Summable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalReadouts:
+class LocalReadouts(Algorithm[Readouts, Readouts, dict[str, Model]]):
     """Every client alone: the readout each solves on its own data, gathered to be tested.
 
     Whoever goes it alone sends nothing; here the readouts leave the clients only so that `Trials`
@@ -304,7 +300,7 @@ class TrialScores(Structure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trials:
+class Trials(Algorithm[TrialScores, TrialScores, TrialScores]):
     """Many models that read the same features, scored in one pass over the clients' data.
 
     A client that has a model of its own name tests that one alone: going it alone is about one's
@@ -319,10 +315,6 @@ class Trials:
             raise ValueError(
                 f"the models read {len(found)} kinds of features; pass models that share one"
             )
-
-    @property
-    def needs(self) -> Needs:
-        return Needs()
 
     def start(self) -> TrialScores:
         return TrialScores()

@@ -21,7 +21,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation.algorithm import Data, Turn
+from catchment.federation.algorithm import Algorithm, Data, Turn
 from catchment.federation.learn.groups import group_of, group_sums
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.measure.evaluation import targets_and_outputs
@@ -36,7 +36,7 @@ from catchment.wire import Parts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibration:
+class Calibration(Algorithm[Counts, Counts, Intervals]):
     """How far a model's outputs lie from the targets of clients that it did not learn from.
 
     Clients prepare their raw recordings as the model says. A model's readout is sent with the

@@ -14,7 +14,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.rows import targets_of
 from catchment.federation.sums import Tally
 from catchment.readout.detector import with_labels
@@ -138,7 +138,7 @@ class Scores(Structure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
     """How well a model, or whatever else predicts, does on each client's data and on all together.
 
     Clients prepare their raw recordings as the model says. A model's readout is sent with the

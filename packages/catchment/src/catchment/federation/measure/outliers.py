@@ -24,10 +24,12 @@ from operator import add
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.federation.plan import Additive, Read, Turn, Upload
+from catchment.federation.algorithm import Additive, Turn, Upload
+from catchment.federation.protection import Protection, Read
 from catchment.readout.feature_scale import scale_of
 from catchment.readout.solve import solve_readout, squared_errors
 from catchment.readout.statistics import RidgeStatistics
+from catchment.structure import taken_apart
 from catchment.wire import Parts
 
 THRESHOLD = 4.0
@@ -187,7 +189,7 @@ def robust_scores(values: Array, *, least: float = LEAST_SPREAD) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InfluenceCap:
+class InfluenceCap(Protection):
     """Scale an upload's weight down until its norm is at most the limit.
 
     The norm is that of everything the upload adds to the sums: Gram, cross and target moments,
@@ -214,7 +216,7 @@ class InfluenceCap:
             raise ValueError(f"limit is {self.limit}; pass a number above 0")
 
     def on_client(self, upload: Upload, turn: Turn) -> RidgeStatistics:
-        return self.capped(RidgeStatistics.from_parts(upload.parts()))
+        return self.capped(RidgeStatistics.from_parts(taken_apart(upload)))
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
         changed = replace(turn, changed=True)
@@ -222,9 +224,6 @@ class InfluenceCap:
             return inner(parts, changed)
         capped = self.capped(RidgeStatistics.from_parts(parts))
         return inner(replace(capped.parts(), facts=parts.facts), changed)
-
-    def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
-        return total
 
     def capped(self, statistics: RidgeStatistics) -> RidgeStatistics:
         """Return float64 statistics of at most the limit: a part of whole numbers is not whole."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
-from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.learn.personal import Personal, own_readout
 from catchment.federation.measure.evaluation import KEPT_APART, Score, evaluate
 from catchment.federation.rows import N_BLOCKS, first_part
@@ -67,7 +67,7 @@ class Comparisons(Structure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PersonalEvaluation:
+class PersonalEvaluation(Algorithm[Comparisons, Tally[Comparison], Comparisons]):
     """The shared readout against one of each client's own, on the client's later data.
 
     The server learns both scores of each client, not its readout.

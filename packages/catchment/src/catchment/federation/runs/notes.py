@@ -65,7 +65,7 @@ class Notes:
                     [(stage, record.round, name, value) for name, value in record.figures.items()],
                 )
             if notes.last is not None:
-                digests = digests_of(notes.plan.whole.sums(notes.last))
+                digests = digests_of(notes.plan.algorithm.tally(notes.last))
                 store.insert("digests", digest_rows(stage, notes.records[-1].round, digests))
             for record in notes.records:
                 store.seal(stage, record.round)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from catchment.errors import FederationError
-from catchment.federation.algorithm import as_algorithm
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates, Race
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
@@ -81,7 +80,7 @@ class Described:
         if self.name != "Candidates" or self.settings["halvings"] != 0:
             return None
         tried = Candidates(features=(model.features,), classes=model.classes)
-        race: Race = as_algorithm(tried).load_state(parts)
+        race: Race = tried.load_state(parts)
         if race.total is None or race.best is None:
             return None
         ridge = FederatedRidge(

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from catchment.errors import FederationError
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.federation.algorithm import as_algorithm
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.normal import FederatedNormal
@@ -99,7 +98,7 @@ def _unlearned_normal(
     labels = told.settings.get("classes")
     known = {**told.settings, "features": shared.features}
     algorithm = FederatedNormal(**{**known, "classes": None if labels is None else tuple(labels)})
-    state = as_algorithm(algorithm).load_state(last_state(folder, TRAINING))
+    state = algorithm.load_state(last_state(folder, TRAINING))
     refuse_sum(state.by_client, client)
     left = unlearn_normal(algorithm, state, client)
     return WithoutClient(algorithm.result(left.state), left.certificate)
@@ -110,12 +109,12 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> Wit
     parts, settings = last_state(folder, TRAINING), told.settings
     match told.rebuilt(shared):
         case FederatedRidge() as ridge:
-            state = as_algorithm(ridge).load_state(parts)
+            state = ridge.load_state(parts)
             refuse_sum(state.by_client, client, groups=bool(state.by_group))
             forgotten = unlearn(ridge, state, client)
             return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
         case BalancedRidge() as balanced:
-            by_class = as_algorithm(balanced).load_state(parts)
+            by_class = balanced.load_state(parts)
             refuse_sum(by_class.by_client, client)
             left = unlearn_by_class(balanced, by_class, client)
             return WithoutClient(balanced.result(left.state), left.certificate)
@@ -135,7 +134,7 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> Wit
             ensemble = ReservoirEnsemble(
                 features=shared.features, weighting=settings["weighting"], classes=shared.classes
             )
-            members = as_algorithm(ensemble).load_state(parts)
+            members = ensemble.load_state(parts)
             rest = unlearn_member(members, client)
             return WithoutClient(ensemble.result(rest.state).model, rest.certificate)
     raise _cannot(told.name, client)

@@ -26,9 +26,9 @@ from typing import Any, cast
 import numpy as np
 
 from catchment.errors import CatchmentError, MissingExtraError, UnknownMapError, UploadError
+from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.federation.algorithm import Completed, Data, Turn, as_algorithm
+from catchment.federation.algorithm import Data, Turn
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.digests import Digest, Sum, digest_of, is_exact, members_of, without
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
@@ -216,9 +216,8 @@ def _trained(
             kept = "merged factors, which are float64 and no sum" if factored else "no sum"
             yield cannot("statistics", f"{told.name} keeps {kept} of statistics")
             return None
-        whole: Completed[Any, Any, Any] = as_algorithm(algorithm)
-        state = whole.load_state(parts) if among is None else among[1]
-        sums = whole.sums(state)
+        state: Any = algorithm.load_state(parts) if among is None else among[1]
+        sums = algorithm.tally(state)
     except UNREADABLE as error:
         yield Check("statistics", "differs", note=f"they cannot be read: {error}")
         return None

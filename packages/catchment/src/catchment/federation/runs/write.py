@@ -490,7 +490,7 @@ class StageKeeper(Generic[S, U, R]):
         content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != rows[-1][-1]:
             raise IntegrityError(f"{path} is damaged; start the run again in another folder")
-        return self._plan.whole.load_state(Parts.from_bytes(content)), records
+        return self._plan.algorithm.load_state(Parts.from_bytes(content)), records
 
     @property
     def every(self) -> float:
@@ -517,8 +517,8 @@ class StageKeeper(Generic[S, U, R]):
         self._store.note_all(self._stage, entries)
 
     def close_round(self, state: S, record: Record) -> None:
-        whole = self._plan.whole
-        digests = digests_of(whole.sums(state))
+        whole = self._plan.algorithm
+        digests = digests_of(whole.tally(state))
         self._store.close_round(self._stage, record, whole.save_state(state), digests)
 
 

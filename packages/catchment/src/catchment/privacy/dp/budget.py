@@ -31,7 +31,7 @@ from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
-from catchment.data.block_digests import block_digests
+from catchment.data.units import block_digests
 from catchment.errors import BudgetError, IntegrityError
 from catchment.federation.cost import Cost
 from catchment.privacy.dp.gaussian import check_epsilon_delta, epsilon_of

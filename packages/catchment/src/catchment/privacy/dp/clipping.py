@@ -35,7 +35,7 @@ from scipy.linalg import eigh
 
 from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.algorithm import Sent, Upload
+from catchment.federation.algorithm import Upload
 from catchment.federation.upload_checks import moment_matrix
 from catchment.readout.packing import matrix_size, pack, unpack
 from catchment.readout.quantiles import Counts
@@ -52,6 +52,7 @@ from catchment.structure import (
     Summable,
     marked,
     places_of,
+    taken_apart,
 )
 from catchment.wire import Fact, Parts
 
@@ -213,19 +214,19 @@ class Clip:
         if isinstance(upload, RidgeStatistics):
             vector, about = self._moments(upload.floats), {"targets": upload.n_targets}
         elif weight := _weight(upload):
-            vector, about = _mean(upload.parts(), *weight)
-            vector = vector * self._stretched(upload.parts().kind, about)
-            remarks: list[Fact] = [*places_of(_value(upload), REMARK)]
+            vector, about = _mean(taken_apart(upload), *weight)
+            vector = vector * self._stretched(taken_apart(upload).kind, about)
+            remarks: list[Fact] = [*places_of(upload, REMARK)]
             about |= {"remarks": remarks} if remarks else {}
         else:
             raise UploadError(
                 "kind",
                 "noise is defined for ridge statistics and for sums with a weight, not for "
-                f"{upload.parts().kind!r}; leave the protection out or send one of these",
+                f"{taken_apart(upload).kind!r}; leave the protection out or send one of these",
             )
         if not np.isfinite(vector).all():
             raise UploadError("not-finite", "the upload holds NaN or infinite numbers")
-        sent = upload.parts()
+        sent = taken_apart(upload)
         return vector, {"kind": sent.kind, "facts": dict(sent.facts), **about}
 
     def _stretched(self, kind: object, about: Mapping[str, Fact]) -> float:
@@ -356,16 +357,13 @@ def step_name(step: float) -> str:
     return f"2^{math.frexp(step)[1] - 1}"
 
 
-def _value(upload: Upload) -> object:
-    return upload.value if isinstance(upload, Sent) else upload
-
-
 def _weight(upload: Upload) -> tuple[float] | None:
     """Return what an upload's arrays are divided by to give a mean, if it declares that."""
-    value = _value(upload)
-    name = marked(value, WEIGHT)
+    name = marked(upload, WEIGHT)
     # Of a value with others inside, one weight says nothing of theirs.
-    return (float(vars(value)[name]),) if name and "parts" not in upload.parts().facts else None
+    return (
+        (float(vars(upload)[name]),) if name and "parts" not in taken_apart(upload).facts else None
+    )
 
 
 def _mean(parts: Parts, weight: float) -> tuple[Array, dict[str, Fact]]:

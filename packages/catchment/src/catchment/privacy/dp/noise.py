@@ -41,9 +41,10 @@ import numpy as np
 
 from catchment.arrays import Integers
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError, UploadError
-from catchment.federation.algorithm import Ledger
+from catchment.federation.algorithm import Additive, Ledger, Turn, Upload
 from catchment.federation.cost import Cost
-from catchment.federation.plan import Additive, Masking, Plan, Read, Turn, Upload
+from catchment.federation.plan import Plan
+from catchment.federation.protection import Masking, Protection, Read
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.clipping import (
     LARGEST,
@@ -64,7 +65,7 @@ from catchment.privacy.dp.gaussian import (
 from catchment.privacy.dp.per_sequence import Records
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import Kind
+from catchment.structure import Kind, taken_apart
 from catchment.wire import Parts
 
 SMALL_COHORT = 100
@@ -136,7 +137,7 @@ class Amount:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianNoise:
+class GaussianNoise(Protection):
     """Clip on the client, Gaussian noise on the sum: a bound on what releases tell of anyone.
 
     Parameters
@@ -382,7 +383,8 @@ class GaussianNoise:
             if not isinstance(record, RidgeStatistics):
                 raise UploadError(
                     "kind",
-                    f"privacy per sequence needs ridge statistics, not {record.parts().kind!r}",
+                    "privacy per sequence needs ridge statistics, "
+                    f"not {taken_apart(record).kind!r}",
                 )
             yield self._one(record)
 

@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from catchment.errors import UploadError
-from catchment.federation.algorithm import (
-    Completed,
-    Data,
-    Kept,
-    Learner,
-    Needs,
-    Turn,
-    Upload,
-    as_algorithm,
-)
+from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn, Upload
 from catchment.wire import Parts
 
 S = TypeVar("S")
@@ -40,7 +31,7 @@ class Records:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerSequence(Generic[S, U, R]):
+class PerSequence(Algorithm[S, U, R]):
     """An algorithm whose clients make one upload per sequence, for privacy per sequence.
 
     Every sequence is run by itself from a state of zero, so that no input of one reaches the
@@ -52,46 +43,42 @@ class PerSequence(Generic[S, U, R]):
         Asked for one upload per sequence; its uploads must be ridge statistics.
     """
 
-    algorithm: Learner[S, U, R]
-
-    @property
-    def inner(self) -> Completed[S, U, R]:
-        return as_algorithm(self.algorithm)
+    algorithm: Algorithm[S, U, R]
 
     @property
     def needs(self) -> Needs:
-        return self.inner.needs | Needs(per_sequence=True)
+        return self.algorithm.needs | Needs(per_sequence=True)
 
     def start(self) -> S:
-        return self.inner.start()
+        return self.algorithm.start()
 
     def broadcast(self, state: S, turn: Turn) -> Parts:
-        return self.inner.broadcast(state, turn)
+        return self.algorithm.broadcast(state, turn)
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Records:
         def uploads() -> Iterator[Upload]:
             for sequence in data():
-                yield self.inner.client_update(received, partial(list, [sequence]), turn)
+                yield self.algorithm.client_update(received, partial(list, [sequence]), turn)
 
         return Records(uploads)
 
     def read_update(self, parts: Parts, turn: Turn) -> Any:
-        return self.inner.read_update(parts, turn)
+        return self.algorithm.read_update(parts, turn)
 
     def server_update(self, state: S, total: U, turn: Turn) -> S:
-        return self.inner.server_update(state, total, turn)
+        return self.algorithm.server_update(state, total, turn)
 
     def result(self, state: S) -> R:
-        return self.inner.result(state)
+        return self.algorithm.result(state)
 
     def figures(self, state: S) -> Mapping[str, float]:
-        return self.inner.figures(state)
+        return self.algorithm.figures(state)
 
     def kept(self, state: S) -> Kept:
-        return self.inner.kept(state)
+        return self.algorithm.kept(state)
 
     def save_state(self, state: S) -> Parts:
-        return self.inner.save_state(state)
+        return self.algorithm.save_state(state)
 
     def load_state(self, parts: Parts) -> S:
-        return self.inner.load_state(parts)
+        return self.algorithm.load_state(parts)

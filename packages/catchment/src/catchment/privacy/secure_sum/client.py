@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment.errors import IntegrityError, RuleError
-from catchment.federation.algorithm import Ledger
-from catchment.federation.plan import Memory, Turn
+from catchment.federation.algorithm import Ledger, Memory, Turn
 from catchment.privacy.policy import Policy
 from catchment.privacy.releases import Releases
 from catchment.privacy.secure_sum import keys, transcript

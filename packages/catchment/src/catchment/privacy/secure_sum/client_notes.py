@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import final
 
 from catchment.errors import RuleError
-from catchment.federation.plan import Memory
+from catchment.federation.algorithm import Memory
 from catchment.privacy.secure_sum.keys import Session
 
 JUMP = 1 << 20  # how far a number may be above the highest that a client knows

@@ -14,14 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from catchment.errors import IntegrityError, RuleError
-from catchment.federation.plan import Memory, Turn, Upload
+from catchment.federation.algorithm import Memory, Turn, Upload
 from catchment.privacy.secure_sum import keys, transcript
 from catchment.privacy.secure_sum.client import Side
 from catchment.privacy.secure_sum.messages import Outline, content_digest, from_bits, rows
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.privacy.secure_sum.ring import readout_error
 from catchment.privacy.secure_sum.vault import Terms
-from catchment.structure import measured
+from catchment.structure import measured, taken_apart
 from catchment.wire import Parts, split
 
 
@@ -65,7 +65,7 @@ def masked(
         side.ledger.upload(
             turn.plan,
             turn.round,
-            made.parts().kind,
+            taken_apart(made).kind,
             told.hex(),
             side.named(present),
             lost=side.threshold - 1 - bad,
@@ -95,7 +95,7 @@ def _mask(
     side: Side, upload: Upload, present: tuple[int, ...], told: bytes, given: bytes | None
 ) -> Masked:
     agreed = side.agreed
-    outline = Outline.of(upload.parts())
+    outline = Outline.of(taken_apart(upload))
     ring = agreed.ring_of(outline)
     if not outline.is_whole:
         _check_rounding(side, upload, len(present))

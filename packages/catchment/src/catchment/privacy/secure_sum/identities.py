@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from catchment.federation.plan import Memory
+from catchment.federation.algorithm import Memory
 
 
 class Identities(Mapping[str, str]):

@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from catchment.errors import IntegrityError, MissingExtraError
-from catchment.federation.plan import Memory, Turn
+from catchment.federation.algorithm import Memory, Turn
 from catchment.privacy.secure_sum.identities import Identities
 from catchment.privacy.secure_sum.ring import Residues, Ring
 

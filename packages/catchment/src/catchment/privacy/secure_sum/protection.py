@@ -52,7 +52,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from catchment.errors import UploadError
-from catchment.federation.plan import Journal, Masking, Memory, Protection, Turn, Upload
+from catchment.federation.algorithm import Memory, Turn, Upload
+from catchment.federation.protection import Journal, Masking, Protection
 from catchment.privacy.secure_sum.client_rules import (
     FEWEST_CLIENTS,
     FEWEST_ROWS_PER_FEATURE,
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class SecureSum:
+class SecureSum(Masking):
     """Hides every client's message in the sum of all; the last of a plan's protections.
 
     All arrays of a message are summed; its kind, its facts and its shapes travel in clear and must
@@ -307,7 +308,7 @@ class SecureSum:
         return masked(self, received, upload, turn, memory)
 
 
-def memories_of(protections: Iterable[Protection | Masking]) -> dict[str, Memory]:
+def memories_of(protections: Iterable[Protection]) -> dict[str, Memory]:
     """Return what clients of this process remember, if a secure sum was made with it."""
     for protection in protections:
         if isinstance(protection, SecureSum) and isinstance(protection.identities, Identities):

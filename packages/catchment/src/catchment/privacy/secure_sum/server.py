@@ -26,7 +26,8 @@ from catchment.errors import (
     TooFewClientsError,
     UploadError,
 )
-from catchment.federation.plan import Additive, Journal, Read, Turn
+from catchment.federation.algorithm import Additive, Turn
+from catchment.federation.protection import Journal, Read
 from catchment.privacy.secure_sum import complaints, keys, transcript
 from catchment.privacy.secure_sum.client_notes import STAGES
 from catchment.privacy.secure_sum.graph import neighbours

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from catchment.errors import IntegrityError
-from catchment.federation.plan import Upload
+from catchment.federation.algorithm import Upload
 from catchment.privacy.secure_sum import keys, transcript
 from catchment.privacy.secure_sum.client_notes import Notebook
 from catchment.privacy.secure_sum.client_rules import check_rows
 from catchment.privacy.secure_sum.messages import cut, encoded, share_bytes
 from catchment.privacy.secure_sum.ring import Residues, Ring, add_into, subtract_from
 from catchment.privacy.secure_sum.shamir import share
+from catchment.structure import taken_apart
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class MemoryVault:
 
     def masked(self, me: Me, upload: Upload, near: Sequence[Holder], terms: Terms) -> Residues:
         check_rows(upload, rows_per_feature=terms.rows_per_feature, min_clients=terms.min_clients)
-        numbers = encoded(upload.parts(), terms.ring, n_clients=terms.n_clients)
+        numbers = encoded(taken_apart(upload), terms.ring, n_clients=terms.n_clients)
         masks = keys.Masks(terms.ring, numbers.shape[1])
         add_into(numbers, masks.of(keys.own_mask_key(terms.told, me.place, self.book["own mask"])))
         agreement = keys.Agreement(self.book["mask key"])

@@ -9,7 +9,8 @@ summed is added to totals in int64, and before these could overflow their upper 
 from __future__ import annotations
 
 import warnings
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import add
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array
 from catchment.errors import CoarseTargetsWarning
-from catchment.features.echo_state.advance import aligned
+from catchment.features.echo_state.run import aligned
 from catchment.readout import integers
 from catchment.readout.grid import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, Grid
 from catchment.readout.packing import packed_length
@@ -69,6 +70,24 @@ class ExactGram:
         self.held = 0  # no entry of the sums is larger
         self.carried: NDArray[np.int64] | None = None  # what was moved away, in units of 2^32
 
+    @classmethod
+    def of(cls, grid: Grid, n_target_rows: int, *, constant: bool) -> ExactGram:
+        """Return an empty sum for rows of features, of pieces of targets, and of ones.
+
+        Parameters
+        ----------
+        constant
+            Whether the first feature is 1 in every row. It is then counted as such: as 2^bits it
+            would fill the sums before any other.
+        """
+        F, n = grid.n_features, grid.n_features + n_target_rows + 1
+        scale, bits = np.ones(n), np.zeros(n, dtype=np.int64)
+        scale[:F], bits[:F] = np.ldexp(1.0, grid.digits), grid.bits
+        bits[F:-1] = SINGLE_BITS if grid.is_whole else PIECE
+        if constant:
+            scale[0], bits[0] = 1.0, 0
+        return cls(scale, bits, single=grid.is_whole and grid.bits <= SINGLE_BITS)
+
     def add(self, Z: Array) -> None:
         """Add the products of rows Z (n, m), or of the transpose of rows that lie one by one."""
         from catchment.readout.exact_kernels import add_whole
@@ -118,36 +137,6 @@ class ExactGram:
     def _square(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         n = len(self.scale)
         return values.reshape(self.height, self.height)[:n, :n]
-
-
-def is_single(grid: Grid) -> bool:
-    """Whether features and targets have so few bits that products are taken in float32."""
-    return grid.is_whole and grid.bits <= SINGLE_BITS
-
-
-def exact_gram(grid: Grid, n_target_rows: int, *, constant: bool) -> ExactGram:
-    """Return an empty sum for rows of features, of pieces of targets, and of ones."""
-    scale, bits = row_units(grid, n_target_rows, constant=constant)
-    return ExactGram(scale, bits, single=is_single(grid))
-
-
-def row_units(grid: Grid, n_target_rows: int, *, constant: bool) -> tuple[Array, NDArray[np.int64]]:
-    """Return what rows of features, targets and ones are multiplied by, and their bits.
-
-    Parameters
-    ----------
-    constant
-        Whether the first feature is 1 in every row. It is then counted as such: as 2^bits it would
-        fill the sums before any other.
-    """
-    n = grid.n_features + n_target_rows + 1
-    scale, bits = np.ones(n), np.zeros(n, dtype=np.int64)
-    scale[: grid.n_features] = np.ldexp(1.0, grid.digits)
-    bits[: grid.n_features] = grid.bits
-    bits[grid.n_features : -1] = SINGLE_BITS if grid.is_whole else PIECE
-    if constant:
-        scale[0], bits[0] = 1.0, 0
-    return scale, bits
 
 
 def _flat(lines: NDArray[Any]) -> tuple[NDArray[Any], int]:
@@ -236,8 +225,7 @@ def _split(y: Array, largest: float) -> tuple[Array, tuple[int, ...]]:
 
 
 def statistics_of(
-    gram: integers.Whole,
-    edge: integers.Whole,
+    M: integers.Whole,
     n_rows: int,
     grid: Grid,
     places: tuple[int, ...],
@@ -245,16 +233,15 @@ def statistics_of(
     constant: bool,
     fingerprint: str,
 ) -> RidgeStatistics:
-    """Return the statistics of sums over rows of features Z, pieces of targets Y, and ones.
+    """Return the statistics of rows of features Z, pieces of targets Y, and ones.
 
     Parameters
     ----------
-    gram
-        The packed triangle of Z'Z.
-    edge
-        [Z'Y, Z'1; Y'Y, Y'1; _, 1'1], with the upper triangle of Y'Y.
+    M
+        [Z; Y'; 1] [Z; Y'; 1]', of which only the upper triangle counts.
     """
     F, P = grid.n_features, len(places)
+    gram, edge = packed_whole(M, F), M[:, F:]
     K = (edge.shape[1] - 1) // P
     below = edge[F:-1]
     weight, edge = float(int(edge[-1, -1])), edge[:F].copy()
@@ -264,7 +251,7 @@ def statistics_of(
         edge = _times(edge, slice(1), unit)
     sums = (below[:, -1].copy(), edge[:, :K].copy(), below[:, :K][_upper(K)])
     if places != (0,):
-        sums = _of_pieces(below.astype(object), edge, places)
+        sums = _of_pieces(below, edge, places)
     target_sum, cross, target_gram = sums
     return RidgeStatistics(
         n_rows,
@@ -290,19 +277,20 @@ def _of_pieces(
     below: integers.Whole, edge: integers.Whole, places: tuple[int, ...]
 ) -> tuple[integers.Whole, integers.Whole, integers.Whole]:
     """Return Y'1, Z'Y and the packed triangle of Y'Y from the sums of pieces of targets."""
-    F, K = len(edge), below.shape[0] // len(places)
-    cross = np.zeros((F, K), dtype=np.int64)
-    target_sum, target_gram = np.zeros(K, dtype=object), np.zeros((K, K), dtype=object)
-    square = np.triu(below[:, :-1]) + np.triu(below[:, :-1], 1).T
-    for p, place in enumerate(places):
-        mine = slice(p * K, (p + 1) * K)
-        unit = 1 << PIECE * place
-        cross = integers.added(cross, integers.multiplied(edge[:, mine], unit))
-        target_sum = target_sum + below[mine, -1] * unit
-        for q, other in enumerate(places):
-            block = square[mine, q * K : (q + 1) * K]
-            target_gram = target_gram + block * (unit << PIECE * other)
-    return target_sum, cross, target_gram[_upper(K)]
+    K, rows = below.shape[0] // len(places), below.tolist()
+    pieces = [(p * K, PIECE * place) for p, place in enumerate(places)]
+    cross = np.zeros((len(edge), K), dtype=np.int64)
+    for first, digits in pieces:
+        part = integers.multiplied(edge[:, first : first + K], 1 << digits)
+        cross = integers.added(cross, part)
+    target_sum = [sum(rows[a + k][-1] << d for a, d in pieces) for k in range(K)]
+    both = [(a, b, d + e) for a, d in pieces for b, e in pieces]
+    target_gram = [
+        sum(rows[min(a + i, b + j)][max(a + i, b + j)] << digits for a, b, digits in both)
+        for i in range(K)
+        for j in range(i, K)
+    ]
+    return np.array(target_sum, dtype=object), cross, np.array(target_gram, dtype=object)
 
 
 def _times(values: integers.Whole, where: slice, factor: int) -> integers.Whole:
@@ -322,3 +310,68 @@ def packed_whole(M: integers.Whole, n: int) -> integers.Whole:
     found = np.empty(packed_length(n), dtype=np.int64)
     packed_upper(M, found)
     return found
+
+
+def exact_statistics(
+    z: Array, y: Array, grid: Grid, *, weight: Array | None = None, fingerprint: str = ""
+) -> RidgeStatistics:
+    """Return the statistics of features (n, F) that lie on a grid and targets (n, K), all known.
+
+    >>> z, y = np.array([[0.5], [0.25]]), np.array([[1.0], [0.0]])
+    >>> exact_statistics(z, y, Grid(4, ((1, 4),))).gram
+    array([80])
+    """
+    _check_rows(z, grid)
+    if weight is None:
+        return _unweighted(z, y, grid, fingerprint)
+    found = RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
+    groups = [(value, weight == value) for value in whole_weights(weight)]
+    parts = [_unweighted(z[m], y[m], grid, fingerprint).scaled(value) for value, m in groups]
+    return reduce(add, parts, found)
+
+
+def whole_weights(weight: Array) -> list[int]:
+    """Return the different weights, ascending; ValueError if one is not whole.
+
+    >>> whole_weights(np.array([2.0, 1.0, 2.0]))
+    [1, 2]
+    """
+    values = np.unique(weight)
+    odd = values[np.rint(values) != values]
+    if len(odd):
+        raise ValueError(
+            f"a weight is {odd[0]:g}; on a grid weights are whole numbers, so multiply all of "
+            "them by one number and round, or use a map with grid=None"
+        )
+    return [int(value) for value in values]
+
+
+def _check_rows(z: Array, grid: Grid) -> None:
+    if z.shape[1] != grid.n_features:
+        raise ValueError(f"features have {z.shape[1]} columns, the grid has {grid.n_features}")
+    if not z.size:
+        return
+    from catchment.readout.exact_kernels import first_off_grid
+
+    flat = np.require(z, requirements=["C", "W"]).reshape(-1)
+    place = int(first_off_grid(flat, np.ldexp(1.0, grid.digits), 2.0**grid.bits))
+    if place >= 0:
+        row, column = divmod(place, z.shape[1])
+        raise ValueError(
+            f"feature {column} is {z[row, column]!r} in row {row}, which is not on its grid of "
+            f"{grid.bits} bits; round rows with catchment.features.grid.on_grid"
+        )
+
+
+def _unweighted(z: Array, y: Array, grid: Grid, fingerprint: str) -> RidgeStatistics:
+    if not len(z):
+        return RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
+    (pieces,), places = target_pieces([y], grid)
+    constant = bool(z.shape[1] and (z[:, 0] == 1.0).all() and 0 <= grid.digits[0] <= grid.bits)
+    total = ExactGram.of(grid, pieces.shape[1], constant=constant)
+    rows = np.concatenate([z, pieces, np.ones((len(z), 1))], axis=1)
+    for start in range(0, len(rows), _MOST_COLUMNS):
+        total.add(rows[start : start + _MOST_COLUMNS].T)
+    return statistics_of(
+        total.result(), len(z), grid, places, constant=constant, fingerprint=fingerprint
+    )

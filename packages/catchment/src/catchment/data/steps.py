@@ -1,0 +1,354 @@
+"""Recordings whose steps are filled, brought to one rate, or cut into windows.
+
+Missing targets need nothing: their rows leave the statistics.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import repeat
+from typing import Literal, get_args
+
+import numpy as np
+
+from catchment.arrays import Array, Booleans, Integers, frozen
+from catchment.data.recording import Recording, cut
+
+Policy = Literal["error", "hold", "interpolate", "restart"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GapReport:
+    """How much was missing and what was done about it; reports of several clients add.
+
+    >>> both = GapReport(gap_rows=2) + GapReport(gap_rows=1, restarts=1)
+    >>> both.gap_rows, both.restarts
+    (3, 1)
+    """
+
+    gap_rows: int = 0  # steps with a missing input
+    values_filled: int = 0  # missing inputs replaced by a number
+    silent_channels: int = 0  # channels without any value in a sequence, replaced by zeros
+    rows_removed: int = 0  # steps left out by "restart"
+    restarts: int = 0  # additional starts of a state, by "restart"
+    sequences_removed: int = 0  # sequences of which "restart" left nothing
+    target_rows_missing: int = 0  # rows kept here that the statistics drop for their target
+
+    def __add__(self, other: GapReport) -> GapReport:
+        return GapReport(
+            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        )
+
+
+def fill_gaps(
+    recordings: Iterable[Recording], policy: Policy = "error"
+) -> tuple[list[Recording], GapReport]:
+    """Return recordings without missing inputs, and counts of what was missing.
+
+    Parameters
+    ----------
+    policy
+        "error" raises at the first missing input.
+        "hold" repeats the last value of the channel; before the first value, that one.
+        "interpolate" draws a line between the neighbouring values; at the ends it holds.
+        "restart" leaves out every step with a missing input, so that a reservoir starts from zero
+        after it. A target per step goes with its step. A target per sequence goes to every piece,
+        and the pieces share the sequence's weight by length.
+        For "hold" and "interpolate" a channel without any value becomes zero, which adds nothing
+        to a reservoir's drive.
+
+    >>> u = np.array([[1.0], [np.nan], [3.0]])
+    >>> filled, report = fill_gaps([Recording(u)], "interpolate")
+    >>> filled[0].u.ravel().tolist(), report.values_filled
+    ([1.0, 2.0, 3.0], 1)
+    >>> pieces, report = fill_gaps([Recording(u, y=np.array([5.0, 6.0, 7.0]))], "restart")
+    >>> [piece.y.ravel().tolist() for piece in pieces], report.restarts
+    ([[5.0], [7.0]], 1)
+    """
+    if policy not in get_args(Policy):
+        raise ValueError(f"policy is {policy!r}; pass one of {', '.join(get_args(Policy))}")
+    kept: list[Recording] = []
+    report = GapReport()
+    for number, recording in enumerate(recordings):
+        pieces, found = fill_recording(recording, policy, number)
+        report = report + found
+        kept.extend(piece for _, piece in pieces)
+    return kept, report
+
+
+def fill_recording(
+    recording: Recording, policy: Policy, number: int = 0, *, silent: float = 0.0
+) -> tuple[list[tuple[int, Recording]], GapReport]:
+    """Return (first step, piece) for each piece that is left of a recording, and the counts.
+
+    `number` is what an error calls the recording, `silent` what "hold" and "interpolate" put in a
+    channel without any value.
+
+    >>> pieces, _ = fill_recording(Recording([1.0, np.nan, 3.0]), "restart")
+    >>> [start for start, _ in pieces]
+    [0, 2]
+    """
+    missing = np.isnan(recording.u)
+    if not missing.any():
+        pieces, found = [(0, recording)], GapReport()
+    elif policy == "error":
+        step, channel = (int(index) for index in np.argwhere(missing)[0])
+        name = channel if recording.channels is None else repr(recording.channels[channel])
+        raise ValueError(
+            f"recording {number} has no input in channel {name} at step {step}; "
+            'set gaps to "hold", "interpolate" or "restart"'
+        )
+    elif policy == "restart":
+        pieces, found = _cut(recording, missing)
+    else:
+        filled, found = _filled(recording, missing, policy, silent)
+        pieces = [(0, filled)]
+    unknown = sum(_missing_targets(piece) for _, piece in pieces)
+    return pieces, found + GapReport(target_rows_missing=unknown)
+
+
+def _cut(recording: Recording, missing: Booleans) -> tuple[list[tuple[int, Recording]], GapReport]:
+    gap = np.logical_or.reduce(missing, axis=1)
+    edges = np.flatnonzero(np.diff(np.concatenate([[True], gap, [True]]).astype(np.int8)))
+    n_kept = int((~gap).sum())
+    pieces = []
+    for start, stop in edges.reshape(-1, 2).tolist():
+        piece = recording.part(start, stop)
+        if recording.per_step is False:
+            piece = replace(piece, weight=recording.weight * piece.n_steps / n_kept)
+        pieces.append((start, piece))
+    report = GapReport(
+        gap_rows=int(gap.sum()),
+        rows_removed=int(gap.sum()),
+        restarts=max(0, len(pieces) - 1),
+        sequences_removed=int(not pieces),
+    )
+    return pieces, report
+
+
+def _filled(
+    recording: Recording, missing: Booleans, policy: Policy, silent: float
+) -> tuple[Recording, GapReport]:
+    u: Array = recording.u.copy()
+    steps = np.arange(len(u))
+    n_silent = 0
+    for channel in np.flatnonzero(missing.any(axis=0)):
+        gap = missing[:, channel]
+        known = np.flatnonzero(~gap)
+        if len(known) == 0:
+            u[:, channel] = silent
+            n_silent += 1
+        elif policy == "interpolate":
+            u[gap, channel] = np.interp(steps[gap], known, u[known, channel])
+        else:
+            last = np.maximum(np.searchsorted(known, steps[gap]) - 1, 0)
+            u[gap, channel] = u[known[last], channel]
+    report = GapReport(
+        gap_rows=int(missing.any(axis=1).sum()),
+        values_filled=int(missing.sum()),
+        silent_channels=n_silent,
+    )
+    return replace(recording, u=u), report
+
+
+def _missing_targets(recording: Recording) -> int:
+    if recording.y is None:
+        return 0
+    return int(np.isnan(np.atleast_2d(recording.y)).any(axis=1).sum())
+
+
+MAX_GAP = 2.5  # intervals, of the recording or of the new rate, whichever is longer
+_NEAR = 1e-3  # of an interval: steps that lie so near the grid lie on it
+_MAX_GROWTH = 1000
+_ALWAYS_ALLOWED = 1_000_000  # steps
+
+
+def resample(recording: Recording, rate: float) -> Recording:
+    """Return the recording with `rate` steps per second, from its first step on.
+
+    Inputs and numeric targets per step are interpolated linearly, each column between those of its
+    values that are known. Where these are more than 2.5 intervals apart (the column's median
+    interval, or that of the new rate if it is longer) the result is missing, for the gap policy to
+    treat. Classes per step are those of the nearest step. A recording that has the rate already,
+    to a thousandth of an interval, is returned as it is. There is no filter: what is faster than
+    half the new rate shows as something slower.
+
+    >>> slow = Recording([0.0, 1.0, 4.0], times=[10.0, 11.0, 12.0])
+    >>> fast = resample(slow, 2.0)
+    >>> fast.u.ravel().tolist(), fast.times.tolist()
+    ([0.0, 0.5, 1.0, 2.5, 4.0], [10.0, 10.5, 11.0, 11.5, 12.0])
+    """
+    if recording.times is None:
+        raise ValueError(
+            f"a recording of {recording.n_steps} steps has no times, so it cannot be brought to "
+            f"{rate:g} Hz; name its time column, pass times=, or leave the rate out"
+        )
+    place: Array = (recording.times - recording.times[0]) * rate
+    if np.abs(place - np.arange(len(place))).max() <= _NEAR:
+        return recording
+    n_steps = int(min(np.floor(place[-1] + _NEAR) + 1, 2.0**62))
+    if n_steps > max(_ALWAYS_ALLOWED, _MAX_GROWTH * len(place)):
+        raise ValueError(
+            f"a recording of {len(place)} steps over {place[-1] / rate:g} s would have {n_steps} "
+            f"steps at {rate:g} Hz; check that its times are seconds, or cut it at long gaps"
+        )
+    y = recording.y
+    if y is not None and recording.per_step:
+        y = _nearest(place, y, n_steps) if are_classes(y) else _lines(place, y, n_steps)
+    return replace(
+        recording,
+        u=_lines(place, recording.u, n_steps),
+        y=y,
+        times=recording.times[0] + np.arange(n_steps) / rate,
+    )
+
+
+def are_classes(y: Array) -> bool:
+    """Return whether the known rows (n, K) are one-hot, with at least two classes.
+
+    >>> are_classes(np.array([[0.0, 1.0], [np.nan, np.nan]])), are_classes(np.array([[0.5, 0.5]]))
+    (True, False)
+    """
+    known = y[~np.isnan(y).any(axis=1)]
+    is_one = known == 1.0
+    return bool(
+        y.shape[1] >= 2
+        and len(known)
+        and (is_one | (known == 0.0)).all()
+        and (is_one.sum(axis=1) == 1).all()
+    )
+
+
+def _lines(place: Array, columns: Array, n_steps: int) -> Array:
+    return np.stack([_line(place, column, n_steps) for column in columns.T], axis=1)
+
+
+def _line(place: Array, values: Array, n_steps: int) -> Array:
+    """Return one column on the grid 0, 1, ...; `place` is where its values are."""
+    known = ~np.isnan(values)
+    if not known.any():
+        return np.full(n_steps, np.nan)
+    place, values = place[known], values[known]
+    grid = np.arange(float(n_steps))
+    nearest, apart = _neighbours(place, grid)
+    line: Array = np.interp(grid, place, values)
+    line[apart] = np.nan
+    hit = np.abs(place[nearest] - grid) <= _NEAR
+    line[hit] = values[nearest[hit]]
+    return line
+
+
+def _nearest(place: Array, rows: Array, n_steps: int) -> Array:
+    grid = np.arange(float(n_steps))
+    nearest, apart = _neighbours(place, grid)
+    taken: Array = rows[nearest]
+    taken[apart & (np.abs(place[nearest] - grid) > _NEAR)] = np.nan
+    return taken
+
+
+def _neighbours(place: Array, grid: Array) -> tuple[Integers, Booleans]:
+    """Return the nearest place to each point, and whether those around it are too far apart."""
+    right = np.searchsorted(place, grid)
+    inside = (right > 0) & (right < len(place))
+    after = np.minimum(right, len(place) - 1)
+    before = np.maximum(right - 1, 0)
+    nearest = np.where(place[after] - grid < grid - place[before], after, before)
+    nearest = np.where(inside, nearest, np.where(right == 0, 0, len(place) - 1))
+    interval = float(np.median(np.diff(place))) if len(place) > 1 else 0.0
+    # The slack is for intervals that differ by rounding.
+    far = place[after] - place[before] > MAX_GAP * max(interval, 1.0) * (1 + 1e-9)
+    return nearest, ~inside | far
+
+
+WindowLabel = Literal["last", "majority", "mean"]
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+) ?(ms|s|min|h)")
+
+
+def cut_windows(
+    recording: Recording, window: int, step: int, label: WindowLabel, *, number: int = 0
+) -> Iterator[tuple[int, Recording]]:
+    """Yield (first step, window) for every whole window of a recording; nothing is copied.
+
+    A target per recording goes to all windows. Of targets per step each takes that of its "last"
+    step, of classes that of the "majority" (the first of several), of numbers the "mean"; in the
+    last two missing ones do not count. `number` is what an error calls the recording.
+
+    >>> made = cut_windows(Recording([1.0, 2.0, 3.0], y=[4.0, 5.0, 6.0]), 2, 1, "mean")
+    >>> [(start, window.u.ravel().tolist(), window.y.tolist()) for start, window in made]
+    [(0, [1.0, 2.0], [4.5]), (1, [2.0, 3.0], [5.5])]
+    """
+    starts = range(0, recording.n_steps - window + 1, step)
+    targets: Iterable[Array | None] = repeat(recording.y, len(starts))
+    if recording.y is not None and recording.per_step:
+        _refuse_label(recording, number, label)
+        targets = _targets(recording.y, starts, window, label)
+    for start, y in zip(starts, targets, strict=True):
+        yield start, cut(recording, start, start + window, y)
+
+
+def _targets(y: Array, starts: range, window: int, label: WindowLabel) -> Iterator[Array]:
+    """Yield one target (K,) for each window, from those (T, K) of the steps."""
+    if label == "last":
+        yield from (y[start + window - 1] for start in starts)
+        return
+    known = ~np.logical_or.reduce(np.isnan(y), axis=1)
+    values = np.where(known[:, None], y, 0.0)
+    for start in starts:
+        n_known = np.count_nonzero(known[start : start + window])
+        total: Array = values[start : start + window].sum(axis=0)
+        if n_known == 0:
+            total[:] = np.nan
+        elif label == "mean":
+            total /= n_known
+        else:
+            most = total.argmax()
+            total[:] = 0.0
+            total[most] = 1.0
+        yield frozen(total)
+
+
+def _refuse_label(recording: Recording, number: int, label: WindowLabel) -> None:
+    if label == "last" or recording.y is None or np.isnan(recording.y).any(axis=1).all():
+        return
+    classes = are_classes(recording.y)
+    if classes != (label == "majority"):
+        kind, other = ("classes", "majority") if classes else ("numbers", "mean")
+        raise ValueError(
+            f'label is "{label}", but the targets of recording {number} are {kind}; '
+            f'pass label="last" or "{other}"'
+        )
+
+
+def duration(name: str, length: str) -> float:
+    """Return the seconds of a text such as "5s"; an error calls it by its name.
+
+    >>> duration("window", "500ms"), duration("window", "1.5 min")
+    (0.5, 90.0)
+    """
+    found = _DURATION.fullmatch(length.strip())
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 0 < seconds < math.inf:
+        raise ValueError(
+            f'{name} is {length!r}; pass a number of steps, or a duration such as "5s", "500ms", '
+            '"1min" or "1h"'
+        )
+    return seconds
+
+
+def count_steps(name: str, length: str, interval: float) -> int:
+    """Return how many steps of an interval in seconds a duration has, rounded.
+
+    >>> count_steps("window", "5s", 0.02)
+    250
+    """
+    steps = round(duration(name, length) / interval)
+    if steps < 1:
+        raise ValueError(
+            f"{name} is {length!r}, less than one step of {interval:g} s; pass a longer one"
+        )
+    return steps
