@@ -1,4 +1,4 @@
-"""Pool the steps of sequences on a device, as `whole_pooling` and `pooling` do on the CPU."""
+"""Pool the steps of sequences on a device, as `Totals` does on the CPU."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def _joined(values: Sequence[Tensor], segments: int) -> Tensor:
 
 
 class TorchFold:
-    """Sums over the parts of sequences: steps on a grid as whole numbers, added in int64.
+    """Sums over the parts of sequences: on a grid of integers, added in int64; else of float64.
+
+    Without a grid sums are about the first step of each part, for accuracy.
 
     Parameters
     ----------
@@ -86,21 +88,24 @@ class TorchFold:
     n_base
         Features of a step.
     digits
-        Binary digits after the point of the steps.
+        Binary digits after the point of the steps; None without a grid.
     """
 
-    def __init__(self, edges: Integers, n_base: int, digits: int, device: torch.device) -> None:
+    def __init__(
+        self, edges: Integers, n_base: int, digits: int | None, device: torch.device
+    ) -> None:
         n, self.segments = len(edges), edges.shape[1] - 1
         self.edges, self.digits, self.device = edges, digits, device
-        size = (n_base, n * self.segments)
-        self.first, self.low, self.high, self.last = torch.zeros(
-            (4, *size), dtype=torch.int64, device=device
+        size, kind = (n_base, n * self.segments), torch.float64 if digits is None else torch.int64
+        self.reference, self.first, self.low, self.high, self.last = torch.zeros(
+            (5, *size), dtype=kind, device=device
         )
-        self.most = torch.full(size, LOWEST, dtype=torch.int64, device=device)
+        self.lowest = -torch.inf if digits is None else LOWEST
+        self.most = torch.full(size, self.lowest, dtype=kind, device=device)
 
     def add(self, pool: str, z: Tensor, block: TorchBlock) -> None:
         """Add the features (F, T, B) of a block's steps."""
-        k = (z * 2.0**self.digits).to(torch.int64)
+        k = z if self.digits is None else (z * 2.0**self.digits).to(torch.int64)
         for part in _parts_of(self.edges, block, z.shape[1], self.device):
             self._add_part(pool, part.of(k), part)
 
@@ -111,31 +116,44 @@ class TorchFold:
             return
         used = part.used(k.shape[1], self.device)
         if pool == "max":
-            k = k if used is None else torch.where(used, k, LOWEST)
+            k = k if used is None else torch.where(used, k, self.lowest)
             places = part.places.expand(len(k), -1)
             self.most.scatter_reduce_(1, places, k.amax(1), reduce="amax")
             return
-        k = k if used is None else k * used
+        if self.digits is None:
+            begun = np.flatnonzero(part.begun & (part.first >= 0))
+            b = torch.from_numpy(begun).to(self.device)
+            step = torch.from_numpy(part.first[begun]).to(self.device)
+            self.reference[:, part.places[b]] = k[:, step, b]
+            k = k - self.reference[:, part.places][:, None]
+        k = k if used is None else torch.where(used, k, 0)
         self.first.index_add_(1, part.places, k.sum(1))
         if pool == "mean_std":
             square = k * k
-            self.low.index_add_(1, part.places, (square & ((1 << HALF) - 1)).sum(1))
-            self.high.index_add_(1, part.places, (square >> HALF).sum(1))
+            if self.digits is not None:
+                self.high.index_add_(1, part.places, (square >> HALF).sum(1))
+                square &= (1 << HALF) - 1
+            self.low.index_add_(1, part.places, square.sum(1))
 
     def rows(self, pool: str) -> Tensor:
         """Return the rows (F, n), not yet on the grid of the features."""
-        sums = {"last": self.last, "max": self.most}.get(pool, self.first)
-        unit = 2.0**-self.digits
+        unit = 1.0 if self.digits is None else 2.0**-self.digits
         if pool in ("last", "max"):
+            sums = self.last if pool == "last" else self.most
             return _joined([sums.double() * unit], self.segments)
         T = torch.from_numpy(np.diff(self.edges).reshape(-1)).to(self.device)
-        mean = sums.double() / T.double() * unit
+        shift = self.first.double() / T.double()
+        mean = (self.reference + shift) * unit
         if pool == "mean":
             return _joined([mean], self.segments)
-        return _joined([mean, self._deviations(T) * unit], self.segments)
+        if self.digits is None:
+            deviations = (self.low / T - shift * shift).clamp_(min=0.0).sqrt_()
+        else:
+            deviations = self._deviations(T) * unit
+        return _joined([mean, deviations], self.segments)
 
     def _deviations(self, T: Tensor) -> Tensor:
-        """Return standard deviations from exact sums, as `whole_pooling` defines them."""
+        """Return standard deviations from exact sums, as `Totals` defines them."""
         if bool((self.high >> 28).any()):
             sums = (part.cpu().numpy() for part in (self.first, self.low, self.high, T))
             return torch.from_numpy(_long_deviations(*sums)).to(self.device)
@@ -162,67 +180,13 @@ def _long_deviations(S1: Integers, low: Integers, high: Integers, T: Integers) -
     return found
 
 
-class TorchFloatFold:
-    """Sums of float64 steps about the first step of each part, for accuracy."""
-
-    def __init__(self, edges: Integers, n_base: int, device: torch.device) -> None:
-        n, self.segments = len(edges), edges.shape[1] - 1
-        self.edges, self.device = edges, device
-        size = (n_base, n * self.segments)
-        self.reference, self.first, self.second, self.last = torch.zeros(
-            (4, *size), dtype=torch.float64, device=device
-        )
-        self.most = torch.full(size, -torch.inf, dtype=torch.float64, device=device)
-
-    def add(self, pool: str, z: Tensor, block: TorchBlock) -> None:
-        """Add the features (F, T, B) of a block's steps."""
-        for part in _parts_of(self.edges, block, z.shape[1], self.device):
-            self._add_part(pool, part.of(z), part)
-
-    def _add_part(self, pool: str, z: Tensor, part: _Part) -> None:
-        if pool == "last":
-            places, steps = _last_steps(z, part)
-            self.last[:, places] = steps
-            return
-        used = part.used(z.shape[1], self.device)
-        if pool == "max":
-            z = z if used is None else torch.where(used, z, -torch.inf)
-            self.most[:, part.places] = torch.maximum(self.most[:, part.places], z.amax(1))
-            return
-        begun = np.flatnonzero(part.begun & (part.first >= 0))
-        b = torch.from_numpy(begun).to(self.device)
-        step = torch.from_numpy(part.first[begun]).to(self.device)
-        self.reference[:, part.places[b]] = z[:, step, b]
-        apart = z - self.reference[:, part.places][:, None]
-        apart = apart if used is None else torch.where(used, apart, 0.0)
-        self.first.index_add_(1, part.places, apart.sum(1))
-        if pool == "mean_std":
-            self.second.index_add_(1, part.places, apart.square_().sum(1))
-
-    def rows(self, pool: str) -> Tensor:
-        """Return the rows (F, n)."""
-        if pool in ("last", "max"):
-            return _joined([self.last if pool == "last" else self.most], self.segments)
-        T = torch.from_numpy(np.diff(self.edges).reshape(-1)).to(self.device).double()
-        shift = self.first / T
-        mean = self.reference + shift
-        if pool == "mean":
-            return _joined([mean], self.segments)
-        variance = (self.second / T - shift * shift).clamp_(min=0.0)
-        return _joined([mean, variance.sqrt_()], self.segments)
-
-
 def pooled_rows(form: TorchForm, inputs: Sequence[Array]) -> Tensor:
     """Return one feature row per sequence of checked inputs, (F, n), not yet on their grid."""
     features = form.features
     assert features.pool is not None
     n_rows = np.array([len(u) - features.washout for u in inputs])[:, None]
     edges = features.washout + n_rows * np.arange(features.segments + 1) // features.segments
-    fold: TorchFold | TorchFloatFold
-    if form.digits is None:
-        fold = TorchFloatFold(edges, features.n_base, form.device)
-    else:
-        fold = TorchFold(edges, features.n_base, form.digits, form.device)
+    fold = TorchFold(edges, features.n_base, form.digits, form.device)
     for block in form.blocks(inputs):
         fold.add(features.pool, form.select(block.rows), block)
     return fold.rows(features.pool)

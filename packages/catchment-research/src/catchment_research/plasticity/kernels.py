@@ -1,8 +1,14 @@
-"""Intrinsic plasticity on a grid: the same gains and shifts on every processor, in any lanes.
+"""Intrinsic plasticity: sequences run in lockstep while gains and shifts follow them.
 
-A layer's weights, without gain and shift, and its states lie on a grid of b binary digits after the
-point (`advance.Program`), so the drive of a unit is exact. Gains g and shifts s have 32 digits. One
-step of one unit, where round_k rounds to k digits, ties to even:
+`task` says what a run is for. ADAPT changes gains and shifts at every step, by the mean over the
+lanes that count. MEASURE and DESCEND leave them and gather sums over steps and lanes: of the drive
+and its square, or of the descent of the shift and its product with the drive, which is what one
+update for a whole batch needs.
+
+On a grid there are the same gains and shifts on every processor, in any lanes. A layer's weights,
+without gain and shift, and its states lie on a grid of b binary digits after the point (`Program`),
+so the drive of a unit is exact. Gains g and shifts s have 32 digits. One step of one unit, where
+round_k rounds to k digits, ties to even:
 
     p = round_20(drive), at most 64 in absolute value
     h = round_16(g);  z = p h + round_30(p (g - h)) + round_30(s)        g p + s to 2^-30
@@ -32,22 +38,27 @@ rule diverged.
 from __future__ import annotations
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from catchment import njit
 from catchment.features.echo_state import (
+    DOT_MATH,
     GRID_MATH,
     RELU,
     ROUND,
+    SAFE_MATH,
     SIGMOID,
     SIN,
     TANH,
+    advance_units,
+    fast_tanh,
     grid_linear,
     grid_sigmoid,
     grid_sin,
     grid_tanh,
     row_product,
 )
-from catchment_research.plasticity.float_kernels import ADAPT, MEASURE
 from catchment_research.plasticity.rule import (
     DRIVE_DIGITS,
     LARGEST_GAIN,
@@ -57,6 +68,8 @@ from catchment_research.plasticity.rule import (
     SQUARE_DIGITS,
 )
 
+ADAPT, MEASURE, DESCEND = range(3)
+EXACT_MATH = GRID_MATH - {"contract"}
 LARGEST_DRIVE = 64.0
 HALF_WORD = 32  # squares are summed as two halves, so that no sum of them leaves 64 bits
 
@@ -123,7 +136,7 @@ def _slopes(code, mean, printed, p, y, e, f, pe, pf):
         pf[b] = p[b] * f[b] + P30 - P30
 
 
-@njit(nogil=True, cache=True, fastmath=GRID_MATH - {"contract"}, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=EXACT_MATH, error_model="numpy")
 def adapted(gain, shift, E, F, pE, pF, c, n, slowness):
     """Return gain and shift after a step of the rule; `slowness` is 1 / learning rate."""
     ds = (E - F / c) / (n * slowness)
@@ -133,7 +146,7 @@ def adapted(gain, shift, E, F, pE, pF, c, n, slowness):
     return g + P32 - P32, s + P32 - P32
 
 
-@njit(nogil=True, cache=True, fastmath=GRID_MATH - {"contract"}, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=EXACT_MATH, error_model="numpy")
 def adapt_units(activation, gain, shift, sums, n, target):
     """Change gain and shift (N,) by one update from the whole sums (4, N) of a batch."""
     slowness = target[3]
@@ -152,8 +165,121 @@ def _adapts(gain, shift, slowness):
     return slowness > 0.0 and inside
 
 
-@njit(nogil=True, cache=True, fastmath=GRID_MATH - {"contract"}, error_model="numpy")
-def lockstep_plastic_on_grid(
+@njit(inline="always", fastmath=EXACT_MATH, error_model="numpy")
+def _measure(p, work, now, i, sums):
+    """Add the drives p of a unit's lanes, and their squares, to its whole sums."""
+    for b in range(len(p)):
+        work[b] = p[b] * p[b] + P36 - P36
+    squares = int(exact_sum(work, now) * SQUARES)
+    sums[0, i] += int(exact_sum(p, now) * DRIVES)
+    sums[1, i] += squares & LOW
+    sums[2, i] += squares >> HALF_WORD
+
+
+@njit(fastmath=EXACT_MATH, error_model="numpy")
+def _unit_on_grid(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid):
+    """As `_unit`, on a grid of this rounder and largest number below 1; `sums` are integers.
+
+    To MEASURE they are of the drive in 2^-20 and, in two halves, of its square in 2^-36; to DESCEND
+    those that `adapt_units` takes.
+    """
+    mean, variance, exponential, slowness, printed = target
+    G, top = grid
+    y, e, f, pe, pf = work[0], work[1], work[2], work[3], work[4]
+    keep = 1.0 - a
+    _outputs(code, gain[i], shift[i], G, top, p, y)
+    for b in range(len(p)):
+        x[b] = (keep * x[b] + a * y[b]) + G - G
+    if task == MEASURE:
+        _measure(p, e, now, i, sums)
+    elif code <= SIGMOID and n > 0.0 and _adapts(gain[i], shift[i], slowness):
+        _slopes(code, mean, printed, p, y, e, f, pe, pf)
+        E, F = exact_sum(e, now), exact_sum(f, now)
+        pE, pF = exact_sum(pe, now), exact_sum(pf, now)
+        if task == ADAPT:
+            c = variance if code == TANH else exponential
+            gain[i], shift[i] = adapted(gain[i], shift[i], E, F, pE, pF, c, n, slowness)
+        else:
+            sums[0, i] += int(E * OUTPUTS)
+            sums[1, i] += int(F * SLOPES)
+            sums[2, i] += int(pE * PRODUCTS)
+            sums[3, i] += int(pF * PRODUCTS)
+
+
+@njit(fastmath=DOT_MATH, error_model="numpy")
+def _sum(row):
+    total = 0.0
+    for b in range(len(row)):
+        total += row[b]
+    return total
+
+
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
+def _descent(code, a, g, s, p, x, mask, target, y, d):
+    """Advance one unit in all lanes; leave its outputs in y and the descent of its shift in d."""
+    keep = 1.0 - a
+    mean, variance, exponential, _, printed = target
+    rate = 1.0 / exponential
+    if code == TANH:
+        for b in range(len(x)):
+            y[b] = fast_tanh(g * p[b] + s)
+            x[b] = keep * x[b] + a * y[b]
+        if printed:
+            for b in range(len(x)):
+                slope = y[b] / variance + 1.0 - y[b] * y[b] + mean * y[b]
+                d[b] = -mask[b] * (slope - mean / variance)
+        else:
+            for b in range(len(x)):
+                slope = y[b] * (2.0 * variance + 1.0 - y[b] * y[b] + mean * y[b]) - mean
+                d[b] = -mask[b] * slope / variance
+    elif code == SIGMOID:
+        for b in range(len(x)):
+            y[b] = 0.5 + 0.5 * fast_tanh(0.5 * (g * p[b] + s))
+            d[b] = mask[b] * (1.0 - (2.0 + rate) * y[b] + rate * y[b] * y[b])
+            x[b] = keep * x[b] + a * y[b]
+    else:
+        for b in range(len(x)):
+            y[b] = g * p[b] + s
+        advance_units(code, a, (), y, x, len(x))
+
+
+@njit(fastmath=SAFE_MATH, error_model="numpy")
+def _float_unit(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid):
+    """As `_unit`, in float64; two sums, of the drive and its square or of the descent."""
+    y, d, products, eta = work[0], work[1], work[2], target[3]
+    _descent(code, a, gain[i], shift[i], p, x, now, target, y, d)
+    if task == MEASURE:
+        for b in range(len(p)):
+            d[b] = now[b] * p[b]
+    elif code > SIGMOID:
+        return
+    for b in range(len(p)):
+        products[b] = d[b] * p[b]
+    if task != ADAPT:
+        sums[0, i] += _sum(d)
+        sums[1, i] += _sum(products)
+    elif n > 0.0:
+        shift[i] += eta * _sum(d) / n
+        gain[i] += eta * (1.0 / gain[i] + _sum(products) / n)
+
+
+def _unit(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid):
+    """Advance one unit in all lanes and do its part of the task; for compiled code only."""
+    raise TypeError("_unit is for compiled code")
+
+
+@overload(_unit, jit_options={"error_model": "numpy"})
+def _unit_of(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid):
+    chosen = _unit_on_grid if isinstance(grid, types.BaseTuple) and len(grid) else _float_unit
+
+    def unit(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid):
+        chosen(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid)
+
+    return unit
+
+
+@njit(nogil=True, cache=True, fastmath=EXACT_MATH, error_model="numpy")
+def lockstep_plastic(
     starts,
     columns,
     values,
@@ -172,17 +298,14 @@ def lockstep_plastic_on_grid(
     sums,
     grid,
 ):
-    """As `plastic_float_kernels.lockstep_plastic`, on a grid.
+    """As `kernels.lockstep`, with gain and shift (N,) that are not folded into the values.
 
-    `target` is mean, variance, exponential mean, 1 / learning rate (0: nothing adapts), and whether
-    the equation as printed is followed; `grid` is the rounder and the largest number below 1 of the
-    states; `sums` (4, N) gathers whole numbers. To MEASURE they are sums of the drive in 2^-20 and,
-    in two halves, of its square in 2^-36; to DESCEND those that `adapt_units` takes.
+    `mask` is (T, B), ones and zeros; `target` is mean, variance, exponential mean, learning rate
+    (on a grid its inverse, 0: nothing adapts), and whether the equation as printed is followed;
+    `grid` is the rounder and the largest number below 1 of states on a grid, or empty.
     """
     N = len(leak)
-    y, e, f, pe, pf = np.empty((5, X.shape[1]))
-    mean, variance, exponential, slowness, printed = target
-    G, top = grid
+    work = np.empty((5, X.shape[1]))
     for t in range(U.shape[1]):
         for j in range(U.shape[0]):
             for b in range(4 * len(width)):
@@ -193,35 +316,6 @@ def lockstep_plastic_on_grid(
         n = exact_sum(now, now)
         for i in range(N):
             p, x, a, code = P[i], X[i], leak[i], activation[i]
-            keep = 1.0 - a
-            _outputs(code, gain[i], shift[i], G, top, p, y)
+            _unit(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid)
             for b in range(len(p)):
-                x[b] = (keep * x[b] + a * y[b]) + G - G
                 S[i, t, b] = x[b]
-            if task == MEASURE:
-                _measure(p, e, now, i, sums)
-                continue
-            if code > SIGMOID or n == 0.0 or not _adapts(gain[i], shift[i], slowness):
-                continue
-            _slopes(code, mean, printed, p, y, e, f, pe, pf)
-            E, F = exact_sum(e, now), exact_sum(f, now)
-            pE, pF = exact_sum(pe, now), exact_sum(pf, now)
-            if task == ADAPT:
-                c = variance if code == TANH else exponential
-                gain[i], shift[i] = adapted(gain[i], shift[i], E, F, pE, pF, c, n, slowness)
-            else:
-                sums[0, i] += int(E * OUTPUTS)
-                sums[1, i] += int(F * SLOPES)
-                sums[2, i] += int(pE * PRODUCTS)
-                sums[3, i] += int(pF * PRODUCTS)
-
-
-@njit(inline="always", fastmath=GRID_MATH - {"contract"}, error_model="numpy")
-def _measure(p, work, now, i, sums):
-    """Add the drives p of a unit's lanes, and their squares, to its whole sums."""
-    for b in range(len(p)):
-        work[b] = p[b] * p[b] + P36 - P36
-    squares = int(exact_sum(work, now) * SQUARES)
-    sums[0, i] += int(exact_sum(p, now) * DRIVES)
-    sums[1, i] += squares & LOW
-    sums[2, i] += squares >> HALF_WORD

@@ -258,9 +258,9 @@ class _Run:
         variance, eta = rule.target_std**2, rule.learning_rate
         printed = rule.equation == "printed"
         if reservoir.grid is None:
-            rate = 1.0 / rule.exponential_mean
             programs = tuple(Program.of(layer) for layer in _bare(reservoir))
-            return cls(rule, programs, (rule.target_mean, variance, rate, eta, printed), False)
+            target = (rule.target_mean, variance, rule.exponential_mean, eta, printed)
+            return cls(rule, programs, target, False)
         if not abs(rule.target_mean) <= 1:
             raise ValueError(
                 f"target_mean is {rule.target_mean}; on a grid pass a number from -1 to 1, as "
@@ -281,7 +281,7 @@ class _Run:
 
     def adapt(self, us: list[Array], gain: Array, shift: Array) -> None:
         """Change gain and shift (N,) in place, as a batch of sequences bids."""
-        from catchment_research.plasticity.float_kernels import ADAPT, DESCEND
+        from catchment_research.plasticity.kernels import ADAPT, DESCEND, adapt_units
 
         if self.rule.updates == "step":
             self._through(us, gain, shift, ADAPT)
@@ -294,8 +294,6 @@ class _Run:
         groups = _batches(us, MOST_LANES)
         sums = np.sum([self._through(group, gain, shift, DESCEND) for group in groups], axis=0)
         if self.on_grid:
-            from catchment_research.plasticity.kernels import adapt_units
-
             adapt_units(self.activation, gain, shift, sums, float(n), self.target)
         elif n > 0:
             k = np.isin(self.activation, ADAPTIVE)
@@ -304,14 +302,13 @@ class _Run:
 
     def measured(self, us: list[Array], gain: Array, shift: Array) -> NDArray[Any]:
         """Return the sums of the drives of at most 32 sequences, as the kernels gather them."""
-        from catchment_research.plasticity.float_kernels import MEASURE
+        from catchment_research.plasticity.kernels import MEASURE
 
         return self._through(us, gain, shift, MEASURE)
 
     def _through(self, us: list[Array], gain: Array, shift: Array, task: int) -> NDArray[Any]:
         """Run sequences side by side and return the sums that the task gathers over them."""
-        from catchment_research.plasticity.float_kernels import lockstep_plastic
-        from catchment_research.plasticity.kernels import lockstep_plastic_on_grid
+        from catchment_research.plasticity.kernels import lockstep_plastic
 
         rows, kind = (4, "int64") if self.on_grid else (2, "float64")
         sums: NDArray[Any] = np.zeros((rows, len(gain)), dtype=kind)
@@ -321,12 +318,20 @@ class _Run:
         ) -> None:
             part = np.zeros((rows, program.n_units), dtype=kind)
             room = np.empty((program.n_units, X.shape[1]))
-            given = (*_rows_and_units(program), U, X, room, S, (0,) * (X.shape[1] // 4), mask)
+            rows_of = (program.starts, program.columns, program.values)
+            given = (
+                *rows_of,
+                program.leak,
+                program.activation,
+                U,
+                X,
+                room,
+                S,
+                (0,) * (X.shape[1] // 4),
+                mask,
+            )
             values = (gain[units], shift[units], self.target, task, part)
-            if self.on_grid:
-                lockstep_plastic_on_grid(*given, *values, program.grid)
-            else:
-                lockstep_plastic(*given, *values)
+            lockstep_plastic(*given, *values, program.grid)
             sums[:, units] += part
 
         for _ in advance(
@@ -361,9 +366,3 @@ def _bare(reservoir: Reservoir) -> list[LayerWeights]:
         replace(layer, gain=np.ones(layer.n_units), shift=np.zeros(layer.n_units))
         for layer in reservoir.layers
     ]
-
-
-def _rows_and_units(
-    program: Program,
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    return program.starts, program.columns, program.values, program.leak, program.activation

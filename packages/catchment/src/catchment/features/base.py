@@ -680,11 +680,10 @@ def known_map(value: object) -> FeatureMap:
 def name_of(features: FeatureMap) -> str:
     """Return what a map is called, as a plan file names it: a user's own by its class."""
     kind = type(features)
-    module = kind.__module__.removeprefix("catchment.features.")
-    for name, known in LIBRARY.items():
-        if (module, kind.__qualname__) == known:
-            return name
-    return kind.__qualname__ if module != kind.__module__ else f"{module}:{kind.__qualname__}"
+    if not kind.__module__.startswith("catchment.features."):
+        return f"{kind.__module__}:{kind.__qualname__}"
+    place = (kind.__module__.removeprefix("catchment.features."), kind.__qualname__)
+    return next((name for name, known in LIBRARY.items() if known == place), kind.__qualname__)
 
 
 def label_of(features: FeatureMap) -> str:

@@ -28,20 +28,21 @@ from catchment.features.echo_state.recipe import (
     whole as whole,
 )
 from catchment.features.echo_state.reservoir import (
+    DENSE_FROM as DENSE_FROM,
+    Program as Program,
     aligned_reservoir as aligned_reservoir,
     build as build,
     fingerprint as fingerprint,
+    programs_on_grid as programs_on_grid,
     side_by_side as side_by_side,
     with_own_seed as with_own_seed,
 )
 from catchment.features.echo_state.run import (
     Batch as Batch,
     CLOSE as CLOSE,
-    DENSE_FROM as DENSE_FROM,
     Lane as Lane,
     POOLS as POOLS,
     Pool as Pool,
-    Program as Program,
     Rows as Rows,
     SegmentsError as SegmentsError,
     SideBySide as SideBySide,
@@ -55,7 +56,6 @@ from catchment.features.echo_state.run import (
     padded_lanes as padded_lanes,
     plan_batches as plan_batches,
     preferred_lanes as preferred_lanes,
-    programs_on_grid as programs_on_grid,
     run_batch as run_batch,
     segment_starts as segment_starts,
 )

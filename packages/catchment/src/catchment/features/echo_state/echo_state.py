@@ -44,13 +44,12 @@ from catchment.features.echo_state.recipe import (
     grid_digits,
     power_of_two,
 )
-from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.reservoir import Program, Reservoir
 from catchment.features.echo_state.run import (
     POOLS,
     Batch,
     Block,
     Pool,
-    Program,
     Rows,
     SegmentsError,
     Totals,
@@ -59,8 +58,9 @@ from catchment.features.echo_state.run import (
     plan_batches,
     pooled_rows,
     run_batch,
+    stacked_each,
+    stacked_states,
 )
-from catchment.features.echo_state.stacked import stacked_each, stacked_states
 from catchment.features.echo_state.weights import DEFAULT_RANGE, ROUND, layer_arrays, layers_of
 from catchment.features.stacked import Part
 from catchment.parallel import ordered_map

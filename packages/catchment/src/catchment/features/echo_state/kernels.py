@@ -48,7 +48,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 from catchment.compiling import njit
-from catchment.features.echo_state.weights import LINEAR_BOUND, ROUND
+from catchment.features.echo_state.weights import LINEAR_BOUND as LINEAR_BOUND
+from catchment.features.echo_state.weights import ROUND as ROUND
 
 # 'reassoc' would cancel the roundings; contraction is harmless because the products are exact.
 GRID_MATH = {"contract", "nnan", "ninf", "nsz"}

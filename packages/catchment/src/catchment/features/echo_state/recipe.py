@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from math import isqrt
 from numbers import Real
-from typing import TypeVar
+from typing import Any
 
 from catchment.errors import IntegrityError
 from catchment.features.echo_state.weights import (
@@ -283,8 +283,6 @@ _APPLIES = {
 }
 _LEAST_UNITS = {"small_world": 3, "scale_free": 2, "cycle_jumps": 4}
 
-V = TypeVar("V")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -533,57 +531,36 @@ def _from_plain(value: object, name: str) -> object:
     return value
 
 
-def _checked(value: object, name: str) -> object:
+def _checked(value: object, name: str, where: str | None = None) -> object:
     """Return the setting, or the tuple of one setting per layer, in its exact type."""
-    if isinstance(value, (list, tuple)):
-        return tuple(_checked_one(item, f"{name}[{i}]", name) for i, item in enumerate(value))
-    return _checked_one(value, name, name)
-
-
-def _checked_one(value: object, where: str, name: str) -> object:
+    if where is None and isinstance(value, (list, tuple)):
+        return tuple(_checked(item, name, f"{name}[{i}]") for i, item in enumerate(value))
     if value is None and name in _MAY_BE_NONE:
         return None
-    return _CHECKS[name](value, where)
-
-
-def _at(value: V | tuple[V, ...], index: int) -> V:
-    """Return the setting of one layer."""
-    return value[index] if isinstance(value, tuple) else value
+    return _CHECKS[name](value, where or name)
 
 
 def _layer(recipe: Recipe, index: int) -> Layer:
-    units = _at(recipe.units, index)
-    leak_rate, activation = recipe.leak_rate, recipe.activation
-    first = index == 0
+    given = ((name, getattr(recipe, name)) for name in _CHECKS)
+    at = {name: v[index] if isinstance(v, tuple) else v for name, v in given}
+    units, first = at["units"], index == 0
     inputs = recipe.inputs if first or isinstance(recipe.units, int) else recipe.units[index - 1]
-    n_received = _at(recipe.input_connections, index)
-    if n_received is None:
-        n_received = inputs if first else min(DEFAULT_CONNECTIONS, inputs)
-    if n_received > inputs:
+    if at["input_connections"] is None:
+        at["input_connections"] = inputs if first else min(DEFAULT_CONNECTIONS, inputs)
+    if at["input_connections"] > inputs:
         raise ValueError(
-            f"input_connections is {n_received} in layer {index}, which has {inputs} inputs; "
-            f"give at most {inputs}"
+            f"input_connections is {at['input_connections']} in layer {index}, which has {inputs} "
+            f"inputs; give at most {inputs}"
         )
-    return Layer(
-        units=units,
-        inputs=inputs,
-        wiring=_wiring(recipe, index, units),
-        spectral_radius=_at(recipe.spectral_radius, index),
-        input_scaling=_at(recipe.input_scaling, index),
-        input_connections=n_received,
-        bias_scaling=_at(recipe.bias_scaling, index),
-        leak_rate=leak_rate[index] if isinstance(leak_rate, tuple) else leak_rate,
-        activation=activation[index] if isinstance(activation, tuple) else activation,
-        gain=_at(recipe.gain, index),
-        shift=_at(recipe.shift, index),
-    )
+    own = {field.name: at[field.name] for field in fields(Layer) if field.name in at}
+    wiring = _wiring(at, units, index, recipe.seed)
+    return Layer(**own, inputs=inputs, wiring=wiring)
 
 
-def _wiring(recipe: Recipe, index: int, units: int) -> Wiring:
-    topology = _at(recipe.topology, index)
+def _wiring(at: dict[str, Any], units: int, index: int, seed: int) -> Wiring:
+    topology = at["topology"]
     for name, topologies in _APPLIES.items():
-        value: object = _at(getattr(recipe, name), index)
-        if value is not None and value is not False and topology not in topologies:
+        if at[name] is not None and at[name] is not False and topology not in topologies:
             raise ValueError(
                 f"{name} is set for layer {index}, whose topology is {topology!r}; it applies to "
                 f"{', '.join(topologies)}: leave it out, or pass a tuple with None for this layer"
@@ -593,29 +570,29 @@ def _wiring(recipe: Recipe, index: int, units: int) -> Wiring:
             f"units is {units} in layer {index}; topology {topology!r} needs at least "
             f"{_LEAST_UNITS[topology]}"
         )
-    density, connections = _at(recipe.density, index), _at(recipe.connections, index)
+    density, connections = at["density"], at["connections"]
     if density is not None and connections is not None:
         raise ValueError(
             f"density {density} and connections {connections} both set layer {index}; give one"
         )
-    rewiring, jump_weight = _at(recipe.rewiring, index), _at(recipe.jump_weight, index)
     small_world, cycle_jumps = topology == "small_world", topology == "cycle_jumps"
+    rewiring, weight = at["rewiring"], at["jump_weight"]
+    if rewiring is None:
+        rewiring = DEFAULT_REWIRING if small_world else 0.0
+    if weight is None:
+        weight = DEFAULT_JUMP_WEIGHT if cycle_jumps else 0.0
     return Wiring(
         topology=topology,
         units=units,
         density=density,
         connections=_connections(topology, units, density, connections),
-        rewiring=_or(rewiring, DEFAULT_REWIRING if small_world else 0.0),
-        jump=_jump(units, _at(recipe.jump, index)) if cycle_jumps else 1,
-        jump_weight=_or(jump_weight, DEFAULT_JUMP_WEIGHT if cycle_jumps else 0.0),
-        random_signs=_at(recipe.random_signs, index),
-        seed=recipe.seed,
+        rewiring=rewiring,
+        jump=_jump(units, at["jump"]) if cycle_jumps else 1,
+        jump_weight=weight,
+        random_signs=at["random_signs"],
+        seed=seed,
         layer=index,
     )
-
-
-def _or(given: float | None, default: float) -> float:
-    return default if given is None else given
 
 
 def _connections(topology: str, units: int, density: float | None, given: int | None) -> int:

@@ -4,6 +4,13 @@ Only `prepare` solves for an eigenvalue, which it rounds to few enough bits that
 the same. A prepared recipe is built by multiplication with the scale it carries, and the result
 must have the fingerprint it carries.
 
+On a grid of b digits states and inputs are k 2^-b. A layer's weights, gain folded in, are rounded
+to w binary digits after the point: as many as min(b, 20) bits hold, and few enough that the sum of
+a row, sum |k_weight| 2^b bound(what it multiplies), stays below 2^53. Then every product and every
+sum of a step is exact in float64, in whatever order it is done, and the drive of a unit is one
+definite number. Leak rates a have min(b, 20) digits and are one step at least, so (1 - a) x + a y
+is exact too before it is rounded to b digits.
+
 Several reservoirs side by side are one: they share the inputs and nothing else. The states of the
 union are the states of its members, so whatever is linear in each member's features (an ensemble of
 readouts, joint statistics of all of them) is linear in the union's.
@@ -17,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,21 +47,13 @@ from catchment.features.echo_state.recipe import (
     grid_digits,
     power_of_two,
 )
-from catchment.features.echo_state.run import (
-    Batch,
-    Program,
-    SegmentsError,
-    advance,
-    found_cut,
-    inputs_on_grid,
-    plan_batches,
-    programs_on_grid,
-    run_batch,
-)
+from catchment.features.echo_state.run import advance, aligned, found_cut, inputs_on_grid
 from catchment.features.echo_state.weights import (
     ACTIVATIONS,
     DEFAULT_RANGE,
+    MOST_WEIGHT_DIGITS,
     RADIUS_BITS,
+    ROUND,
     LayerWeights,
     Purpose,
     SparseRows,
@@ -70,7 +70,144 @@ from catchment.features.echo_state.weights import (
     state_bounds,
     uniform,
 )
-from catchment.parallel import ordered_map
+
+
+def weight_digits(rows: Integers, values: Array, bounds: Array, bits: int) -> int:
+    """Return the digits w after the point of a layer's weights.
+
+    Parameters
+    ----------
+    rows
+        (nnz,) unit that each weight drives.
+    bounds
+        (nnz,) largest absolute value of what each weight multiplies.
+    bits
+        Binary digits of the states.
+
+    >>> weight_digits(np.zeros(2, int), np.array([0.4, 3.0]), np.ones(2), 15)
+    13
+    """
+    wanted = min(bits, MOST_WEIGHT_DIGITS)
+    fraction, exponent = np.frexp(np.abs(values).max(initial=0.0))
+    w = wanted - max(0, int(exponent) - int(fraction == 0.5))
+    while True:
+        k = np.abs(np.rint(np.ldexp(values, w)))
+        sums = np.bincount(rows, weights=k * bounds, minlength=1)
+        if k.max(initial=0.0) < 2.0**wanted and sums.max() < 2.0 ** (53 - bits):
+            return w
+        w -= 1
+
+
+DENSE_FROM = 0.25  # density from which a dense product beats the sparse rows...
+DENSE_UNITS = 300  # ...when there are at least this many units to fill a matrix product
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """One layer as the kernels want it: sparse (or dense) rows over [x; u; 1], gain folded in.
+
+    On a grid `bits` are the digits of its states and `weight_digits` those of its values.
+    """
+
+    starts: NDArray[np.int64]
+    columns: NDArray[np.uint32]
+    values: NDArray[np.floating[Any]]
+    leak: NDArray[np.floating[Any]]
+    activation: NDArray[np.uint8]
+    n_inputs: int
+    uniform: bool
+    dense: NDArray[np.floating[Any]] | None
+    bits: int | None = None
+    weight_digits: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        layer: LayerWeights,
+        dtype: type[np.floating[Any]] = np.float64,
+        *,
+        bits: int | None = None,
+        input_bounds: Array | None = None,
+    ) -> Program:
+        """Return the program of a layer.
+
+        Parameters
+        ----------
+        bits
+            Digits of its grid, if it is on one.
+        input_bounds
+            (I,) largest absolute value of each input, on a grid.
+        """
+        N, I = layer.n_units, layer.n_inputs
+        rows = np.concatenate([layer.W.rows(), layer.W_in.rows(), np.arange(N)])
+        columns = np.concatenate(
+            [
+                layer.W.columns.astype(np.int64),
+                layer.W_in.columns.astype(np.int64) + N,
+                np.full(N, N + I),
+            ]
+        )
+        offset = layer.gain * layer.bias + layer.shift
+        values = np.concatenate(
+            [
+                layer.W.values * layer.gain[layer.W.rows()],
+                layer.W_in.values * layer.gain[layer.W_in.rows()],
+                offset,
+            ]
+        )
+        leak, w = layer.leak, 0
+        if bits is not None:
+            inputs = np.ones(I) if input_bounds is None else input_bounds
+            bounds = np.concatenate([state_bounds(layer), inputs, np.ones(1)])
+            w = weight_digits(rows, values, bounds[columns], bits)
+            digits = min(bits, MOST_WEIGHT_DIGITS)
+            values, leak = rounded(values, w), np.maximum(rounded(leak, digits), 2.0**-digits)
+        order = np.argsort(rows, kind="stable")
+        starts = np.zeros(N + 1, dtype=np.int64)
+        np.cumsum(np.bincount(rows, minlength=N), out=starts[1:])
+        dense = None
+        if layer.W.density >= DENSE_FROM:
+            dense = aligned((N, N + I + 1), dtype)
+            dense[:] = 0
+            dense[rows, columns] = values
+        return cls(
+            starts,
+            columns[order].astype(np.uint32),
+            values[order].astype(dtype),
+            leak.astype(dtype),
+            layer.activation,
+            I,
+            len(set(leak)) == 1 and len(set(layer.activation)) == 1,
+            dense,
+            bits,
+            w,
+        )
+
+    @property
+    def n_units(self) -> int:
+        return len(self.leak)
+
+    @property
+    def grid(self) -> tuple[()] | tuple[float, float]:
+        """Rounder and largest number below 1 of states on a grid, as the kernels want them."""
+        return () if self.bits is None else (math.ldexp(ROUND, -self.bits), 1 - 0.5**self.bits)
+
+    @property
+    def by_matrix(self) -> bool:
+        """Whether a step of many lanes is best done as one dense matrix product."""
+        return self.dense is not None and self.n_units >= DENSE_UNITS
+
+
+def programs_on_grid(
+    layers: Sequence[LayerWeights], bits: int, input_range: float
+) -> tuple[Program, ...]:
+    """Return the programs of layers whose states have this many digits after the point."""
+    programs, bounds = [], np.full(layers[0].n_inputs, input_range)
+    for layer in layers:
+        programs.append(Program.of(layer, bits=bits, input_bounds=bounds))
+        bounds = state_bounds(layer)
+    return tuple(programs)
+
 
 _one_at_a_time = Lock()
 
@@ -385,17 +522,17 @@ class Reservoir:
                 f"the reservoir has a grid of {self.grid} digits, which float32 does not hold; use "
                 "float64, or no grid"
             )
-        return self._single if dtype is np.float32 else self._double
+        if dtype not in self._programs:
+            if self.grid is None:
+                self._programs[dtype] = tuple(Program.of(layer, dtype) for layer in self.layers)
+            else:
+                on_grid = programs_on_grid(self.layers, self.grid, self.input_range)
+                self._programs[dtype] = on_grid
+        return self._programs[dtype]
 
     @cached_property
-    def _double(self) -> tuple[Program, ...]:
-        if self.grid is not None:
-            return programs_on_grid(self.layers, self.grid, self.input_range)
-        return tuple(Program.of(layer) for layer in self.layers)
-
-    @cached_property
-    def _single(self) -> tuple[Program, ...]:
-        return tuple(Program.of(layer, np.float32) for layer in self.layers)
+    def _programs(self) -> dict[type[np.floating[Any]], tuple[Program, ...]]:
+        return {}
 
     def states(self, u: ArrayLike, x0: Array | None = None) -> Array:
         """Return the states (T, N) that the inputs drive the reservoir through.
@@ -415,45 +552,22 @@ class Reservoir:
         if start.shape != (self.n_units,):
             raise ValueError(f"x0 has shape {start.shape}, expected ({self.n_units},)")
         if self.grid is not None:
-            start = self._start_on_grid(start)
+            if not (np.abs(start) <= self.state_bounds).all():
+                raise ValueError(
+                    f"x0 reaches {np.abs(start).max():g}, and a state on the grid lies within 1, "
+                    "or 8 for relu and identity; pass a state that the reservoir can have"
+                )
+            start = rounded(start, self.grid)
         xs = np.empty((len(inputs), self.n_units))
         for block in advance(self.programs(), [inputs], x0=start[:, None]):
             xs[block.start : block.stop] = block.rows[-self.n_units :, :, 0].T
         return xs
 
-    def _start_on_grid(self, x0: Array) -> Array:
-        assert self.grid is not None
-        if not (np.abs(x0) <= self.state_bounds).all():
-            raise ValueError(
-                f"x0 reaches {np.abs(x0).max():g}, and a state on the grid lies within 1, or 8 for "
-                "relu and identity; pass a state that the reservoir can have"
-            )
-        return rounded(x0, self.grid)
-
     def run(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
         """Return the states (T_k, N) of each sequence, every one started from zero."""
-        us = self.checked_all(inputs)
-        out = [np.empty((len(u), self.n_units)) for u in us]
-        batches = plan_batches(self.programs(), us, washout=0, may_segment=True, cut=self.cut)
+        from catchment.features.echo_state.echo_state import EchoStateMap
 
-        def fill(batch: Batch) -> None:
-            try:
-                self._fill(batch, out)
-            except SegmentsError:
-                self._fill(batch.in_one_piece(us, 0), out)
-
-        for _ in ordered_map(fill, batches, threads=threads):
-            pass
-        return out
-
-    def _fill(self, batch: Batch, out: list[Array]) -> None:
-        for block in run_batch(self.programs(), batch):
-            for b, lane in enumerate(batch.lanes):
-                begin, end = max(block.start, lane.skip), min(block.stop, len(lane.u))
-                if begin < end:
-                    place = slice(lane.first + begin - lane.skip, lane.first + end - lane.skip)
-                    part = block.rows[-self.n_units :, begin - block.start : end - block.start, b]
-                    out[lane.source][place] = part.T
+        return EchoStateMap(self, input=False).rows(inputs, threads=threads)
 
     def checked(self, u: ArrayLike, name: str = "inputs") -> Array:
         """Return inputs (T, I) as float64; raise if they do not fit or are not finite.
@@ -558,20 +672,12 @@ def aligned_reservoir(own: Reservoir, target: Reservoir, alpha: float) -> Reserv
         raise ValueError(
             f"layers of {sizes[0]} units do not align with layers of {sizes[1]}; use equal sizes"
         )
-    return Reservoir(
-        tuple(
-            replace(layer, W=_blend(mine, layer, alpha))
-            for mine, layer in zip(own.layers, target.layers, strict=True)
-        ),
-        grid=target.grid,
-        input_range=target.input_range,
-    )
-
-
-def _blend(own: LayerWeights, target: LayerWeights, alpha: float) -> SparseRows:
-    W = SparseRows.from_dense((1 - alpha) * own.W.to_dense() + alpha * target.W.to_dense())
-    radius, wanted = common_radius(W)[0], common_radius(target.W)[0]
-    return W.times(wanted / radius) if radius > 0 else W
+    layers = []
+    for mine, layer in zip(own.layers, target.layers, strict=True):
+        W = SparseRows.from_dense((1 - alpha) * mine.W.to_dense() + alpha * layer.W.to_dense())
+        radius, wanted = common_radius(W)[0], common_radius(layer.W)[0]
+        layers.append(replace(layer, W=W.times(wanted / radius) if radius > 0 else W))
+    return Reservoir(tuple(layers), grid=target.grid, input_range=target.input_range)
 
 
 def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
@@ -607,25 +713,19 @@ def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
             "one grid stand side by side"
         )
     ((grid, input_range),) = grids
+    cuts = [reservoir.cut for reservoir in reservoirs]
+    # Long enough for all, and none if one member has none.
+    cut = (0, 0) if (0, 0) in cuts else (max(L for L, _ in cuts), max(M for _, M in cuts))
     stacks = zip(*(reservoir.layers for reservoir in reservoirs), strict=True)
     return Reservoir(
         tuple(_joined(stack, first=k == 0) for k, stack in enumerate(stacks)),
         grid=grid,
         input_range=input_range,
-        known_cut=None if grid is None else _common_cut([r.cut for r in reservoirs]),
+        known_cut=cut,
     )
 
 
-def _common_cut(cuts: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Return the cut of a union: long enough for all, none if one member has none."""
-    if (0, 0) in cuts:
-        return 0, 0
-    return max(L for L, _ in cuts), max(M for _, M in cuts)
-
-
-def state_places(
-    reservoirs: Sequence[Reservoir],
-) -> list[Integers]:
+def state_places(reservoirs: Sequence[Reservoir]) -> list[Integers]:
     """Return, for each member, where (N_m,) its states lie among the union's.
 
     >>> from catchment import Recipe

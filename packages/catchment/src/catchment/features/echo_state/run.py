@@ -1,11 +1,4 @@
-"""Run a reservoir: layers as kernels want them, lanes side by side, batches, segments and pools.
-
-On a grid of b digits states and inputs are k 2^-b. A layer's weights, gain folded in, are rounded
-to w binary digits after the point: as many as min(b, 20) bits hold, and few enough that the sum of
-a row, sum |k_weight| 2^b bound(what it multiplies), stays below 2^53. Then every product and every
-sum of a step is exact in float64, in whatever order it is done, and the drive of a unit is one
-definite number. Leak rates a have min(b, 20) digits and are one step at least, so (1 - a) x + a y
-is exact too before it is rounded to b digits.
+"""Run a reservoir: lanes side by side in blocks of steps, batches, segments, pools, targets.
 
 A lane is one sequence, or one segment of a long one. Lanes run side by side: every block of steps
 yields an array (1 + I + N, steps, lanes) whose rows are the constant one, the inputs, and the
@@ -41,59 +34,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from catchment.arrays import Array, Integers
-from catchment.features.echo_state.weights import (
-    MOST_WEIGHT_DIGITS,
-    ROUND,
-    LayerWeights,
-    Purpose,
-    Words,
-    rounded,
-    state_bounds,
-    uniform,
-)
+from catchment.features.echo_state.weights import ROUND, Purpose, Words, uniform
+from catchment.features.stacked import Part
 from catchment.parallel import single_blas_thread
 
-
-def weight_digits(rows: Integers, values: Array, bounds: Array, bits: int) -> int:
-    """Return the digits w after the point of a layer's weights.
-
-    Parameters
-    ----------
-    rows
-        (nnz,) unit that each weight drives.
-    bounds
-        (nnz,) largest absolute value of what each weight multiplies.
-    bits
-        Binary digits of the states.
-
-    >>> weight_digits(np.zeros(2, int), np.array([0.4, 3.0]), np.ones(2), 15)
-    13
-    """
-    wanted = min(bits, MOST_WEIGHT_DIGITS)
-    fraction, exponent = np.frexp(np.abs(values).max(initial=0.0))
-    w = wanted - max(0, int(exponent) - int(fraction == 0.5))
-    while True:
-        k = np.abs(np.rint(np.ldexp(values, w)))
-        sums = np.bincount(rows, weights=k * bounds, minlength=1)
-        if k.max(initial=0.0) < 2.0**wanted and sums.max() < 2.0 ** (53 - bits):
-            return w
-        w -= 1
-
-
-def leak_on_grid(leak: Array, bits: int) -> Array:
-    """Return leak rates (N,) with min(bits, 20) digits, one step at least.
-
-    >>> leak_on_grid(np.array([0.3, 1e-9, 1.0]), 8)
-    array([0.30078125, 0.00390625, 1.        ])
-    """
-    digits = min(bits, MOST_WEIGHT_DIGITS)
-    return np.maximum(rounded(leak, digits), 2.0**-digits)
+if TYPE_CHECKING:
+    from catchment.features.echo_state.echo_state import EchoStateMap
+    from catchment.features.echo_state.reservoir import Program
 
 
 def inputs_on_grid(u: Array, bits: int, input_range: float) -> tuple[Array, int]:
@@ -112,116 +65,8 @@ BLOCK_COLUMNS = 512  # steps times lanes of a block: it should stay in the cache
 LONE_STEPS = 480  # steps of a block with one lane: there a power of two slows the Gram product
 WINDOW = 1 << 17  # numbers rearranged ahead of the blocks
 LINE = 64  # bytes of a cache line: a lane's numbers that straddle two cost twice
-DENSE_FROM = 0.25  # density from which a dense product beats the sparse rows...
-DENSE_UNITS = 300  # ...when there are at least this many units to fill a matrix product
 
 Rows = NDArray[np.floating[Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class Program:
-    """One layer as the kernels want it: sparse (or dense) rows over [x; u; 1], gain folded in.
-
-    On a grid `bits` are the digits of its states and `weight_digits` those of its values.
-    """
-
-    starts: NDArray[np.int64]
-    columns: NDArray[np.uint32]
-    values: NDArray[np.floating[Any]]
-    leak: NDArray[np.floating[Any]]
-    activation: NDArray[np.uint8]
-    n_inputs: int
-    uniform: bool
-    dense: NDArray[np.floating[Any]] | None
-    bits: int | None = None
-    weight_digits: int = 0
-
-    @classmethod
-    def of(
-        cls,
-        layer: LayerWeights,
-        dtype: type[np.floating[Any]] = np.float64,
-        *,
-        bits: int | None = None,
-        input_bounds: Array | None = None,
-    ) -> Program:
-        """Return the program of a layer.
-
-        Parameters
-        ----------
-        bits
-            Digits of its grid, if it is on one.
-        input_bounds
-            (I,) largest absolute value of each input, on a grid.
-        """
-        N, I = layer.n_units, layer.n_inputs
-        rows = np.concatenate([layer.W.rows(), layer.W_in.rows(), np.arange(N)])
-        columns = np.concatenate(
-            [
-                layer.W.columns.astype(np.int64),
-                layer.W_in.columns.astype(np.int64) + N,
-                np.full(N, N + I),
-            ]
-        )
-        offset = layer.gain * layer.bias + layer.shift
-        values = np.concatenate(
-            [
-                layer.W.values * layer.gain[layer.W.rows()],
-                layer.W_in.values * layer.gain[layer.W_in.rows()],
-                offset,
-            ]
-        )
-        leak, w = layer.leak, 0
-        if bits is not None:
-            inputs = np.ones(I) if input_bounds is None else input_bounds
-            bounds = np.concatenate([state_bounds(layer), inputs, np.ones(1)])
-            w = weight_digits(rows, values, bounds[columns], bits)
-            values, leak = rounded(values, w), leak_on_grid(leak, bits)
-        order = np.argsort(rows, kind="stable")
-        starts = np.zeros(N + 1, dtype=np.int64)
-        np.cumsum(np.bincount(rows, minlength=N), out=starts[1:])
-        dense = None
-        if layer.W.density >= DENSE_FROM:
-            dense = aligned((N, N + I + 1), dtype)
-            dense[:] = 0
-            dense[rows, columns] = values
-        return cls(
-            starts,
-            columns[order].astype(np.uint32),
-            values[order].astype(dtype),
-            leak.astype(dtype),
-            layer.activation,
-            I,
-            len(set(leak)) == 1 and len(set(layer.activation)) == 1,
-            dense,
-            bits,
-            w,
-        )
-
-    @property
-    def n_units(self) -> int:
-        return len(self.leak)
-
-    @property
-    def grid(self) -> tuple[()] | tuple[float, float]:
-        """Rounder and largest number below 1 of states on a grid, as the kernels want them."""
-        return () if self.bits is None else (math.ldexp(ROUND, -self.bits), 1 - 0.5**self.bits)
-
-    @property
-    def by_matrix(self) -> bool:
-        """Whether a step of many lanes is best done as one dense matrix product."""
-        return self.dense is not None and self.n_units >= DENSE_UNITS
-
-
-def programs_on_grid(
-    layers: Sequence[LayerWeights], bits: int, input_range: float
-) -> tuple[Program, ...]:
-    """Return the programs of layers whose states have this many digits after the point."""
-    programs, bounds = [], np.full(layers[0].n_inputs, input_range)
-    for layer in layers:
-        programs.append(Program.of(layer, bits=bits, input_bounds=bounds))
-        bounds = state_bounds(layer)
-    return tuple(programs)
 
 
 def aligned(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Rows:
@@ -340,7 +185,9 @@ def advance(
     B = padded_lanes(len(lanes) if step is None else max(2, len(lanes)))
     layers = [_Layer.of(program, B, dtype) for program in programs]
     if x0 is not None:
-        _set_states(layers, x0)
+        ends = np.cumsum([program.n_units for program in programs])[:-1]
+        for layer, x in zip(layers, np.split(x0, ends), strict=True):
+            layer.X[: len(x), : x.shape[1]] = x
     block_steps = max(1, min(T, min(block_columns, LONE_STEPS) if B == 1 else block_columns // B))
     kept_steps, kept_type = (1, np.dtype(np.float64)) if sums else (block_steps, dtype)
     height = 1 + I + N + spare_rows
@@ -430,14 +277,6 @@ class _Layer:
             kernels.lockstep(*rows, *units, U, X, flat, P, S, sums, (0,) * (B // 4), grid)
 
 
-def _set_states(layers: Sequence[_Layer], x0: Array) -> None:
-    first = 0
-    for layer in layers:
-        N = layer.program.n_units
-        layer.X[:N, : x0.shape[1]] = x0[first : first + N]
-        first += N
-
-
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-6}
 MARGIN = 1.25  # on the measured warm-up
 PLACES = 4  # of the sequence where the warm-up is measured, each with two opposite starts
@@ -469,6 +308,7 @@ def segment_starts(programs: Sequence[Program], u: Array, washout: int) -> tuple
 def best_segments(programs: Sequence[Program], T: int, warmup: int) -> int:
     """Return how many segments (1, 8, 16, 32 or 64) make T steps cheapest with this warm-up.
 
+    >>> from catchment.features.echo_state.reservoir import Program
     >>> from catchment.features.echo_state.weights import LayerWeights, SparseRows
     >>> W, one = SparseRows.from_dense(np.eye(50)), np.ones(50)
     >>> W_in = SparseRows.from_dense(np.ones((50, 1)))
@@ -932,3 +772,108 @@ def _whole(sums: Array, digits: NDArray[np.integer], kind: type) -> NDArray[Any]
         return np.array([int(value) for value in scaled.flat], dtype=object).reshape(scaled.shape)
     found: NDArray[np.int64] = scaled.astype(np.int64)
     return found
+
+
+FEW_UNUSED = 0.125  # share of unused columns up to which zeroing them beats leaving them out
+LANES = 8  # recordings that advance side by side, and give their rows one by one
+
+
+def stacked_states(
+    features: EchoStateMap,
+    inputs: Sequence[Array],
+    targets: Sequence[Array],
+    roots: Array,
+    *,
+    rounded: bool,
+) -> list[Part]:
+    """Return a part for every batch of checked inputs (T, I) with targets (T, K) or (K,)."""
+
+    def part(batch: Batch) -> Part:
+        def of(batch: Batch, n_buffers: int) -> Iterator[tuple[int, Array]]:
+            columns, spare = _Columns.of(batch, targets, roots), targets[0].shape[-1] + 1
+            blocks = features.blocks(batch, spare_rows=spare, n_buffers=n_buffers, rounded=rounded)
+            return map(columns.fill, blocks)
+
+        def blocks(n_buffers: int) -> Iterator[tuple[int, Array] | None]:
+            try:
+                yield from of(batch, n_buffers)
+            except SegmentsError:
+                yield None
+                yield from of(batch.in_one_piece(inputs, features.washout), n_buffers)
+
+        return blocks
+
+    return [part(batch) for batch in features.batches(inputs)]
+
+
+def stacked_each(
+    features: EchoStateMap, inputs: Sequence[Array], targets: Sequence[Array], roots: Array
+) -> Iterator[tuple[int, Array]]:
+    """Yield the number and all columns of each recording, the same whoever else is among them."""
+    F, K, washout = features.n_features, targets[0].shape[-1], features.washout
+    order = sorted(range(len(inputs)), key=lambda k: len(inputs[k]))
+    for first in range(0, len(order), LANES):
+        numbers = order[first : first + LANES]
+        lanes = [Lane(b, inputs[k], washout, washout) for b, k in enumerate(numbers)]
+        found = np.empty((LANES, F + K + 1, len(lanes[-1].u)))
+        # A lone lane would get a kernel of its own and other bits; twice the same one does not.
+        for block in features.blocks(
+            Batch(tuple(lanes if lanes[1:] else 2 * lanes)), rounded=False
+        ):
+            found[:, :F, block.start : block.stop] = block.rows.transpose(2, 0, 1)
+        for k, one in zip(numbers, found, strict=False):
+            y, Z = targets[k], one[:, washout : len(inputs[k])]
+            Z[F:-1], Z[-1] = y[:, None] if y.ndim == 1 else y[washout:].T, 1.0
+            if roots[k] != 1:
+                Z *= roots[k]
+            known = np.logical_not(np.isnan(y).any(axis=-1))
+            gaps = not known.all()
+            yield k, Z[:, np.broadcast_to(known, len(inputs[k]))[washout:]] if gaps else Z
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """The targets and weights of a batch's lanes, arranged like its blocks."""
+
+    targets: SideBySide  # (K, steps, B), NaN where there are none
+    skips: Integers  # (B,)
+    roots: Array  # (B,) of the weights
+    last_skip: int
+    weighted: bool
+
+    @classmethod
+    def of(cls, batch: Batch, targets: Sequence[Array], root_of: Array) -> _Columns:
+        lanes, B = batch.lanes, padded_lanes(len(batch.lanes))
+        ys, skips, roots = [], np.zeros(B, dtype=np.int64), np.ones(B)
+        for b, lane in enumerate(lanes):
+            y, begin = targets[lane.source], lane.first - lane.skip
+            n_steps = len(lane.u)
+            constant = y.ndim == 1
+            ys.append(np.broadcast_to(y, (n_steps, len(y))) if constant else y[begin:][:n_steps])
+            skips[b] = lane.skip
+            roots[b] = root_of[lane.source]
+        side = SideBySide(ys, B, BLOCK_COLUMNS // B, np.float64, fill=np.nan)
+        return cls(side, skips, roots, int(skips.max()), bool((roots != 1).any()))
+
+    def fill(self, block: Block) -> tuple[int, Array]:
+        """Put targets and weights into the spare rows; return the number of rows and [Z; Y'; 1].
+
+        Columns that do not count are zeros, or left out when they are many.
+        """
+        y = self.targets.block(block.start, block.stop)
+        block.rows[-1 - len(y) :] = 1.0
+        rows = block.rows.astype(np.float64, copy=False)
+        rows[-1 - len(y) : -1] = y
+        if self.weighted:
+            rows *= self.roots
+        Z = rows.reshape(len(rows), -1)
+        if self.targets.complete and block.start >= self.last_skip:
+            return Z.shape[1], Z
+        known = ~np.isnan(y).any(axis=0)
+        known &= np.arange(block.start, block.stop)[:, None] >= self.skips
+        used = known.reshape(-1)
+        n = int(np.count_nonzero(used))
+        if n < (1 - FEW_UNUSED) * used.size:
+            return n, Z[:, used]
+        Z[:, ~used] = 0.0
+        return n, Z

@@ -458,7 +458,11 @@ def raw_matrix(wiring: Wiring) -> SparseRows:
     if wiring.topology == "orthogonal":
         return SparseRows.from_dense(orthogonal(wiring.words(Purpose.RECURRENT_VALUES), N))
     rows, columns = _places(wiring)
-    values = _values(wiring, len(rows))
+    rng = wiring.words(Purpose.RECURRENT_VALUES)
+    if wiring.topology not in SIGNED:
+        values = uniform(rng, len(rows), -1.0, 1.0)
+    else:
+        values = signs(rng, len(rows)) if wiring.random_signs else np.ones(len(rows))
     if wiring.topology == "cycle_jumps":
         values[N:] *= wiring.jump_weight
     return SparseRows.from_coordinates(rows, columns, values, N, N)
@@ -482,20 +486,17 @@ def known_radius(wiring: Wiring) -> float | None:
     return None
 
 
-def _values(wiring: Wiring, n: int) -> Array:
-    rng = wiring.words(Purpose.RECURRENT_VALUES)
-    if wiring.topology not in SIGNED:
-        return uniform(rng, n, -1.0, 1.0)
-    return signs(rng, n) if wiring.random_signs else np.ones(n)
-
-
 def _places(wiring: Wiring) -> tuple[Integers, Integers]:
     """Return the rows and columns of the non-zeros."""
     N = wiring.units
     units = np.arange(N)
     match wiring.topology:
         case "random":
-            return _random_places(wiring)
+            rng, k = wiring.words(Purpose.RECURRENT_PLACES), wiring.connections
+            if wiring.density is not None:
+                place = distinct(rng, 1, round(wiring.density * N * N), N * N)[0]
+                return place // N, place % N
+            return np.repeat(units, k), distinct(rng, N, k, N).ravel()
         case "small_world":
             return _both_directions(_small_world_edges(wiring))
         case "scale_free":
@@ -514,15 +515,6 @@ def _places(wiring: Wiring) -> tuple[Integers, Integers]:
             once = np.unique(there * N + back)
             return np.concatenate([units, once // N]), np.concatenate([(units - 1) % N, once % N])
     raise ValueError(f"topology is {wiring.topology!r}; choose one of {', '.join(TOPOLOGIES)}")
-
-
-def _random_places(wiring: Wiring) -> tuple[Integers, Integers]:
-    N, rng = wiring.units, wiring.words(Purpose.RECURRENT_PLACES)
-    if wiring.density is not None:
-        place = distinct(rng, 1, round(wiring.density * N * N), N * N)[0]
-        return place // N, place % N
-    k = wiring.connections
-    return np.repeat(np.arange(N), k), distinct(rng, N, k, N).ravel()
 
 
 def _both_directions(edges: Integers) -> tuple[Integers, Integers]:
@@ -629,7 +621,9 @@ def spectral_radius(W: SparseRows) -> float:
     """
     alone, parts = _parts(W)
     with single_blas_thread():
-        return max([alone, *(_radius(part) for part in parts)])
+        cycles = [(part, _cycle_radius(part)) for part in parts]
+        found = [np.abs(_eigen(part)[0]).max() if r is None else r for part, r in cycles]
+    return float(max([alone, *found]))
 
 
 def common_radius(W: SparseRows) -> tuple[float, bool]:
@@ -683,11 +677,6 @@ def _parts(W: SparseRows) -> tuple[float, list[csr_array]]:
     alone = np.abs(matrix.diagonal())[sizes[part] == 1]
     places = [np.flatnonzero(part == label) for label in np.flatnonzero(sizes > 1)]
     return float(alone.max(initial=0.0)), [matrix[units][:, units] for units in places]
-
-
-def _radius(matrix: csr_array) -> float:
-    cycle = _cycle_radius(matrix)
-    return float(np.abs(_eigen(matrix)[0]).max() if cycle is None else cycle)
 
 
 def _cycle_radius(matrix: csr_array) -> Fraction | None:
