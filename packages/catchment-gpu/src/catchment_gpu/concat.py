@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from catchment import Array, Integers
-from catchment.features import Concat, EchoStateMap, FeatureMap
+from catchment.features import Concat, EchoStateMap, FeatureMap, form
 from catchment_gpu.echo_state.form import TorchForm
 from catchment_gpu.rows import (
     NUMBERS,
@@ -23,6 +23,7 @@ from catchment_gpu.rows import (
 )
 
 
+@form("torch", Concat)
 def concat_form(inner: Concat, device: torch.device) -> DeviceForm | WindowForm | None:
     """Return the form of maps side by side, None if none of them has one."""
     found = [form_of(one, device) for one in inner.maps]

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from catchment import Array
-from catchment.features import Encoder
+from catchment.features import Encoder, form
 from catchment_gpu.arrays import joined
 from catchment_gpu.rows import DeviceRows, Span
 
 
+@form("torch", Encoder)
 def encoder_form(inner: Encoder, device: torch.device) -> EncoderForm | None:
     """Return the form of an encoder, None if this `onnxruntime` has no provider for a GPU."""
     if device.type != "cuda":

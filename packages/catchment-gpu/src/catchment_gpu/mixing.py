@@ -27,6 +27,7 @@ from catchment.features import (
     Layers,
     Projected,
     RandomFourier,
+    form,
 )
 from catchment.features.echo_state import ROUND
 from catchment_gpu.arrays import block_numbers, joined
@@ -47,6 +48,7 @@ PASSES = 4  # a block has so many times fewer numbers than it might: what makes 
 Mixing = Callable[[Tensor], Tensor]
 
 
+@form("torch", Layers, Projected, RandomFourier)
 def mixing_form(
     outer: Layers | Projected | RandomFourier, device: torch.device
 ) -> DeviceForm | WindowForm:

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from catchment import Array
-from catchment.features import LIMIT, NVAR, R_DELAY, warn_of_clipping
+from catchment.features import LIMIT, NVAR, R_DELAY, form, warn_of_clipping
 from catchment_gpu.arrays import block_numbers, joined
 from catchment_gpu.rows import DeviceRows, spans_between
 
 PASSES = 4  # a block has so many times fewer numbers than it might: what makes it is as large
 
 
+@form("torch", NVAR)
 class NVARForm:
     """Monomials of delayed inputs on one device: every product is exact."""
 

@@ -1,6 +1,6 @@
 """Feature rows of maps computed by torch on a device, to the bit those of the CPU.
 
-A map of the library has a form in `inner_form`; the rows of maps without one are made on the CPU.
+Forms of the maps register themselves (`form`); the rows of maps without one are made on the CPU.
 There are two kinds. A `WindowForm`, of a map with one row per recording, takes recordings of one
 length together as a tensor, so that maps inside maps share it. Any other is a `DeviceForm`, which
 gives rows in blocks of its own making.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import NamedTuple, Protocol, overload, runtime_checkable
 
 import numpy as np
@@ -19,23 +20,26 @@ from torch import Tensor
 
 from catchment import LARGEST, Array, Integers
 from catchment.features import (
-    NVAR,
-    Concat,
-    DiagonalReservoir,
     EchoStateMap,
-    Encoder,
     FeatureMap,
-    Hydra,
-    Layers,
-    MiniRocket,
-    Projected,
-    RandomFourier,
     Thinned,
-    WindowStatistics,
-    WithNorm,
     digits_after_point,
+    form,
+    form_maker,
 )
 
+# Files whose forms register themselves, as soon as one is asked for.
+FORMS = (
+    "concat",
+    "diagonal.form",
+    "encoder",
+    "mixing",
+    "nvar",
+    "random_convolutions.hydra",
+    "random_convolutions.minirocket",
+    "window_statistics",
+    "with_norm",
+)
 NUMBERS = {"cpu": 1 << 18, "cuda": 1 << 24}  # of the inputs, and of the rows, of a block; about
 STAGED = 1 << 20  # numbers that are put side by side before a GPU fetches them
 
@@ -98,48 +102,18 @@ class WindowForm(Protocol):
         """Return the rows (F, n), one a column, of checked recordings of one length (n, T, I)."""
 
 
-def inner_form(inner: object, device: torch.device) -> DeviceForm | WindowForm | None:
+def inner_form(inner: FeatureMap, device: torch.device) -> DeviceForm | WindowForm | None:
     """Return the form of a map of the library before its rows are rounded, None if it has none."""
-    match inner:
-        case Concat():
-            from catchment_gpu.concat import concat_form
+    for name in FORMS:
+        import_module(f"catchment_gpu.{name}")
+    make = form_maker("torch", inner)
+    found: DeviceForm | WindowForm | None = None if make is None else make(inner, device)
+    return found
 
-            return concat_form(inner, device)
-        case DiagonalReservoir():
-            from catchment_gpu.diagonal.form import DiagonalForm
 
-            return DiagonalForm(inner, device)
-        case Encoder():
-            from catchment_gpu.encoder import encoder_form
-
-            return encoder_form(inner, device)
-        case Hydra():
-            from catchment_gpu.random_convolutions.hydra import HydraForm
-
-            return HydraForm(inner, device)
-        case MiniRocket():
-            from catchment_gpu.random_convolutions.minirocket import MiniRocketForm
-
-            return MiniRocketForm(inner, device)
-        case NVAR():
-            from catchment_gpu.nvar import NVARForm
-
-            return NVARForm(inner, device)
-        case Layers() | Projected() | RandomFourier():
-            from catchment_gpu.mixing import mixing_form
-
-            return mixing_form(inner, device)
-        case Thinned():
-            return form_of(inner.map, device)
-        case WindowStatistics():
-            from catchment_gpu.window_statistics import WindowStatisticsForm
-
-            return WindowStatisticsForm(inner, device)
-        case WithNorm():
-            from catchment_gpu.with_norm import with_norm_form
-
-            return with_norm_form(inner, device)
-    return None
+@form("torch", Thinned)
+def _thinned_form(inner: Thinned, device: torch.device) -> DeviceForm | None:
+    return form_of(inner.map, device)
 
 
 def form_of(features: FeatureMap, device: torch.device) -> DeviceForm | None:

@@ -27,6 +27,7 @@ from catchment.features import (
     TABLE_DIGITS,
     WindowStatistics,
     band_ends,
+    form,
     tables,
 )
 from catchment.features.window_statistics import DIGITS
@@ -35,6 +36,7 @@ from catchment_gpu.exact import quotient, root
 EXACT = 1 << 53  # whole numbers that float64 holds
 
 
+@form("torch", WindowStatistics)
 @dataclass(frozen=True, eq=False)
 class WindowStatisticsForm:
     """Window statistics on one device, for recordings of one length together."""

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from catchment import Array
-from catchment.features import DIGITS, RANGE, WithNorm, inputs_with_norm
+from catchment.features import DIGITS, RANGE, WithNorm, form, inputs_with_norm
 from catchment_gpu.exact import root
 from catchment_gpu.rows import DeviceForm, DeviceRows, WindowBlocks, WindowForm, form_of
 
 
+@form("torch", WithNorm)
 def with_norm_form(outer: WithNorm, device: torch.device) -> DeviceForm | WindowForm | None:
     """Return the form of a map of inputs and norm, None if the map inside has none."""
     inner = form_of(outer.map, device)

@@ -20,8 +20,7 @@ from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
 from catchment.features.projected import Projected as Projected
 from catchment.features.random_fourier import RandomFourier as RandomFourier
-from catchment.features.thinned import Thinned as Thinned
-from catchment.features.union import Concat as Concat, WithNorm as WithNorm
+from catchment.features.union import Concat as Concat, Thinned as Thinned, WithNorm as WithNorm
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
 from catchment.federation.limits import Limits as Limits

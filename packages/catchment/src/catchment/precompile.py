@@ -20,11 +20,10 @@ from catchment.features import (
     DiagonalReservoir,
     EchoState,
     Hydra,
-    MiniRocket,
     WindowStatistics,
     WithNorm,
 )
-from catchment.features.base import FeatureMap
+from catchment.features.base import FeatureMap, known_map
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
@@ -73,7 +72,7 @@ def _cases() -> Iterator[tuple[FeatureMap, int]]:
         yield EchoState(20, grid=None, feature_grid=None), width
         yield EchoState(20, precision="float32"), width
     yield EchoState(300, density=0.5), 12  # dense enough for a product of matrices
-    windows = (MiniRocket(84), Hydra(8), WindowStatistics(), WithNorm(WindowStatistics()))
+    windows = (known_map("minirocket"), Hydra(8), WindowStatistics(), WithNorm(WindowStatistics()))
     for described in (*windows, DiagonalReservoir(16)):
         yield described, 3
         yield described, 48

@@ -22,7 +22,7 @@ from catchment.engine import run_locally
 from catchment.errors import CatchmentError, ClippingWarning
 from catchment.features import FeatureMap, Pipeline
 from catchment.features.base import restored
-from catchment.features.thinned import thinned_recordings
+from catchment.features.union import thinned_recordings
 from catchment.federation import Algorithm, Plan, Turn
 from catchment.federation.loop import model_of
 from catchment.readout import accumulate, train

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment import Array
-from catchment.features import EchoStateMap, Reservoir, digits_after_point
+from catchment.features import EchoStateMap, Reservoir, digits_after_point, form
 from catchment.features.echo_state import ACTIVATIONS, BOUNDED, Program
 from catchment_edge.c.map_code import Field, MapCode, Setting, Table
 from catchment_edge.c.streaming import Streaming, Sum
@@ -32,6 +32,7 @@ POOLS = {
 }
 
 
+@form("c", EchoStateMap)
 def map_code(features: EchoStateMap, setting: Setting, prefix: str) -> MapCode:
     """Return the code of an echo-state map.
 

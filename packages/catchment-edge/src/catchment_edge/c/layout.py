@@ -12,8 +12,7 @@ from catchment.data import Scaler
 from catchment.readout import Model
 from catchment_edge.c.cutting import Cutting
 from catchment_edge.c.map_code import BYTES, Field, MapCode, Number, Setting, Table
-from catchment_edge.c.maps import map_code
-from catchment_edge.c.maps_library import widest_bits
+from catchment_edge.c.maps import map_code, widest_bits
 
 
 @dataclass(frozen=True, eq=False)

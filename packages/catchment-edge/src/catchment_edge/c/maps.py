@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from catchment.features import EchoStateMap, Encoder, FeatureMap
+from importlib import import_module
+
+from catchment.features import EchoStateMap, Encoder, FeatureMap, Thinned, form, form_maker
 from catchment_edge.c.map_code import MapCode, Setting
+
+# Files whose code of maps registers itself, as soon as one is asked for.
+FORMS = ("echo_state", "maps_concat", "maps_nested", "maps_steps", "maps_windows")
 
 
 def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> MapCode:
@@ -14,18 +19,34 @@ def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> Map
     prefix
         What its names start with, different for each of the maps of one model.
     """
-    from catchment_edge.c import echo_state, maps_library
-
-    if isinstance(features, EchoStateMap):
-        return echo_state.map_code(features, setting, prefix)
-    code = maps_library.library_code(features, setting, prefix)
-    if code is not None:
+    for name in FORMS:
+        import_module(f"catchment_edge.c.{name}")
+    make = form_maker("c", features)
+    if make is not None:
+        code: MapCode = make(features, setting, prefix)
         return code
     instead = ", or export it with --to onnx" if isinstance(features, Encoder) else ""
     raise ValueError(
-        f"{type(features).__name__} cannot be written as C; train with EchoState, MiniRocket or "
+        f"{type(features).__name__} cannot be written as C; train with EchoState or "
         f"WindowStatistics{instead}"
     )
+
+
+@form("c", Thinned)
+def _thinned_code(features: Thinned, setting: Setting, prefix: str) -> MapCode:
+    """Return the code of all rows: training leaves some out, a prediction takes all."""
+    return map_code(features.map, setting, prefix)
+
+
+def widest_bits(features: FeatureMap) -> int:
+    """Return the bits of the widest row in a map, those of maps inside counted.
+
+    >>> from catchment import Projected, WindowStatistics
+    >>> wide = Projected(WindowStatistics(grid=20), 10, grid=8)
+    >>> widest_bits(wide.build(1, per_step=False))
+    20
+    """
+    return max([features.grid or 0, *(widest_bits(one) for one in features.inner_maps)])
 
 
 def in_q15(features: FeatureMap) -> FeatureMap:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from catchment.features import Concat, FeatureMap
+from catchment.features import Concat, FeatureMap, form
 from catchment_edge.c.map_code import MapCode, Setting
 from catchment_edge.c.maps_windows import WindowMap, group_code, row_grid
 
@@ -35,6 +35,7 @@ class Part:
 """
 
 
+@form("c", Concat)
 def concat_code(features: Concat, setting: Setting, prefix: str) -> MapCode:
     """Return the code of maps side by side."""
     leaves = list(_leaves(features, 0))

@@ -16,6 +16,7 @@ from catchment.features import (
     Projected,
     RandomFourier,
     WithNorm,
+    form,
 )
 from catchment_edge.c.map_code import Field, MapCode, Setting, Table
 from catchment_edge.c.maps_steps import enter_text, sources_of
@@ -25,6 +26,7 @@ MOST_NORM = 256  # channels whose squares a double holds
 MOST_WORD = 31  # bits of a sum that fits a word
 
 
+@form("c", WithNorm)
 def norm_code(one: WithNorm, setting: Setting, prefix: str) -> MapCode:
     """Return the code of a map that sees the length of the samples too."""
     from catchment_edge.c.maps import map_code
@@ -107,6 +109,7 @@ static void {prefix}_row(state *s, const word *v, uint32_t t, feature *row)
 """
 
 
+@form("c", Projected)
 def projected_code(one: Projected, setting: Setting, prefix: str) -> MapCode:
     """Return the code of features that are mixed into fewer."""
     from catchment_edge.c.maps import map_code
@@ -194,6 +197,7 @@ def _projection_text(inner: MapCode, one: Projected, setting: Setting, p: str, w
 """
 
 
+@form("c", RandomFourier)
 def fourier_code(one: RandomFourier, setting: Setting, prefix: str) -> MapCode:
     """Return the code of random features of inputs or of another map's rows."""
     from catchment_edge.c.maps import map_code

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment import Array
-from catchment.features import NVAR, DiagonalReservoir
+from catchment.features import NVAR, DiagonalReservoir, form
 from catchment.features.diagonal import (
     BIAS_DIGITS,
     EIGENVALUE_DIGITS,
@@ -24,6 +24,7 @@ NVAR_DIGITS, DIAGONAL_DIGITS = 22, 24  # of inputs
 LIMIT = 8  # where both cut inputs off
 
 
+@form("c", NVAR)
 def nvar_code(one: NVAR, setting: Setting, prefix: str) -> MapCode:
     """Return the code of delayed inputs and their products."""
     n_inputs, p = one.n_inputs, prefix
@@ -74,6 +75,7 @@ static void {p}_row(state *s, const word *v, uint32_t t, feature *row)
     )
 
 
+@form("c", DiagonalReservoir)
 def diagonal_code(one: DiagonalReservoir, setting: Setting, prefix: str) -> MapCode:
     """Return the code of a diagonal reservoir, with a row per step or one per piece."""
     n_inputs, p, drawn = one.n_inputs, prefix, one.wiring

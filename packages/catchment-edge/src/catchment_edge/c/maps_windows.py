@@ -25,6 +25,7 @@ from catchment.features import (
     WindowStatistics,
     band_ends,
     digits_after_point,
+    form,
     tables,
 )
 from catchment.features.hydra import WEIGHT_BITS, group_channels, group_list, input_digits, weights
@@ -142,6 +143,12 @@ class Reader:
     def n_inputs(self) -> int:
         assert self.features.n_inputs is not None
         return self.features.n_inputs
+
+
+@form("c", MiniRocket, WindowStatistics, Hydra)
+def window_code(one: WindowMap, setting: Setting, prefix: str) -> MapCode:
+    """Return the code of one map that reads a window."""
+    return group_code([(one, 0)], setting, prefix)
 
 
 def group_code(maps: Sequence[tuple[WindowMap, int]], setting: Setting, prefix: str) -> MapCode:

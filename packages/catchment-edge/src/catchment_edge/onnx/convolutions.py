@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from catchment import Array, Integers
-from catchment.features import MiniRocket, hydra
+from catchment.features import MiniRocket, form, hydra
 from catchment.features.hydra import KERNELS as RIVALS
 from catchment.features.hydra import TAPS
 from catchment.features.minirocket import POSITIONS, Schedule, _schedule
+from catchment_edge.onnx.sequences import Sequences
 from catchment_edge.onnx.values import Value
 
 
@@ -37,8 +38,10 @@ def taps(x: Value, dilation: int, first: int, n: int) -> Value:
     return x.builder.concat([x.part(at, at + n, axis=2) for at in begins.tolist()], axis=1)
 
 
-def shares(settings: MiniRocket, u: Value, steps: int) -> Value:
+@form("onnx", MiniRocket)
+def shares(settings: MiniRocket, given: Sequences) -> Value:
     """Return the features (B, F) of recordings (B, T, I)."""
+    u, steps = given.u, given.known_steps(settings)
     assert settings.n_inputs is not None
     schedule = _schedule(settings, steps, settings.n_inputs)
     scale = 2.0**settings.digits
@@ -74,8 +77,10 @@ def _kernels(schedule: Schedule, n_inputs: int) -> tuple[Array, Integers, Intege
     return weights.reshape(F, -1), dilation, schedule.kinds[:, 1]
 
 
-def competitions(settings: hydra.Hydra, u: Value, steps: int) -> Value:
+@form("onnx", hydra.Hydra)
+def competitions(settings: hydra.Hydra, given: Sequences) -> Value:
     """Return the features (B, F) of recordings (B, T, I): who wins, and who loses."""
+    u, steps = given.u, given.known_steps(settings)
     assert settings.n_inputs is not None
     n = settings.n_groups
     channels = hydra.group_channels(n, settings.seed, settings.n_inputs)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.features import EchoStateMap, digits_after_point
+from catchment.features import EchoStateMap, digits_after_point, form
 from catchment.features.echo_state import ROUND, Program
 from catchment_edge.onnx.activations import mixed, rounded
 from catchment_edge.onnx.pooling import pooled
@@ -77,6 +77,7 @@ def inputs_on_grid(features: EchoStateMap, u: Value) -> Value:
     return rounded(cut, np.ldexp(ROUND, -reservoir.grid).item()) if u.builder.exact else cut
 
 
+@form("onnx", EchoStateMap)
 def rows(features: EchoStateMap, given: Sequences) -> Value:
     """Return the feature rows (B, T - washout, F), or (B, F) if pooled."""
     u = inputs_on_grid(features, given.u)

@@ -92,7 +92,7 @@ def to_onnx(
         One sample and states in, scores and states out, instead of whole recordings.
     steps
         Length of recordings, for maps that are laid out for one length where the model cuts no
-        windows: MiniRocket, Hydra, WindowStatistics.
+        windows: random convolutions, WindowStatistics.
     rate
         Samples a second, for windows in seconds of a model without a rate.
 

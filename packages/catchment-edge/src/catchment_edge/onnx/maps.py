@@ -1,4 +1,4 @@
-"""Feature maps as nodes: which function writes which map."""
+"""Feature maps as nodes: functions that write them register themselves."""
 
 from __future__ import annotations
 
@@ -11,29 +11,32 @@ from catchment.features import (
     EchoStateMap,
     Encoder,
     FeatureMap,
-    Hydra,
     Layers,
-    MiniRocket,
     Projected,
     RandomFourier,
     Thinned,
-    WindowStatistics,
     WithNorm,
     digits_after_point,
+    form,
+    form_maker,
     name_of,
 )
-from catchment_edge.onnx import convolutions, diagonal, echo_state, with_matrices
+from catchment_edge.onnx import convolutions, diagonal, echo_state, window_statistics, with_matrices
 from catchment_edge.onnx.sequences import Sequences, on_grid
 from catchment_edge.onnx.values import Value
-from catchment_edge.onnx.window_statistics import statistics
+
+REGISTERED = (convolutions, echo_state, window_statistics)  # files with forms of their own
 
 
 def map_rows(features: FeatureMap, given: Sequences) -> Value:
     """Return the feature rows of sequences: (B, T - washout, F), or (B, F) if one row each."""
-    if isinstance(features, EchoStateMap):
-        return echo_state.rows(features, given)
-    z = _library_rows(features, given)
-    return z if features.grid is None else gridded(features, z)
+    make = form_maker("onnx", features)
+    if make is None:
+        raise refused(features)
+    z: Value = make(features, given)
+    return (
+        z if features.grid is None or isinstance(features, EchoStateMap) else gridded(features, z)
+    )
 
 
 def maps_within(features: FeatureMap) -> list[FeatureMap]:
@@ -59,48 +62,51 @@ def refused(features: FeatureMap) -> ValueError:
     )
 
 
-def _library_rows(settings: FeatureMap, given: Sequences) -> Value:
-    """Return the rows of a map of the library before they are rounded to its grid."""
-    u = given.u
-    match settings:
-        case MiniRocket():
-            return convolutions.shares(settings, u, known_steps(given, "MiniRocket"))
-        case Hydra():
-            return convolutions.competitions(settings, u, known_steps(given, "Hydra"))
-        case WindowStatistics():
-            steps = known_steps(given, "WindowStatistics")
-            return statistics(settings, u, steps, given.channels)
-        case DiagonalReservoir():
-            z = echo_state.after(diagonal.steps_rows(settings, u), settings.washout, given)
-            return z if settings.pool is None else diagonal.mean_and_deviation(z)
-        case NVAR():
-            x = u.builder.concat(with_matrices.delayed(settings, u), axis=-1)
-            return echo_state.after(with_matrices.monomials(settings, x), settings.washout, given)
-        case RandomFourier():
-            x = u if settings.map is None else map_rows(settings.map, given)
-            return with_matrices.random_features(settings, x)
-        case Encoder():
-            from catchment_edge.onnx.encoder import encoded
-
-            return encoded(settings, u)
-    return _nested_rows(settings, given)
+@form("onnx", DiagonalReservoir)
+def _diagonal_rows(settings: DiagonalReservoir, given: Sequences) -> Value:
+    z = echo_state.after(diagonal.steps_rows(settings, given.u), settings.washout, given)
+    return z if settings.pool is None else diagonal.mean_and_deviation(z)
 
 
-def _nested_rows(settings: FeatureMap, given: Sequences) -> Value:
-    """Return the rows of a map that is made of others."""
-    match settings:
-        case WithNorm():
-            u = with_matrices.inputs_with_norm(given.u, given.channels)
-            return map_rows(settings.map, Sequences(u, given.steps, given.channels + 1))
-        case Thinned():
-            return map_rows(settings.map, given)
-        case Projected():
-            return with_matrices.mixed_into_few(settings, map_rows(settings.inner, given))
-        case Concat():
-            return given.u.builder.concat(
-                [_late_rows(one, settings, given) for one in settings.maps], axis=-1
-            )
-    raise refused(settings)
+@form("onnx", NVAR)
+def _delay_rows(settings: NVAR, given: Sequences) -> Value:
+    x = given.u.builder.concat(with_matrices.delayed(settings, given.u), axis=-1)
+    return echo_state.after(with_matrices.monomials(settings, x), settings.washout, given)
+
+
+@form("onnx", RandomFourier)
+def _fourier_rows(settings: RandomFourier, given: Sequences) -> Value:
+    x = given.u if settings.map is None else map_rows(settings.map, given)
+    return with_matrices.random_features(settings, x)
+
+
+@form("onnx", Encoder)
+def _encoder_rows(settings: Encoder, given: Sequences) -> Value:
+    from catchment_edge.onnx.encoder import encoded
+
+    return encoded(settings, given.u)
+
+
+@form("onnx", WithNorm)
+def _norm_rows(settings: WithNorm, given: Sequences) -> Value:
+    u = with_matrices.inputs_with_norm(given.u, given.channels)
+    return map_rows(settings.map, Sequences(u, given.steps, given.channels + 1))
+
+
+@form("onnx", Thinned)
+def _thinned_rows(settings: Thinned, given: Sequences) -> Value:
+    return map_rows(settings.map, given)
+
+
+@form("onnx", Projected)
+def _projected_rows(settings: Projected, given: Sequences) -> Value:
+    return with_matrices.mixed_into_few(settings, map_rows(settings.inner, given))
+
+
+@form("onnx", Concat)
+def _concat_rows(settings: Concat, given: Sequences) -> Value:
+    rows = [_late_rows(one, settings, given) for one in settings.maps]
+    return given.u.builder.concat(rows, axis=-1)
 
 
 def _late_rows(one: FeatureMap, whole: Concat, given: Sequences) -> Value:
@@ -108,12 +114,3 @@ def _late_rows(one: FeatureMap, whole: Concat, given: Sequences) -> Value:
     z = map_rows(one, given)
     late = whole.washout - one.washout if one.per_step else 0
     return z if late == 0 else z.part(late, np.iinfo(np.int64).max, axis=1)
-
-
-def known_steps(given: Sequences, name: str) -> int:
-    if given.steps is None:
-        raise ValueError(
-            f"{name} is laid out for recordings of one length, and the model cuts no windows; "
-            "pass the length, steps=128 or --steps 128"
-        )
-    return given.steps

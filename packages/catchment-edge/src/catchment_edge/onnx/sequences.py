@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment import Integers
+from catchment.features import FeatureMap
 from catchment_edge.onnx.values import Value
 
 
@@ -22,6 +23,15 @@ class Sequences:
     def length(self) -> Value | int:
         """T, known now or later."""
         return self.u.length(1) if self.steps is None else self.steps
+
+    def known_steps(self, features: FeatureMap) -> int:
+        """Return T for a map that is laid out for it; ValueError if it is not known."""
+        if self.steps is None:
+            raise ValueError(
+                f"{type(features).__name__} is laid out for recordings of one length, and the "
+                "model cuts no windows; pass the length, steps=128 or --steps 128"
+            )
+        return self.steps
 
 
 def on_grid(z: Value, digits: Integers, bits: int) -> Value:

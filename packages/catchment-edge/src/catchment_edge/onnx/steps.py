@@ -12,30 +12,27 @@ from catchment.features import (
     Concat,
     DiagonalReservoir,
     EchoStateMap,
-    Encoder,
     FeatureMap,
-    Hydra,
-    MiniRocket,
     Projected,
     RandomFourier,
     Thinned,
-    WindowStatistics,
     WithNorm,
+    form,
+    form_maker,
 )
 from catchment_edge.onnx import diagonal, echo_state, with_matrices
 from catchment_edge.onnx.maps import gridded, maps_within, refused
 from catchment_edge.onnx.memory import Memory
 from catchment_edge.onnx.values import Value
 
-AT_ONCE = (MiniRocket, Hydra, WindowStatistics, Encoder)
-
 
 def sees_all(features: FeatureMap) -> bool:
     """Whether a map has to see all steps of a window together."""
-    several = maps_within(features)
     return any(
-        one.segments > 1 if isinstance(one, EchoStateMap) else isinstance(one, AT_ONCE)
-        for one in several
+        one.segments > 1
+        if isinstance(one, EchoStateMap)
+        else form_maker("onnx", one) is not None and form_maker("onnx step", one) is None
+        for one in maps_within(features)
     )
 
 
@@ -55,35 +52,44 @@ class Now:
 
 def step_rows(features: FeatureMap, now: Now) -> Value:
     """Return the features (1, F) after this step; of pooled maps those of all steps so far."""
-    if isinstance(features, EchoStateMap):
-        return echo_step(features, now)
-    z = _library_step(features, now)
-    return z if features.grid is None else gridded(features, z)
+    make = form_maker("onnx step", features)
+    if make is None:
+        raise refused(features)
+    z: Value = make(features, now)
+    return (
+        z if features.grid is None or isinstance(features, EchoStateMap) else gridded(features, z)
+    )
 
 
-def _library_step(settings: FeatureMap, now: Now) -> Value:
-    match settings:
-        case DiagonalReservoir():
-            return diagonal_step(settings, now)
-        case NVAR():
-            return delay_step(settings, now)
-        case RandomFourier():
-            x = now.u if settings.map is None else step_rows(settings.map, now)
-            return with_matrices.random_features(settings, x)
-        case WithNorm():
-            u = with_matrices.inputs_with_norm(now.u, now.channels)
-            within = Now(u, now.t, now.channels + 1, now.window, now.memory)
-            return step_rows(settings.map, within)
-        case Thinned():
-            return step_rows(settings.map, now)
-        case Projected():
-            return with_matrices.mixed_into_few(settings, step_rows(settings.inner, now))
-        case Concat():
-            rows = [step_rows(one, now) for one in settings.maps]
-            return now.u.builder.concat(rows, axis=-1)
-    raise refused(settings)
+@form("onnx step", RandomFourier)
+def _fourier_step(settings: RandomFourier, now: Now) -> Value:
+    x = now.u if settings.map is None else step_rows(settings.map, now)
+    return with_matrices.random_features(settings, x)
 
 
+@form("onnx step", WithNorm)
+def _norm_step(settings: WithNorm, now: Now) -> Value:
+    u = with_matrices.inputs_with_norm(now.u, now.channels)
+    within = Now(u, now.t, now.channels + 1, now.window, now.memory)
+    return step_rows(settings.map, within)
+
+
+@form("onnx step", Thinned)
+def _thinned_step(settings: Thinned, now: Now) -> Value:
+    return step_rows(settings.map, now)
+
+
+@form("onnx step", Projected)
+def _projected_step(settings: Projected, now: Now) -> Value:
+    return with_matrices.mixed_into_few(settings, step_rows(settings.inner, now))
+
+
+@form("onnx step", Concat)
+def _concat_step(settings: Concat, now: Now) -> Value:
+    return now.u.builder.concat([step_rows(one, now) for one in settings.maps], axis=-1)
+
+
+@form("onnx step", EchoStateMap)
 def echo_step(features: EchoStateMap, now: Now) -> Value:
     """Return the features of echo states, which are cut as the grid defines."""
     u = echo_state.inputs_on_grid(features, now.u)
@@ -160,6 +166,7 @@ def _kept(memory: Memory, word: str, width: int, change: Callable[[Value], Value
     return new
 
 
+@form("onnx step", DiagonalReservoir)
 def diagonal_step(settings: DiagonalReservoir, now: Now) -> Value:
     """Return the features of a diagonal reservoir."""
     drawn, memory, builder = settings.wiring, now.memory, now.u.builder
@@ -183,6 +190,7 @@ def diagonal_step(settings: DiagonalReservoir, now: Now) -> Value:
     return running_pool(z, settings.pool, settings.washout, now, width=width, exact=False)
 
 
+@form("onnx step", NVAR)
 def delay_step(settings: NVAR, now: Now) -> Value:
     """Return the monomials of the last inputs; `delay` holds them, the newest first."""
     assert settings.n_inputs is not None

@@ -14,17 +14,21 @@ from catchment.features import (
     TABLE_DIGITS,
     WindowStatistics,
     band_ends,
+    form,
     tables,
 )
 from catchment.features.window_statistics import DIGITS
+from catchment_edge.onnx.sequences import Sequences
 from catchment_edge.onnx.values import INT64, Value
 
 SHORT = 30  # binary digits of a mantissa whose logarithm is taken
 LONGEST_LOG = 62  # binary digits of what a logarithm is taken of
 
 
-def statistics(settings: WindowStatistics, u: Value, T: int, channels: int) -> Value:
+@form("onnx", WindowStatistics)
+def statistics(settings: WindowStatistics, given: Sequences) -> Value:
     """Return the features (B, F) of windows (B, T, I)."""
+    u, T, channels = given.u, given.known_steps(settings), given.channels
     builder, unit = u.builder, 2.0**DIGITS
     most = float(np.floor(settings.input_range * unit))
     if 2 * np.log2(most + 1) + np.log2(T) >= 53:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from catchment import Array, Integers
-from catchment.features import DiagonalReservoir, warn_of_clipping
+from catchment.features import DiagonalReservoir, form, warn_of_clipping
 from catchment.features.diagonal import LIMIT, STATE_DIGITS
 from catchment_gpu.arrays import block_numbers, joined
 from catchment_gpu.diagonal import cuda_steps
@@ -80,6 +80,7 @@ def memory_of(inner: DiagonalReservoir) -> float:
     return longest + 1.0 / float(drawn.leak.min(initial=1.0))
 
 
+@form("torch", DiagonalReservoir)
 class DiagonalForm:
     """A diagonal reservoir on one device.
 

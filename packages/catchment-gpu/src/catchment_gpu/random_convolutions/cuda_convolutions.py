@@ -1,8 +1,8 @@
-"""CUDA kernels for MiniRocket and Hydra, compiled by torch when they are first wanted.
+"""CUDA kernels for random convolutions, compiled by torch when they are first wanted.
 
 A block takes one recording and one group of features, those on the same channels with the same
 dilation: it puts the sum of the channels into shared memory, or into memory of its own where a
-recording is too long for that, and then counts, for MiniRocket four features at a time. Blocks go
+recording is too long for that, and then counts, for shares four features at a time. Blocks go
 on with other recordings and groups until all are done. All numbers are whole, so no order matters.
 """
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from catchment import Integers
-from catchment.features import Hydra
+from catchment.features import Hydra, form
 from catchment.features.hydra import (
     KERNELS,
     TAPS,
@@ -25,6 +25,7 @@ from catchment_gpu.random_convolutions import cuda_convolutions
 from catchment_gpu.random_convolutions.minirocket import whole_inputs
 
 
+@form("torch", Hydra)
 @dataclass(frozen=True, eq=False)
 class HydraForm:
     """Hydra on one device, for recordings of one length together.

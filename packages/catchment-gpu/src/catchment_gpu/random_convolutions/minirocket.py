@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catchment.features import MiniRocket
+from catchment.features import MiniRocket, form
 from catchment.features.minirocket import POSITIONS, Schedule, _schedule
 from catchment_gpu.random_convolutions import cuda_convolutions
 
@@ -19,6 +19,7 @@ def whole_inputs(u: Tensor, scale: float, limit: float) -> Tensor:
     return x.to(torch.int32).transpose(1, 2).contiguous()
 
 
+@form("torch", MiniRocket)
 @dataclass(frozen=True, eq=False)
 class MiniRocketForm:
     """MiniRocket on one device, for recordings of one length together.

@@ -19,8 +19,7 @@ from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
 from catchment.features.projected import Projected as Projected
 from catchment.features.random_fourier import RandomFourier as RandomFourier
-from catchment.features.thinned import Thinned as Thinned
-from catchment.features.union import Concat as Concat, WithNorm as WithNorm
+from catchment.features.union import Concat as Concat, Thinned as Thinned, WithNorm as WithNorm
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 
 # For the other packages and the tests; may change without notice.
@@ -29,6 +28,8 @@ from catchment.features.base import (
     LIBRARY as LIBRARY,
     building_only as building_only,
     digits_after_point as digits_after_point,
+    form as form,
+    form_maker as form_maker,
     imported as imported,
     library_class as library_class,
     name_of as name_of,
@@ -61,11 +62,11 @@ from catchment.features.sizes import (
     spoken as spoken,
 )
 from catchment.features.stacked import Part as Part
-from catchment.features.thinned import thinned_recordings as thinned_recordings
 from catchment.features.union import (
     DIGITS as DIGITS,
     RANGE as RANGE,
     inputs_with_norm as inputs_with_norm,
+    thinned_recordings as thinned_recordings,
 )
 from catchment.features.window_statistics import (
     BLOCK as BLOCK,

@@ -41,7 +41,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -67,7 +67,7 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "diagonal": ("diagonal", "DiagonalReservoir"),
     "nvar": ("nvar", "NVAR"),
     "random_fourier": ("random_fourier", "RandomFourier"),
-    "thinned": ("thinned", "Thinned"),
+    "thinned": ("union", "Thinned"),
     "with_norm": ("union", "WithNorm"),
 }
 # Maps that a training makes, and nobody describes.
@@ -557,6 +557,14 @@ def _fits(own: object, told: object, parts: Parts, n_inputs: int, kinds: dict[st
     return False
 
 
+def _raise_unbound(features: FeatureMap) -> Any:
+    raise features.unbound()
+
+
+# Members of a map that is never bound itself: it stands for another.
+UNBOUND: Any = property(_raise_unbound)
+
+
 class Continuation(Protocol):
     """A map that goes on with a recording whose earlier steps are gone, from what it carried.
 
@@ -601,6 +609,38 @@ class Carried:
         if parts.kind != CARRIED or type(steps) is not int:
             raise IntegrityError(f"what was carried is of kind {parts.kind!r} and lacks its steps")
         return cls(steps, parts.arrays)
+
+
+Made = TypeVar("Made", bound=Callable[..., Any])
+_FORMS: dict[tuple[str, type], Callable[..., Any]] = {}
+
+
+def form(what: str, *kinds: type[FeatureMap]) -> Callable[[Made], Made]:
+    """Register a function as what makes another form of some maps; it stands above the function.
+
+    Parameters
+    ----------
+    what
+        "torch", "onnx", "c", or whatever else a package makes of maps.
+
+    >>> from catchment import NVAR
+    >>> @form("words", NVAR)
+    ... def in_words(one):
+    ...     return f"{one.delays} delays"
+    >>> form_maker("words", NVAR(3))(NVAR(3))
+    '3 delays'
+    """
+
+    def registered(make: Made) -> Made:
+        _FORMS.update(((what, kind), make) for kind in kinds)
+        return make
+
+    return registered
+
+
+def form_maker(what: str, features: FeatureMap) -> Callable[..., Any] | None:
+    """Return what makes a form of a map, None if it has none; a subclass has none of its own."""
+    return _FORMS.get((what, type(features)))
 
 
 def known_map(value: object) -> FeatureMap:
@@ -851,6 +891,20 @@ def checked_bits(bits: object, name: str) -> int:
             f"{name} is {bits!r}; give {LEAST_BITS} to {MOST_BITS} bits, or None for float64"
         )
     return bits
+
+
+def of_one_length(inputs: Sequence[Array], n_steps: int) -> Iterator[list[int]]:
+    """Yield the places of recordings that have one length, with so many steps together.
+
+    >>> list(of_one_length([np.zeros(n) for n in (5, 7, 5)], 14))
+    [[0, 2], [1]]
+    """
+    by_length: dict[int, list[int]] = {}
+    for k, u in enumerate(inputs):
+        by_length.setdefault(len(u), []).append(k)
+    for length, places in by_length.items():
+        size = max(1, n_steps // length)
+        yield from (places[at : at + size] for at in range(0, len(places), size))
 
 
 def warn_of_clipping(u: Array, largest: float) -> None:

@@ -8,13 +8,11 @@ reservoir, which gives a row at every step for the work of one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 from typing import Literal
 
-from catchment.arrays import Array
-from catchment.features.base import FeatureMap
+from catchment.features.base import UNBOUND, FeatureMap
 from catchment.features.diagonal import DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.recipe import whole
@@ -54,6 +52,7 @@ class DefaultMap(FeatureMap):
     grid: int | Literal["auto"] | None = "auto"
 
     is_bound = False
+    n_features = bounds = compute_rows = UNBOUND
 
     def __post_init__(self) -> None:
         whole(self.columns, "columns", at_least=1)
@@ -74,17 +73,6 @@ class DefaultMap(FeatureMap):
         else:
             meant = Concat(statistics, MiniRocket(left, seed=self.seed, grid=self.grid))
         return WithNorm(meant) if n_inputs > 1 else meant
-
-    @property
-    def n_features(self) -> int:
-        raise self.unbound()
-
-    @property
-    def bounds(self) -> Array:
-        raise self.unbound()
-
-    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
-        raise self.unbound()
 
 
 @dataclass(frozen=True)
@@ -115,6 +103,7 @@ class AutoMap(FeatureMap):
     grid: int | Literal["auto"] | None = "auto"
 
     is_bound = False
+    n_features = bounds = compute_rows = UNBOUND
 
     @property
     def fallback(self) -> DefaultMap:
@@ -135,17 +124,6 @@ class AutoMap(FeatureMap):
         several = (convolutions, WindowStatistics(grid=self.grid), reservoir)
         same = self.fallback.meant(n_inputs, per_step=False) == convolutions
         return several if same else (self.fallback, *several)
-
-    @property
-    def n_features(self) -> int:
-        raise self.unbound()
-
-    @property
-    def bounds(self) -> Array:
-        raise self.unbound()
-
-    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
-        raise self.unbound()
 
 
 def _delays(

@@ -27,7 +27,7 @@ a quantile is one of the outputs, so every machine finds the same biases.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array, Booleans, Integers
 from catchment.compiling import njit
-from catchment.features.base import FeatureMap
+from catchment.features.base import FeatureMap, of_one_length
 from catchment.features.echo_state.weights import Purpose, Words, distinct, log_uniform
 from catchment.parallel import ordered_map
 
@@ -207,7 +207,7 @@ def in_batches(
     [array([[2.]]), array([[5.]])]
     """
     rows: list[Array] = [np.empty(0)] * len(inputs)
-    tasks = list(_tasks([len(u) for u in inputs]))
+    tasks = list(of_one_length(inputs, STEPS))
     found = ordered_map(
         lambda task: work(np.stack([inputs[k] for k in task])), tasks, threads=threads
     )
@@ -215,21 +215,6 @@ def in_batches(
         for k, row in zip(task, z, strict=True):
             rows[k] = row[None]
     return rows
-
-
-def _tasks(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the places of recordings that have one length, few enough for a task.
-
-    >>> list(_tasks([5, 7, 5]))
-    [[0, 2], [1]]
-    """
-    by_length: dict[int, list[int]] = {}
-    for k, length in enumerate(lengths):
-        by_length.setdefault(length, []).append(k)
-    for length, places in by_length.items():
-        size = max(1, STEPS // length)
-        for at in range(0, len(places), size):
-            yield places[at : at + size]
 
 
 KERNELS = tuple(combinations(range(9), 3))  # the positions of the three weights 2

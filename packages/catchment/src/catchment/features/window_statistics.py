@@ -25,7 +25,7 @@ them is a whole number below 2^53, so float64 and any order give the same.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from catchment.arrays import Array, Integers
 from catchment.compiling import njit
 from catchment.errors import ClippingWarning
-from catchment.features.base import FeatureMap
+from catchment.features.base import FeatureMap, of_one_length
 from catchment.parallel import ordered_map
 
 DIGITS = 12  # of inputs, after the point
@@ -144,7 +144,7 @@ class WindowStatistics(FeatureMap):
             out[batch], n = self._batch_rows([us[k] for k in batch])
             return n
 
-        for n in ordered_map(fill, _batches(us), threads=threads):
+        for n in ordered_map(fill, of_one_length(us, BATCH // self.known_inputs), threads=threads):
             clipped += n
         if clipped > MANY_CLIPPED * size:
             warnings.warn(
@@ -184,16 +184,6 @@ class WindowStatistics(FeatureMap):
         if self._n_pairs:
             rows.append(_correlations(products[:, I:], sums, variance, T))
         return np.hstack(rows), clipped
-
-
-def _batches(us: Sequence[Array]) -> Iterator[list[int]]:
-    """Yield the places of recordings of equal length, few enough to stay in the cache."""
-    by_length: dict[int, list[int]] = {}
-    for k, u in enumerate(us):
-        by_length.setdefault(len(u), []).append(k)
-    for length, places in by_length.items():
-        n = max(1, BATCH // max(1, length * us[places[0]].shape[1]))
-        yield from (places[k : k + n] for k in range(0, len(places), n))
 
 
 def _order(x: NDArray[np.int32]) -> Integers:

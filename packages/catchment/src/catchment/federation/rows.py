@@ -13,7 +13,7 @@ import numpy as np
 from catchment.arrays import Array, Booleans, Integers
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
-from catchment.features.thinned import thinned_recordings
+from catchment.features.union import thinned_recordings
 from catchment.federation.algorithm import Data
 from catchment.readout.accumulation import accumulate, grid_of
 from catchment.readout.grid import Grid

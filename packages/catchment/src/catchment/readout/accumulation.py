@@ -22,7 +22,7 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.features.stacked import Part
-from catchment.features.thinned import thinned_recordings
+from catchment.features.union import thinned_recordings
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.device import (
     DEVICE_SEQUENCES,

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
 from catchment.features.base import (
+    UNBOUND,
     Continuation,
     FeatureMap,
     checked_bits,
@@ -618,6 +619,7 @@ class EchoState(FeatureMap):
     input_range: float | Literal["auto"] = "auto"
 
     is_bound = False
+    n_features = bounds = compute_rows = UNBOUND
 
     def __post_init__(self) -> None:
         self.recipe(1 << 31)
@@ -647,17 +649,6 @@ class EchoState(FeatureMap):
         """Return the map for inputs of this many channels."""
         recipe = self.recipe(n_inputs, per_step=per_step, classes=classes)
         return self.of(Reservoir.from_recipe(recipe), per_step=per_step, classes=classes)
-
-    @property
-    def n_features(self) -> int:
-        raise self.unbound()
-
-    @property
-    def bounds(self) -> Array:
-        raise self.unbound()
-
-    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
-        raise self.unbound()
 
     def of(self, reservoir: Reservoir, *, per_step: bool, classes: bool = False) -> EchoStateMap:
         """Return the features of a reservoir that is there already."""
