@@ -33,7 +33,7 @@ def least(work: Callable[[], None], repeats: int = 7) -> float:
     return min(found)
 
 
-@njit(nogil=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True)
 def move(sums: Array, unit: float, whole: Integers) -> None:
     """Add the upper triangle of sums to integers, and leave zeros."""
     for i in range(len(sums)):

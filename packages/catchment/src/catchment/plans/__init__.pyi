@@ -1,15 +1,29 @@
 from catchment.federation.runs.verify import Check as Check, Verification as Verification
-from catchment.plans.file import example_names as example_names, example_plan as example_plan
-from catchment.plans.file import parse_plan as parse_plan, read_plan as read_plan
+from catchment.plans.file import (
+    example_names as example_names,
+    example_plan as example_plan,
+    parse_plan as parse_plan,
+    plan_schema as plan_schema,
+    read_plan as read_plan,
+)
 from catchment.plans.in_process import Finished as Finished, run_plan as run_plan
 from catchment.plans.plan_file import PlanFile as PlanFile
-from catchment.plans.file import plan_schema as plan_schema
 from catchment.plans.verify import verify_run as verify_run
 
 # For the other packages and the tests; may change without notice.
-from catchment.plans.data import About as About, Recordings as Recordings
-from catchment.plans.conductor import Conductor as Conductor, own_rows as own_rows
-from catchment.plans.data import PlanData as PlanData, arrange as arrange
+from catchment.plans.conductor import (
+    Conductor as Conductor,
+    best_and_worst as best_and_worst,
+    own_rows as own_rows,
+)
+from catchment.plans.data import (
+    About as About,
+    Files as Files,
+    PlanData as PlanData,
+    Recordings as Recordings,
+    arrange as arrange,
+    client_of as client_of,
+)
 from catchment.plans.dataclass_tables import (
     Reader as Reader,
     described as described,
@@ -17,16 +31,11 @@ from catchment.plans.dataclass_tables import (
 )
 from catchment.plans.file import fingerprint_of as fingerprint_of
 from catchment.plans.in_process import (
+    InProcess as InProcess,
+    client_memories as client_memories,
     folds_of as folds_of,
     n_folds as n_folds,
     trained_on as trained_on,
-)
-from catchment.plans.in_process import InProcess as InProcess, client_memories as client_memories
-from catchment.plans.names import (
-    Recipes as Recipes,
-    only_map as only_map,
-    recipes_of as recipes_of,
-    reservoir_map as reservoir_map,
 )
 from catchment.plans.names import (
     ALGORITHMS as ALGORITHMS,
@@ -34,18 +43,20 @@ from catchment.plans.names import (
     MAPS as MAPS,
     PROTECTIONS as PROTECTIONS,
     READER as READER,
+    Recipes as Recipes,
     algorithm_of as algorithm_of,
     map_of as map_of,
+    only_map as only_map,
     own_classes as own_classes,
+    recipes_of as recipes_of,
+    reservoir_map as reservoir_map,
 )
-from catchment.plans.data import Files as Files, client_of as client_of
-from catchment.plans.conductor import best_and_worst as best_and_worst
-from catchment.plans.verify import plan_of as plan_of
 from catchment.plans.plan_file import (
     NOTHING_NEW as NOTHING_NEW,
     own_kinds as own_kinds,
     refuse_weeks as refuse_weeks,
 )
+from catchment.plans.verify import plan_of as plan_of
 
 __all__ = [
     "Check",

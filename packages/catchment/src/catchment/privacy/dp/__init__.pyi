@@ -9,13 +9,11 @@ from catchment.privacy.dp.clipping import (
 )
 from catchment.privacy.dp.gaussian import (
     _heads as _heads,
-    discrete_gaussian as discrete_gaussian,
-    discrete_laplace as discrete_laplace,
-)
-from catchment.privacy.dp.gaussian import (
     concentrated_delta as concentrated_delta,
     concentrated_epsilon as concentrated_epsilon,
     concentrated_multiplier as concentrated_multiplier,
+    discrete_gaussian as discrete_gaussian,
+    discrete_laplace as discrete_laplace,
     epsilon_of as epsilon_of,
     gaussian_delta as gaussian_delta,
     gaussian_epsilon as gaussian_epsilon,

@@ -1,14 +1,11 @@
 # For the other packages and the tests; may change without notice.
-from catchment.privacy.secure_sum.client_store import JUMP as JUMP, Notebook as Notebook
-from catchment.privacy.secure_sum.protection import (
-    FEWEST_CLIENTS as FEWEST_CLIENTS,
-    FEWEST_ROWS_PER_FEATURE as FEWEST_ROWS_PER_FEATURE,
-    check_rows as check_rows,
-    check_share as check_share,
-    check_threshold as check_threshold,
-    is_name as is_name,
+from catchment.privacy.secure_sum.client import (
+    Dealt as Dealt,
+    Holder as Holder,
+    Me as Me,
+    Terms as Terms,
 )
-from catchment.privacy.secure_sum.messages import left_out as left_out
+from catchment.privacy.secure_sum.client_store import JUMP as JUMP, Notebook as Notebook
 from catchment.privacy.secure_sum.graph import (
     corrupt_among as corrupt_among,
     degree as degree,
@@ -18,14 +15,22 @@ from catchment.privacy.secure_sum.graph import (
     uncut as uncut,
 )
 from catchment.privacy.secure_sum.keys import (
+    ADVERT_BYTES as ADVERT_BYTES,
     Agreement as Agreement,
+    BOX_BYTES as BOX_BYTES,
     IDENTITY as IDENTITY,
     KEY_BYTES as KEY_BYTES,
+    MARK_BYTES as MARK_BYTES,
     Masks as Masks,
     PROTOCOL as PROTOCOL,
+    SHOWN_BYTES as SHOWN_BYTES,
     Session as Session,
     derive as derive,
+    mark as mark,
     new_key as new_key,
+    of_adverts as of_adverts,
+    of_nonces as of_nonces,
+    of_update as of_update,
     public_key as public_key,
     seal as seal,
     sign as sign,
@@ -39,45 +44,36 @@ from catchment.privacy.secure_sum.messages import (
     encoded as encoded,
     from_bits as from_bits,
     from_rows as from_rows,
+    left_out as left_out,
     rows as rows,
     share_from as share_from,
 )
+from catchment.privacy.secure_sum.protection import (
+    FEWEST_CLIENTS as FEWEST_CLIENTS,
+    FEWEST_ROWS_PER_FEATURE as FEWEST_ROWS_PER_FEATURE,
+    check_rows as check_rows,
+    check_share as check_share,
+    check_threshold as check_threshold,
+    is_name as is_name,
+)
 from catchment.privacy.secure_sum.ring import (
+    PRIME as PRIME,
     Residues as Residues,
     Ring as Ring,
+    SHARE_BYTES as SHARE_BYTES,
+    _weights as _weights,
     add_into as add_into,
+    combine as combine,
     decode as decode,
     decode_whole as decode_whole,
     encode as encode,
     encode_whole as encode_whole,
     negate as negate,
     readout_error as readout_error,
+    share as share,
     subtract_from as subtract_from,
 )
 from catchment.privacy.secure_sum.server import SecureRound as SecureRound
 from catchment.privacy.secure_sum.server_journal import FORMAT as FORMAT, ORDER as ORDER
-from catchment.privacy.secure_sum.ring import (
-    PRIME as PRIME,
-    SHARE_BYTES as SHARE_BYTES,
-    _weights as _weights,
-    combine as combine,
-    share as share,
-)
-from catchment.privacy.secure_sum.keys import (
-    ADVERT_BYTES as ADVERT_BYTES,
-    BOX_BYTES as BOX_BYTES,
-    MARK_BYTES as MARK_BYTES,
-    SHOWN_BYTES as SHOWN_BYTES,
-    mark as mark,
-    of_adverts as of_adverts,
-    of_nonces as of_nonces,
-    of_update as of_update,
-)
-from catchment.privacy.secure_sum.client import (
-    Dealt as Dealt,
-    Holder as Holder,
-    Me as Me,
-    Terms as Terms,
-)
 
 __all__ = []
