@@ -47,7 +47,8 @@ class Record:
         """Return the record as Markdown: counts, who lives, and who noticed the named ones."""
         lines = ["# Faults put in on purpose, and which test noticed", ""]
         lines += [
-            "Made by `make mutants`. *Equivalent*: nobody can notice, for the reason given.",
+            "Made by `make mutants`. *Equivalent*: nobody can notice, for the reason given. "
+            "*Timeout*: the tests never end, which is noticed, too.",
             "",
             "| kind | killed | alive | equivalent | timeout |",
             "|---|---|---|---|---|",

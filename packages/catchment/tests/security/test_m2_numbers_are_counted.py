@@ -77,6 +77,22 @@ def test_a_client_that_claims_a_huge_number_moves_nobody() -> None:
     assert set(exchange.asked("shares")) == set(fleet.vectors)
 
 
+@pytest.mark.parametrize(("ahead", "followed"), [(1 << 10, True), ((1 << 10) + 1, False)])
+def test_the_number_of_one_client_is_followed_so_far_and_no_further(
+    ahead: int, followed: bool
+) -> None:
+    fleet = Fleet.drawn(5)
+    exchange = fleet.open()
+    first = exchange._number
+    for client in exchange.asked("keys"):
+        answer = fleet.ask(client, "keys", exchange.letter("keys", client, NOTHING))
+        if client == "c001":
+            answer = Parts("secure-later", {"latest": first + ahead})
+        exchange.take("keys", answer, Turn(0, (), client=client))
+    exchange.close("keys")
+    assert (exchange._number > first + ahead) is followed
+
+
 @pytest.mark.parametrize("ahead", [(1 << 19) - 1, 1000])
 def test_one_client_that_lies_locks_nobody_out_who_was_away(ahead: int) -> None:
     """It says each time that it knows a number that the server still follows; c007 is away."""
