@@ -42,9 +42,8 @@ from catchment.federation.runs.training import HARMLESS, TRAINING, described
 from catchment.federation.runs.verify import CERTIFICATE
 from catchment.federation.runs.write import CLIENTS, MODEL, Store
 from catchment.federation.smallest_upload import SmallestUpload
-from catchment.readout.known_classes import Shrinkage
 from catchment.readout.model import Model
-from catchment.readout.open_model import OpenModel
+from catchment.readout.open_model import OpenModel, Shrinkage
 from catchment.readout.storage import to_bytes
 from catchment.run import Run
 from catchment.storage import load

@@ -39,10 +39,8 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Additive, Needs, Turn, Upload
 from catchment.federation.protection import Protection, Read
 from catchment.federation.upload_checks import moment_matrix
-from catchment.readout.packing import pack
-from catchment.readout.readout import Readout
 from catchment.readout.solve import squared_errors
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import Readout, RidgeStatistics, pack
 from catchment.structure import Kind, taken_apart
 from catchment.wire import Fact, Parts
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.federation.rows import Rows
-from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import choose_by_blocks
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import Readout, RidgeStatistics
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,7 @@ from catchment.features.thinned import thinned_recordings
 from catchment.federation.algorithm import Data
 from catchment.readout.accumulation import accumulate, grid_of
 from catchment.readout.grid import Grid
-from catchment.readout.packing import unpack
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import RidgeStatistics, unpack
 
 N_BLOCKS = 5
 GOLDEN = (math.sqrt(5) - 1) / 2

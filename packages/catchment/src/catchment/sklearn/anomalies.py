@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from catchment.arrays import Array
 from catchment.features.pipeline import Pipeline
-from catchment.readout.normal import NormalModel
+from catchment.readout.detector import NormalModel
 from catchment.readout.statistics import RidgeStatistics
 from catchment.sklearn.base import EchoStateEstimator
 from catchment.sklearn.inputs import Given, Inputs

@@ -21,10 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from catchment.arrays import Array, as_matrix, refuse_infinite
 from catchment.data.recording import Recording
 from catchment.features.pipeline import Pipeline
-from catchment.readout.backtest import backtest
-from catchment.readout.forecast import forecast
-from catchment.readout.model import Model
-from catchment.readout.one_owner import learn
+from catchment.readout.forecasting import backtest, forecast
+from catchment.readout.model import Model, learn
 from catchment.readout.uncertainty import conformal_quantile
 from catchment.sklearn.base import ReservoirEstimator, count_jobs
 

@@ -17,12 +17,9 @@ from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.features.pipeline import Pipeline
 from catchment.readout.accumulation import accumulate, accumulate_with_rows, grid_of
-from catchment.readout.feature_scale import rescaled, scale_of
-from catchment.readout.model import Model
-from catchment.readout.one_owner import fitted_pipeline, solved
-from catchment.readout.readout import Readout
-from catchment.readout.solve import Spectrum
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.model import Model, fitted_pipeline, solved
+from catchment.readout.solve import Spectrum, rescaled, scale_of
+from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.sklearn.base import SequenceEstimator, count_jobs
 from catchment.sklearn.inputs import Given
 

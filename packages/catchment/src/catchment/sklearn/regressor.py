@@ -12,7 +12,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from catchment.arrays import Array, as_matrix, as_numbers, refuse_infinite
-from catchment.readout.forecast import forecast
+from catchment.readout.forecasting import forecast
 from catchment.readout.model import Model
 from catchment.readout.uncertainty import bayesian_readout
 from catchment.sklearn.base import EchoStateEstimator, follows_data
@@ -138,7 +138,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         """Return the next values (horizon,) or (horizon, K), each one being the next input.
 
         The loop is held within the range of the training targets, and warns where it would leave
-        it; see `catchment.readout.forecast.forecast`.
+        it; see `catchment.readout.forecasting.forecast`.
 
         Parameters
         ----------

@@ -28,13 +28,11 @@ from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
-from catchment.readout.feature_scale import scale_of
 from catchment.readout.grid import Grid
 from catchment.readout.model import Model, solved_model
-from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
-from catchment.readout.solve import solve_readout
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.solve import scale_of, solve_readout
+from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.structure import Kind, Summable
 from catchment.wire import Parts
 

@@ -40,7 +40,7 @@ from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
 from catchment.federation.rows import Rows
 from catchment.readout.model import Model
-from catchment.readout.readout import Readout
+from catchment.readout.statistics import Readout
 from catchment.structure import COUNTED, GATHERED, Kind, Structure, Summable
 from catchment.wire import Parts
 

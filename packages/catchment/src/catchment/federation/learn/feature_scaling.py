@@ -1,7 +1,7 @@
 """Scaling, centring and class balance from the statistics that were sent anyway: no second round.
 
 Centring is part of every solution with an intercept: the sums of the features give G - n m m'.
-Dividing features by their spread is as exact (`catchment.readout.feature_scale`), because both come
+Dividing features by their spread is as exact (`catchment.readout.solve`), because both come
 after the features. What comes before a reservoir, the scale of its inputs, bends every state, and
 no statistics can undo it: agree on it beforehand (`input_scaler` reads it off an earlier upload, or
 `catchment.data.scaling` asks for it).
@@ -22,8 +22,7 @@ from catchment.arrays import Array
 from catchment.data.scaling import Moments, Scaler
 from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.readout.device import same_features
-from catchment.readout.packing import pack, unpack
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import RidgeStatistics, pack, unpack
 
 
 def input_scaler(features: EchoStateMap, statistics: RidgeStatistics) -> Scaler:

@@ -16,7 +16,7 @@ from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Keeper, Record
 from catchment.federation.runs.ledger import Entry
-from catchment.readout.class_columns import spread_targets
+from catchment.readout.heads import spread_targets
 from catchment.readout.statistics import RidgeStatistics
 
 Classes = tuple[str, ...] | None

@@ -27,13 +27,11 @@ from catchment.federation.learn.ridge import learned, readout_figures
 from catchment.federation.rows import Rows
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
-from catchment.readout.feature_scale import rescaled, scale_of
 from catchment.readout.grid import Grid
 from catchment.readout.model import Model, solved_model
-from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, best_ridge, ridge_grid
-from catchment.readout.solve import path_errors, solve_path, solve_readout
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.solve import path_errors, rescaled, scale_of, solve_path, solve_readout
+from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.structure import COUNTED, GATHERED, NOT_NEGATIVE, WEIGHT, Kind, Shape, Summable
 from catchment.wire import NOTHING, Parts, join, split
 

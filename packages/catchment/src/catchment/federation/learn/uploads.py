@@ -29,7 +29,7 @@ from catchment.federation.protection import Protection
 from catchment.federation.smallest_upload import SmallestUpload
 from catchment.plugins import installed, plugin
 from catchment.readout.grid import Grid
-from catchment.readout.packing import packed_length
+from catchment.readout.statistics import packed_length
 
 UploadKind = Literal["auto", "statistics", "smallest", "gradients", "factors"]
 UPLOADS = ("auto", "statistics", "smallest", "gradients", "factors")

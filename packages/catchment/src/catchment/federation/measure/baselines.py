@@ -29,9 +29,8 @@ from catchment.federation.sums import Tally
 from catchment.readout.accumulation import accumulate
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
-from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import chosen_readout
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.structure import GATHERED, Kind, Structure, Summable
 from catchment.wire import Parts, join, split
 

@@ -34,11 +34,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from catchment.arrays import Array
-from catchment.readout.feature_scale import feature_scale, rescaled
-from catchment.readout.packing import unpack
-from catchment.readout.readout import Readout
-from catchment.readout.solve import squared_errors
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.solve import feature_scale, rescaled, squared_errors
+from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 
 FALSE_ALARMS = 0.02
 SHRINKAGE = 0.1

@@ -26,8 +26,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.federation.algorithm import Additive, Turn, Upload
 from catchment.federation.protection import Protection, Read
-from catchment.readout.feature_scale import scale_of
-from catchment.readout.solve import solve_readout, squared_errors
+from catchment.readout.solve import scale_of, solve_readout, squared_errors
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import taken_apart
 from catchment.wire import Parts
