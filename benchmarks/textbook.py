@@ -25,8 +25,7 @@ from benchmarks.record import RESULTS, write
 from catchment import Array, EchoState, Pipeline, Prepare, Recording, federate
 from catchment.data import contiguous, lorenz, mackey_glass, narma
 from catchment.errors import PrecisionWarning
-from catchment.readout import ForecastLimitWarning, Model, next_step_sequence, nrmse
-from catchment.readout.forecast import forecast
+from catchment.readout import ForecastLimitWarning, Model, forecast, next_step_sequence, nrmse
 from catchment_lab.datasets import santafe_laser
 
 PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "statistics.md"

@@ -29,12 +29,12 @@ from catchment.readout import (
     accumulate,
     choose_by_blocks,
     chosen_readout,
+    feature_scale,
     load_statistics,
     path_errors,
     solve_path,
     solve_readout,
 )
-from catchment.readout.feature_scale import feature_scale
 from catchment.wire import measured
 from catchment_research.factors import (
     RidgeFactors,

@@ -32,8 +32,7 @@ from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise
 from catchment.privacy.secure_sum.keys import make_identities as make_identities
 from catchment.privacy.secure_sum.protection import SecureSum as SecureSum
 from catchment.readout.model import Model as Model
-from catchment.readout.readout import Readout as Readout
-from catchment.readout.statistics import RidgeStatistics as RidgeStatistics
+from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
 from catchment.readout.storage import save as save
 from catchment.run import Run as Run
 from catchment.storage import load as load

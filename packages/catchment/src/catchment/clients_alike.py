@@ -13,8 +13,8 @@ from catchment.data.recording import Recording
 from catchment.engine.local import AnySource, Source, data_of
 from catchment.errors import DeviceError
 from catchment.federation.client import Elsewhere
-from catchment.readout.class_columns import united
-from catchment.readout.one_owner import has_target_per_step
+from catchment.readout.heads import united
+from catchment.readout.model import has_target_per_step
 
 
 def all_classes(

@@ -38,9 +38,8 @@ from catchment.federation.runs.ledger import Entry
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, described
 from catchment.federation.runs.write import CLIENTS, MODEL, Store, write_flags, write_rows
-from catchment.readout.known_classes import Shrinkage
 from catchment.readout.model import Model
-from catchment.readout.open_model import OpenModel
+from catchment.readout.open_model import OpenModel, Shrinkage
 from catchment.readout.storage import to_bytes
 from catchment.run import Run
 from catchment.storage import load

@@ -50,8 +50,7 @@ from catchment.federation.runs.write import Notes, Store
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.heads import Head
-from catchment.readout.model import Model
-from catchment.readout.one_owner import learn
+from catchment.readout.model import Model, learn
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 from catchment.run import Run

@@ -10,8 +10,7 @@ from numpy.testing import assert_allclose
 
 import catchment as ct
 from catchment import Array
-from catchment.readout.backtest import backtest
-from catchment.readout.forecast import forecast
+from catchment.readout import backtest, forecast
 
 
 def noisy(n: int, channels: int) -> Array:

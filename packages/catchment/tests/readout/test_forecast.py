@@ -15,12 +15,12 @@ from catchment.readout import (
     ForecastLimitWarning,
     Model,
     Readout,
+    forecast,
     forecast_direct,
     horizon_targets,
     next_step_sequence,
     train,
 )
-from catchment.readout.forecast import forecast
 
 
 def features(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment import Array
-from catchment.readout import add_gram, packing
+from catchment.readout import add_gram, statistics
 
 pytestmark = pytest.mark.processor
 
@@ -38,11 +38,11 @@ def test_nothing_adds_nothing(shape: tuple[int, int]) -> None:
 
 
 def test_without_a_fitting_blas_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "_syrk", lambda: None)
+    monkeypatch.setattr(statistics, "_syrk", lambda: None)
     Z, total = np.arange(6.0).reshape(2, 3), np.ones((2, 2))
     add_gram(total, Z)
     np.testing.assert_array_equal(np.triu(total), [[6.0, 15.0], [0.0, 51.0]])
 
 
 def test_this_scipy_has_it() -> None:
-    assert packing._syrk() is not None
+    assert statistics._syrk() is not None

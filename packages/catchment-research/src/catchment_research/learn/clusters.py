@@ -11,8 +11,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from catchment import Array
-from catchment.readout import RidgeStatistics, rescaled
-from catchment.readout.feature_scale import feature_scale
+from catchment.readout import RidgeStatistics, feature_scale, rescaled
 
 
 def cluster_clients(by_client: Mapping[str, RidgeStatistics], n_clusters: int) -> dict[str, int]:

@@ -65,8 +65,8 @@ def predict(
     Classes come with their probability, numbers with an interval where the model knows its error.
     """
     from catchment.data.files import find_files
-    from catchment.readout.ahead import AheadTable
     from catchment.readout.answers import Table
+    from catchment.readout.forecasting import AheadTable
 
     if out is not None and out.is_dir():
         raise ValueError(f"--out {out} is a folder; name a file, {out / 'predictions.csv'}")

@@ -53,10 +53,8 @@ from catchment.readout.low_rank import (
     saving,
     whole_gram,
 )
-from catchment.readout.packing import pack
-from catchment.readout.readout import Readout
 from catchment.readout.solve import squared_errors
-from catchment.readout.statistics import SUMS, RidgeStatistics
+from catchment.readout.statistics import SUMS, Readout, RidgeStatistics, pack
 from catchment.wire import Fact, Kind, Parts, taken_apart
 
 RANK_TOLERANCE = 4 * float(np.finfo(np.float64).eps)  # times the number of columns

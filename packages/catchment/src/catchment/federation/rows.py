@@ -17,10 +17,8 @@ from catchment.features.union import thinned_recordings
 from catchment.federation.algorithm import Data
 from catchment.readout.accumulation import accumulate, grid_of
 from catchment.readout.grid import Grid
-from catchment.readout.packing import unpack
-from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import choose_by_blocks
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 
 N_BLOCKS = 5
 GOLDEN = (math.sqrt(5) - 1) / 2

@@ -17,8 +17,7 @@ from catchment.errors import UploadError
 from catchment.readout.device import same_features
 from catchment.readout.grid import Grid
 from catchment.readout.integers import is_plain, largest
-from catchment.readout.packing import mirror_lower, unpack_lower
-from catchment.readout.statistics import SUMS, RidgeStatistics
+from catchment.readout.statistics import SUMS, RidgeStatistics, mirror_lower, unpack_lower
 
 TOLERANCE = 1e-7  # per row of a matrix of moments with ones on its diagonal: float32 is off by 6e-8
 _LARGEST = 1 << 62  # of the compiled look at whole numbers

@@ -1,14 +1,18 @@
 from catchment.readout.accumulation import accumulate as accumulate
-from catchment.readout.ahead import Forecast as Forecast, forecasts as forecasts
-from catchment.readout.detector import Detector as Detector
-from catchment.readout.forecast import (
+from catchment.readout.detector import Detector as Detector, NormalModel as NormalModel
+from catchment.readout.forecasting import (
+    Forecast as Forecast,
     forecast_direct as forecast_direct,
+    forecasts as forecasts,
     horizon_targets as horizon_targets,
 )
 from catchment.readout.grid import Grid as Grid
 from catchment.readout.heads import Gaussian as Gaussian, Unit as Unit
-from catchment.readout.intervals import Intervals as Intervals
-from catchment.readout.known_classes import KnownClasses as KnownClasses
+from catchment.readout.intervals import (
+    Counts as Counts,
+    Intervals as Intervals,
+    log_edges as log_edges,
+)
 from catchment.readout.metrics import (
     ClassCounts as ClassCounts,
     ErrorSums as ErrorSums,
@@ -16,19 +20,16 @@ from catchment.readout.metrics import (
     nrmse as nrmse,
 )
 from catchment.readout.model import Model as Model, train as train
-from catchment.readout.normal import NormalModel as NormalModel
 from catchment.readout.online import OnlineRidge as OnlineRidge, SlidingWindow as SlidingWindow
-from catchment.readout.open_model import OpenModel as OpenModel
+from catchment.readout.open_model import KnownClasses as KnownClasses, OpenModel as OpenModel
 from catchment.readout.personal_models import PersonalModels as PersonalModels
 from catchment.readout.predictor import Predictor as Predictor
-from catchment.readout.quantiles import Counts as Counts, log_edges as log_edges
-from catchment.readout.readout import Readout as Readout
 from catchment.readout.ridge_choice import (
     RidgeChoice as RidgeChoice,
     choose_by_blocks as choose_by_blocks,
     choose_by_gcv as choose_by_gcv,
 )
-from catchment.readout.statistics import RidgeStatistics as RidgeStatistics
+from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
 from catchment.readout.storage import (
     load_statistics as load_statistics,
     save_statistics as save_statistics,
@@ -51,10 +52,6 @@ from catchment.readout.answers import (
     output_names as output_names,
     read_for as read_for,
 )
-from catchment.readout.class_columns import (
-    only_targets as only_targets,
-    spread_targets as spread_targets,
-)
 from catchment.readout.detector import with_labels as with_labels
 from catchment.readout.device import (
     DEVICE_SEQUENCES as DEVICE_SEQUENCES,
@@ -73,18 +70,14 @@ from catchment.readout.exact import (
     target_pieces as target_pieces,
     whole_weights as whole_weights,
 )
-from catchment.readout.exact_solve import ExactSystem as ExactSystem
-from catchment.readout.feature_scale import (
-    for_raw_features as for_raw_features,
-    for_scaled_features as for_scaled_features,
-    rescaled as rescaled,
-    scale_of as scale_of,
-)
-from catchment.readout.forecast import (
+from catchment.readout.forecasting import (
     ForecastLimitWarning as ForecastLimitWarning,
+    backtest as backtest,
+    forecast as forecast,
     next_step_sequence as next_step_sequence,
 )
 from catchment.readout.grid import TARGET_DIGITS as TARGET_DIGITS
+from catchment.readout.heads import only_targets as only_targets, spread_targets as spread_targets
 from catchment.readout.integers import Whole as Whole
 from catchment.readout.intervals import error_counts as error_counts
 from catchment.readout.low_rank import (
@@ -105,19 +98,6 @@ from catchment.readout.model import (
     solved_model as solved_model,
 )
 from catchment.readout.online import BLOCK as BLOCK
-from catchment.readout.packing import (
-    add_gram as add_gram,
-    matrix_size as matrix_size,
-    mirror_lower as mirror_lower,
-    pack as pack,
-    packed_length as packed_length,
-    unpack as unpack,
-    unpack_lower as unpack_lower,
-)
-from catchment.readout.precision import (
-    smallest_ridge as smallest_ridge,
-    warn_of_edge as warn_of_edge,
-)
 from catchment.readout.predictor import New as New, Stored as Stored, predictions as predictions
 from catchment.readout.ridge_choice import (
     FINEST_CLASSES as FINEST_CLASSES,
@@ -128,17 +108,35 @@ from catchment.readout.ridge_choice import (
 )
 from catchment.readout.solve import (
     EPS as EPS,
+    ExactSystem as ExactSystem,
     SPECTRUM_FROM as SPECTRUM_FROM,
     Spectrum as Spectrum,
     checked_ridges as checked_ridges,
     diagnostics as diagnostics,
+    feature_scale as feature_scale,
+    for_raw_features as for_raw_features,
+    for_scaled_features as for_scaled_features,
     path_errors as path_errors,
+    rescaled as rescaled,
+    scale_of as scale_of,
     singular_error as singular_error,
+    smallest_ridge as smallest_ridge,
     solve_path as solve_path,
     solve_readout as solve_readout,
     squared_errors as squared_errors,
+    warn_of_edge as warn_of_edge,
 )
-from catchment.readout.statistics import CONSTANT as CONSTANT, SUMS as SUMS
+from catchment.readout.statistics import (
+    CONSTANT as CONSTANT,
+    SUMS as SUMS,
+    add_gram as add_gram,
+    matrix_size as matrix_size,
+    mirror_lower as mirror_lower,
+    pack as pack,
+    packed_length as packed_length,
+    unpack as unpack,
+    unpack_lower as unpack_lower,
+)
 from catchment.readout.storage import (
     Around as Around,
     MAX_HEADER as MAX_HEADER,

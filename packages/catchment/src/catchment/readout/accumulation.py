@@ -35,8 +35,7 @@ from catchment.readout.device import (
 from catchment.readout.exact import ExactGram, statistics_of, target_pieces, whole_weights
 from catchment.readout.grid import Grid
 from catchment.readout.integers import added
-from catchment.readout.packing import add_gram
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import RidgeStatistics, add_gram
 
 WINDOW_SEQUENCES = 512  # sequences looked at together, to group those of like length...
 WINDOW_STEPS = 4_000_000  # ...unless they are long

@@ -14,8 +14,8 @@ from catchment.arrays import Array
 from catchment.data.frames import from_frame, missing_values
 from catchment.data.prepare import Prepared
 from catchment.data.recording import Recording
-from catchment.readout.class_columns import united
 from catchment.readout.detector import Detector
+from catchment.readout.heads import united
 from catchment.readout.intervals import Intervals, WithIntervals
 from catchment.readout.open_model import UNKNOWN, OpenModel
 from catchment.readout.predictor import Predictor, interval_around, pieces_of

@@ -2,6 +2,36 @@
 
 A score above the threshold is an alarm. The threshold was chosen so that rows of normal recordings
 are above it at a stated rate: as often on new ones, as far as they are like those it was set by.
+
+What is normal, from sums that add: mean and covariance of rows, and how far a new row is off.
+
+Of rows r with weight n, sum s and Gram matrix R'R the mean is m = s / n and the covariance
+S = R'R / n - m m'. It is shrunk towards a multiple of the identity with the same trace,
+
+    V = (1 - a) S + a (trace S / F) I,
+
+and a row's score is its squared Mahalanobis distance over the number of columns,
+(r - m)' V^-1 (r - m) / F: about 1 on average over the rows that it was made of.
+
+With shrinkage "auto" the share a is the oracle approximation of Chen, Wiesel, Eldar and Hero (IEEE
+Trans. Signal Processing 58, 2010, eq. 23, as scikit-learn's `OAS` has it), because it needs nothing
+but S and n. It takes rows for independent and normal; neighbouring rows of a series are not, so
+that it rather shrinks too little. Rows are features, or the errors of a readout, whose moments
+follow from the same sums: with e = y - W'z - b and centred moments
+
+    n S_e = Y'Y - W'C - C'W + W'G W.
+
+How unusual every row of a prepared recording is, by its features or by what was forecast of it.
+
+By "features" a row's score is that of its feature row; by "error" it is that of the inputs some
+steps after it, less what a readout forecast of them, and known when those have come: the first
+scores of a recording are then as many steps later.
+
+Score a recording as it comes in: what the map remembers is carried from stretch to stretch.
+
+The scores are those of the recording in one piece, to rounding (to the bit for maps on a grid).
+Windows are scored when they are whole. Preparation that needs all of a recording, such as
+resampling, is refused.
 """
 
 from __future__ import annotations
@@ -10,22 +40,254 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, ClassVar, Literal, final
 
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
 
 from catchment.arrays import Array, Booleans
-from catchment.data.prepare import Prepare
+from catchment.data.prepare import Prepare, Waiting, check_continuable, prepared_stretch
 from catchment.data.recording import Recording
-from catchment.features.base import FeatureMap
+from catchment.features.base import Carried, FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
-from catchment.readout.normal import NormalModel
 from catchment.readout.predictor import New, Predictor, Stored, outputs_by_recording
-from catchment.readout.readout import Readout
-from catchment.readout.scoring import Scoring
+from catchment.readout.solve import feature_scale
+from catchment.readout.statistics import (
+    CONSTANT,
+    Readout,
+    RidgeStatistics,
+    mirror_lower,
+    pack,
+    unpack,
+    unpack_lower,
+)
+from catchment.wire import SAME, Kind, Shape, Structure, Triangle
 
-if TYPE_CHECKING:
-    from catchment.readout.detector_stream import DetectorStream
+Shrinkage = float | Literal["auto"]
+
+
+@dataclass(frozen=True, eq=False)
+class NormalModel(Structure):
+    """Mean and shrunk covariance of rows, as sums tell them.
+
+    Parameters
+    ----------
+    mean
+        (F,) of the rows.
+    packed
+        Upper triangle of the shrunk covariance (F, F).
+    shrinkage
+        How far the covariance was shrunk, between 0 and 1.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(400, 2)) * [1.0, 3.0]
+    >>> sums = RidgeStatistics.from_states(z, np.zeros((400, 1)))
+    >>> normal = NormalModel.of(sums, shrinkage=0.0)
+    >>> round(float(normal.scores(z).mean()), 12), normal.scores(np.array([[0.0, 12.0]])).round(1)
+    (1.0, array([8.]))
+    """
+
+    mean: Annotated[Array, Shape("features")]
+    packed: Annotated[Array, Triangle("features")]
+    shrinkage: float
+
+    @classmethod
+    def of(
+        cls,
+        statistics: RidgeStatistics,
+        shrinkage: Shrinkage = "auto",
+        *,
+        standardise: bool = False,
+    ) -> NormalModel:
+        """Return what is normal for features, from their sums, those on a grid too.
+
+        Parameters
+        ----------
+        shrinkage
+            A number from 0 to 1, or "auto".
+        standardise
+            Whether features are divided by their standard deviation before the covariance is
+            shrunk, so that the scale of a feature makes no difference.
+        """
+        n = _checked_weight(statistics)
+        mean = statistics.floats.feature_sum / n
+        scale = feature_scale(statistics) if standardise else np.ones(len(mean))
+        covariance = statistics.moments()[0] / n / np.outer(scale, scale)
+        shrunk, share = shrunk_covariance(covariance, n, shrinkage)
+        return cls(mean, pack(shrunk * np.outer(scale, scale)), share)
+
+    @classmethod
+    def of_errors(
+        cls, statistics: RidgeStatistics, readout: Readout, shrinkage: Shrinkage = "auto"
+    ) -> NormalModel:
+        """Return what is normal for the errors of a readout on the rows behind statistics.
+
+        >>> z = np.array([[0.0], [1.0], [2.0], [3.0]])
+        >>> y = np.array([[0.0], [2.0], [3.0], [7.0]])
+        >>> sums = RidgeStatistics.from_states(z, y)
+        >>> NormalModel.of_errors(sums, sums.solve(0.0), 0.0).covariance.round(12)
+        array([[0.45]])
+        """
+        n, held = _checked_weight(statistics), statistics.floats
+        W = readout.weights
+        G, C = statistics.moments()
+        t = held.target_sum
+        Y = unpack(held.target_gram) - np.outer(t, t) / n
+        E = (Y - W.T @ C - C.T @ W + W.T @ G @ W) / n
+        # Where errors are all but nothing, what rounding leaves of the difference may be below it.
+        np.fill_diagonal(E, np.maximum(E.diagonal(), CONSTANT * Y.diagonal() / n))
+        mean = (t - W.T @ held.feature_sum) / n - readout.intercept
+        shrunk, share = shrunk_covariance((E + E.T) / 2, n, shrinkage)
+        return cls(mean, pack(shrunk), share)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.mean)
+
+    @property
+    def covariance(self) -> Array:
+        """The shrunk covariance (F, F)."""
+        return mirror_lower(unpack_lower(self.packed))
+
+    def scores(self, rows: Array) -> Array:
+        """Return the score (n,) of rows (n, F): squared Mahalanobis distance over F."""
+        if rows.ndim != 2 or rows.shape[1] != self.n_features:
+            raise ValueError(
+                f"rows have shape {rows.shape}; pass (n, {self.n_features}), as those that the "
+                "model was made of"
+            )
+        away = solve_triangular(
+            self._factor, (rows - self.mean).T, lower=True, check_finite=False, overwrite_b=True
+        )
+        return np.asarray(np.einsum("fn,fn->n", away, away) / self.n_features)
+
+    @cached_property
+    def _factor(self) -> Array:
+        try:
+            return np.asarray(cholesky(self.covariance, lower=True))
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                f"the covariance of {self.n_features} columns has no inverse at a shrinkage of "
+                f"{self.shrinkage:g}; pass a larger one, such as 0.01, or shrinkage='auto'"
+            ) from error
+
+
+def shrunk_covariance(
+    covariance: Array, n_rows: float, shrinkage: Shrinkage = "auto"
+) -> tuple[Array, float]:
+    """Return a covariance (F, F) shrunk towards a multiple of the identity, and how far.
+
+    >>> shrunk_covariance(np.diag([1.0, 3.0]), 100, 0.5)[0]
+    array([[1.5, 0. ],
+           [0. , 2.5]])
+    """
+    F = len(covariance)
+    mean_variance = float(np.trace(covariance)) / F
+    if not mean_variance > 0:
+        raise ValueError(
+            "nothing varies in the rows, so that every change would be infinitely unusual; use "
+            "recordings in which something happens, or another map"
+        )
+    share = oracle_shrinkage(covariance, n_rows) if shrinkage == "auto" else float(shrinkage)
+    if not 0 <= share <= 1:
+        raise ValueError(f"shrinkage is {shrinkage}; pass a number from 0 to 1, or 'auto'")
+    shrunk = (1.0 - share) * covariance
+    shrunk[np.arange(F), np.arange(F)] += share * mean_variance
+    return shrunk, share
+
+
+def oracle_shrinkage(covariance: Array, n_rows: float) -> float:
+    """Return how far to shrink the covariance (F, F) of so many independent normal rows.
+
+    >>> round(oracle_shrinkage(np.diag([1.0, 3.0]), 100), 4)
+    0.1287
+    """
+    F = len(covariance)
+    mean_square = float(np.mean(np.square(covariance)))
+    squared_mean = (float(np.trace(covariance)) / F) ** 2
+    spread = (n_rows + 1.0) * (mean_square - squared_mean / F)
+    return 1.0 if spread <= 0 else min(1.0, (mean_square + squared_mean) / spread)
+
+
+def _checked_weight(statistics: RidgeStatistics) -> float:
+    if not statistics.weight > 0:
+        raise ValueError("no row is behind the sums; add the statistics of normal recordings")
+    return float(statistics.weight)
+
+
+Score = Literal["features", "error"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring(Structure):
+    """What is normal, of features or of forecast errors, and how scores of rows follow.
+
+    Parameters
+    ----------
+    normal
+        Of feature rows, or of errors if there is a readout.
+    readout
+        Forecasts the inputs from feature rows; None to score features.
+    horizon
+        How many steps ahead it forecasts.
+    average
+        How many rows a score is the mean of, its own and those before it.
+
+    >>> from catchment import NVAR
+    >>> from catchment.readout.accumulation import accumulate
+    >>> features = NVAR(delays=2, order=1, washout=1).build(1, per_step=True)
+    >>> wave = Recording(np.sin(np.arange(90.0)), np.zeros(90))
+    >>> scoring = Scoring(NormalModel.of(accumulate(features, [wave])))
+    >>> [scores.shape for scores in scoring.scores(features, [wave])]
+    [(89,)]
+    """
+
+    KIND: ClassVar[Kind] = Kind("scoring")
+
+    normal: NormalModel
+    readout: Readout | None = None
+    horizon: Annotated[int, SAME] = 1
+    average: Annotated[int, SAME] = 1
+
+    def __post_init__(self) -> None:
+        for name in ("horizon", "average"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; pass 1 or more")
+
+    @property
+    def lag(self) -> int:
+        """Steps after the first feature row until the first score."""
+        return 0 if self.readout is None else self.horizon
+
+    def scores(self, features: FeatureMap, prepared: Sequence[Recording]) -> list[Array]:
+        """Return the scores (n,) of each prepared recording, from step washout + `lag` on."""
+        rows = features.rows([one.u for one in prepared])
+        return [self.of_rows(z, one.u) for z, one in zip(rows, prepared, strict=True)]
+
+    def of_rows(self, z: Array, u: Array) -> Array:
+        """Return the scores (n,) of a recording's feature rows (rows, F) and its inputs (T, I)."""
+        return averaged(self.normal.scores(self.deviations(z, u)), self.average)
+
+    def deviations(self, z: Array, u: Array) -> Array:
+        """Return what is scored: the feature rows, or the errors of the forecasts made of them."""
+        if self.readout is None:
+            return z
+        known = max(len(z) - self.horizon, 0)
+        return u[len(u) - known :] - self.readout(z[:known])
+
+
+def averaged(scores: Array, n_rows: int) -> Array:
+    """Return the mean (n,) of every score (n,) and those before it, so many together at most.
+
+    >>> averaged(np.array([1.0, 3.0, 5.0]), 2)
+    array([1., 2., 4.])
+    """
+    if n_rows == 1 or not len(scores):
+        return scores
+    before = np.concatenate([np.zeros(n_rows - 1), scores])
+    total = np.lib.stride_tricks.sliding_window_view(before, n_rows).sum(axis=1)
+    return np.asarray(total / np.minimum(np.arange(len(scores)) + 1, n_rows))
+
 
 KIND = "detector"
 NORMAL, ANOMALY = "normal", "anomaly"
@@ -180,8 +442,6 @@ class Detector:
 
     def stream(self) -> DetectorStream:
         """Return what scores a recording as its steps come in; see `DetectorStream`."""
-        from catchment.readout.detector_stream import DetectorStream
-
         return DetectorStream(self)
 
     def with_threshold(self, threshold: float) -> Detector:
@@ -266,3 +526,77 @@ def with_labels(predictor: Predictor, prepared: list[Recording]) -> list[Recordi
 
 def _is_alone(new: New) -> bool:
     return isinstance(new, Recording) or (isinstance(new, np.ndarray) and new.ndim < 3)
+
+
+@final
+class DetectorStream:
+    """Scores of one recording whose steps come in bit by bit; `Detector.stream` makes one.
+
+    >>> import catchment as ct
+    >>> from catchment.federation.learn import FederatedNormal
+    >>> rng = np.random.default_rng(0)
+    >>> clients = {name: [Recording(rng.normal(size=(400, 1)))] for name in ("a", "b")}
+    >>> features = ct.NVAR(delays=2, order=1).build(1, per_step=True)
+    >>> plan = ct.Plan(algorithm=FederatedNormal(features=features), rounds=2)
+    >>> stream = ct.federate(plan, clients).result.stream()
+    >>> stream.update(np.array([0.1, 0.3])).shape, stream.alarms(np.array([0.2, 7.0, 0.1]))
+    ((2,), array([False,  True,  True]))
+    """
+
+    def __init__(self, detector: Detector) -> None:
+        check_continuable(detector.prepare)
+        self.detector = detector
+        # A horizon of the preparation is for targets, which a stream does not need.
+        self._prepare = replace(detector.prepare, horizon=None)
+        self._windows = detector.prepare.window is not None
+        if not self._windows:
+            self._goes_on = detector.features.continuation()
+            if not detector.per_step:
+                raise ValueError(
+                    "the map gives one row for a whole recording; cut recordings into windows, or "
+                    "use a map with a row per step"
+                )
+        self._waiting: Waiting | None = None
+        self._carried = Carried()
+        self._forecasts: list[Array] = []  # of steps that have not come yet
+        self._before = np.empty(0)  # scores that the next ones are averaged with
+
+    def update(self, u: Array) -> Array:
+        """Return the scores (n,) that the next steps (T, I) of the recording give.
+
+        There are fewer than steps while the washout lasts, a forecast is to come true, or a channel
+        waits for its first value.
+        """
+        new = Recording(u)
+        waiting = Waiting.at_first(new) if self._waiting is None else self._waiting
+        pieces, self._waiting = prepared_stretch(self._prepare, new, waiting, ends=False)
+        detector = self.detector
+        if self._windows:
+            found = detector.scoring.scores(detector.features, pieces)
+        else:
+            found = [self._scores(piece.u) for piece in pieces]
+        return np.concatenate([np.empty(0), *found])
+
+    def alarms(self, u: Array) -> Booleans:
+        """Return which of the rows (n,) that the next steps (T, I) give are alarms."""
+        return np.asarray(self.update(u) > self.detector.threshold)
+
+    def _scores(self, u: Array) -> Array:
+        scoring = self.detector.scoring
+        z, arrays = self._goes_on.rows(u, self._carried.steps, self._carried.arrays)
+        self._carried = Carried(self._carried.steps + len(u), arrays)
+        together = np.concatenate([self._before, scoring.normal.scores(self._deviations(z, u))])
+        found = averaged(together, scoring.average)[len(self._before) :]
+        self._before = together[max(len(together) - scoring.average + 1, 0) :]
+        return found
+
+    def _deviations(self, z: Array, u: Array) -> Array:
+        scoring = self.detector.scoring
+        if scoring.readout is None:
+            return z
+        waiting = [*self._forecasts, *scoring.readout(z)]
+        # The latest forecasts, one horizon of them, have nothing yet to be compared with.
+        due = max(len(waiting) - scoring.horizon, 0)
+        self._forecasts = waiting[due:]
+        forecast = np.array(waiting[:due]).reshape(due, u.shape[1])
+        return np.asarray(u[len(u) - due :] - forecast)

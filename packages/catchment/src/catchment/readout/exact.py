@@ -21,8 +21,7 @@ from catchment.errors import CoarseTargetsWarning
 from catchment.features.echo_state.run import aligned
 from catchment.readout import integers
 from catchment.readout.grid import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, Grid
-from catchment.readout.packing import packed_length
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import RidgeStatistics, packed_length
 
 FINE = 2.0**-16  # targets that are all smaller have fewer than 20 bits
 PIECE = 20  # binary digits of a piece of a target

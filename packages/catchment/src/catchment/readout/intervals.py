@@ -1,7 +1,7 @@
 """Intervals around predicted numbers, from errors that lie with many clients.
 
 Clients that had no part in a model count how far their targets lie from its outputs, in bins that
-are agreed on beforehand (`catchment.readout.quantiles`). The counts add, and the sum says at any
+are agreed on beforehand (`catchment.readout.intervals`). The counts add, and the sum says at any
 coverage how wide an interval has to be: the upper edge of the bin with the ceil((n + 1) p)-th
 smallest error, which is split conformal prediction (Vovk et al. 2005; Lei et al. 2018) to the width
 of a bin, and never too narrow for it.
@@ -13,18 +13,188 @@ What is promised: a new target lies inside with at least the coverage if its err
 with those counted. Rows of one client are not exchangeable with another's, clients are: with one
 row drawn of each client the promise holds for a row drawn of a new one; with all rows it holds on
 average over rows, about, and nobody can promise more.
+
+Quantiles of values that lie with many clients: histograms over fixed edges, which add.
+
+Edges e_0 < ... < e_B are agreed on beforehand. A client counts its values up to e_0, in each bin
+(e_b, e_b+1], and above e_B; the sum over clients is the histogram of all their values. The k-th
+smallest value is then known up to the width of its bin, and its bin's upper edge is never below it.
+
+A threshold at rank ceil(p n) has at most n (1 - p) of the counted values above it. At rank
+ceil((n + 1) p) a new value, exchangeable with those counted, lies above it with probability 1 - p
+at most (split conformal: Vovk et al. 2005), whatever the distribution of the values.
+
+Counts are whole numbers: secure sums of them are exact, clients leave by `-`, and noise is added as
+to any sum with a weight. Of noisy counts no rank is exact, and neither is what is said above.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array
-from catchment.readout.quantiles import Counts, log_edges
+from catchment.arrays import Array, Integers
+from catchment.wire import WEIGHT, Kind, Shape, Summable
+
+_ROUNDING = 1e-9  # 0.9 * 10 must not become rank 10
+
+
+@dataclass(frozen=True, eq=False)
+class Counts(Summable):
+    """How many values lie below, between and above fixed edges, for each of K columns.
+
+    Parameters
+    ----------
+    counts
+        (K, B + 2) values up to the first edge, in each of B bins, and above the last edge. Whole
+        numbers, unless noise was added to them.
+    edges
+        (B + 1,) increasing. Counts over different edges do not add.
+    weight
+        How many rows were counted.
+
+    >>> a, b = Counts.of([1.0, 2.0, 2.5], [0, 1, 2, 3]), Counts.of([0.5, 9.0], [0, 1, 2, 3])
+    >>> (a + b).counts
+    array([[0, 2, 1, 1, 1]])
+    >>> (a + b).quantile(0.6), (a + b).quantile(0.9), (a + b) - b == a
+    (array([2.]), array([inf]), True)
+    """
+
+    KIND: ClassVar[Kind] = Kind(
+        "counts",
+        "how many of the client's values lie in each of a number of agreed bins",
+        (
+            "how many rows the client has, and how their values are distributed, to a bin's width",
+            "of a client with few rows, about which values it has",
+        ),
+    )
+
+    counts: Annotated[NDArray[Any], Shape("columns", "bins")]
+    edges: tuple[float, ...]
+    weight: Annotated[float, WEIGHT]
+    grid: str = "whole"  # secure sums take messages that say so as whole numbers
+
+    def __post_init__(self) -> None:
+        edges = _checked_edges(self.edges)
+        object.__setattr__(self, "edges", tuple(edges.tolist()))
+        if np.ndim(self.counts) != 2 or np.shape(self.counts)[1] != len(edges) + 1:
+            raise ValueError(
+                f"counts have shape {np.shape(self.counts)}; {len(edges)} edges have "
+                f"(columns, {len(edges) + 1})"
+            )
+
+    @classmethod
+    def of(cls, values: ArrayLike, edges: ArrayLike) -> Counts:
+        """Return the counts of values (n,) or (n, K); a NaN is not counted."""
+        known = _checked_edges(edges)
+        columns = np.asarray(values, dtype=np.float64)
+        columns = columns[:, None] if columns.ndim == 1 else columns
+        if columns.ndim != 2:
+            raise ValueError(f"values have shape {columns.shape}; pass (n,) or (n, K)")
+        counts = np.zeros((columns.shape[1], len(known) + 1), dtype=np.int64)
+        for k, column in enumerate(columns.T):
+            place = np.searchsorted(known, column[~np.isnan(column)], side="left")
+            counts[k] = np.bincount(place, minlength=len(known) + 1)
+        return cls(counts, tuple(known.tolist()), float(len(columns)))
+
+    @classmethod
+    def zero(cls, edges: ArrayLike, n_columns: int = 1) -> Counts:
+        """Return the counts of no values."""
+        return cls.of(np.empty((0, n_columns)), edges)
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.counts)
+
+    @property
+    def n_values(self) -> Integers:
+        """(K,) values counted in each column."""
+        return np.asarray(np.rint(self.counts.sum(axis=1)), dtype=np.int64)
+
+    def quantile(self, probability: float) -> Array:
+        """Return the upper edge (K,) of the bin with the ceil(p n)-th smallest value.
+
+        It is never below that value, and infinite if the value is above the last edge.
+
+        >>> Counts.of(np.arange(1.0, 11.0), [0, 2.5, 5, 7.5, 10]).quantile(0.5)
+        array([5.])
+        """
+        return self._at(_checked_probability(probability) * self.counts.sum(axis=1))
+
+    def conformal(self, probability: float) -> Array:
+        """Return the upper edge (K,) of the bin with the ceil((n + 1) p)-th smallest value.
+
+        A new value that is exchangeable with those counted lies above it with probability 1 - p at
+        most. Infinite if the rank is beyond n: too few values were counted to say.
+
+        >>> Counts.of(np.arange(1.0, 10.0), np.arange(11)).conformal(0.8)
+        array([8.])
+        >>> Counts.of([1.0, 2.0], np.arange(11)).conformal(0.8)
+        array([inf])
+        """
+        return self._at(_checked_probability(probability) * (self.counts.sum(axis=1) + 1))
+
+    def share_above(self, threshold: float) -> Array:
+        """Return the share (K,) of values in bins that reach above a threshold.
+
+        Of a threshold that is an edge it is exact, else at most a bin's share too large.
+
+        >>> Counts.of([0.5, 1.5, 1.6, 2.5], [0, 1, 2, 3]).share_above(2.0)
+        array([0.25])
+        """
+        inside = np.append(self.edges, np.inf) <= threshold
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = 1.0 - self.counts[:, inside].sum(axis=1) / self.counts.sum(axis=1)
+        return np.asarray(share)
+
+    def _at(self, rank: Array) -> Array:
+        """Return the upper edge (K,) of the bins in which so many values are reached."""
+        total = np.cumsum(self.counts, axis=1)
+        # The last bin that falls short, plus one: noisy sums may fall again after the first.
+        short = total < (rank - _ROUNDING)[:, None]
+        place = np.where(short.any(axis=1), total.shape[1] - short[:, ::-1].argmax(axis=1), 0)
+        place = np.where(self.counts.sum(axis=1) > 0, place, total.shape[1])
+        return np.append(self.edges, (np.inf, np.inf))[place]
+
+
+def log_edges(low: float = 1e-3, high: float = 1e6, per_decade: int = 64) -> Array:
+    """Return edges from `low` to `high` between which bins have the same relative width.
+
+    A quantile by these edges is above the value it stands for by at most the factor
+    10^(1 / per_decade): 3.7 % with 64 edges a decade. It is `low` for values below that, and
+    infinite above `high`. Edges have nine digits, so that every machine makes the same ones.
+
+    >>> log_edges(1.0, 100.0, per_decade=2).tolist()
+    [1.0, 3.16227766, 10.0, 31.6227766, 100.0]
+    """
+    if not 0 < low < high < np.inf or per_decade < 1:
+        raise ValueError(
+            f"edges from {low} to {high}, {per_decade} per decade, cannot be; pass 0 < low < high "
+            "and at least one per decade"
+        )
+    n_bins = int(np.ceil(np.log10(high / low) * per_decade - _ROUNDING))
+    made = (low * 10.0 ** (k / per_decade) for k in range(n_bins))
+    return np.array([*(float(f"{edge:.9g}") for edge in made), high])
+
+
+def _checked_edges(edges: ArrayLike) -> Array:
+    known = np.array(edges, dtype=np.float64)
+    if known.ndim != 1 or not len(known) or not np.isfinite(known).all():
+        raise ValueError(f"edges have shape {known.shape}; pass finite numbers (B + 1,)")
+    if (np.diff(known) <= 0).any():
+        raise ValueError("edges do not increase; pass each once, in order")
+    return known
+
+
+def _checked_probability(probability: float) -> float:
+    if not 0 < probability < 1:
+        raise ValueError(f"probability is {probability}; pass a number between 0 and 1")
+    return probability
+
 
 PER_DECADE = 128  # edges: a width is at most 1.8 % too large
 

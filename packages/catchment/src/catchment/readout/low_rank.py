@@ -23,7 +23,7 @@ import numpy as np
 
 from catchment.arrays import Array, Booleans, Integers
 from catchment.errors import UploadError
-from catchment.readout.packing import packed_length
+from catchment.readout.statistics import packed_length
 
 PRIMES = (8388593, 8388587, 8388581)  # the largest below 2^23
 LARGEST = 1 << 62  # entries are below

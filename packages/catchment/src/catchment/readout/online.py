@@ -23,10 +23,8 @@ from operator import add
 import numpy as np
 
 from catchment.arrays import Array, as_matrix, refuse_nonfinite
-from catchment.readout.feature_scale import scale_of
-from catchment.readout.readout import Readout
-from catchment.readout.solve import checked_ridges, solve_readout
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.solve import checked_ridges, scale_of, solve_readout
+from catchment.readout.statistics import Readout, RidgeStatistics
 
 # Rows that wait until they enter the statistics together.
 BLOCK = 128

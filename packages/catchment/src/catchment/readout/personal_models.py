@@ -23,7 +23,7 @@ from catchment.features.pipeline import Pipeline
 from catchment.readout.intervals import Intervals
 from catchment.readout.model import Model
 from catchment.readout.predictor import New, Stored, predictions
-from catchment.readout.readout import Readout
+from catchment.readout.statistics import Readout
 from catchment.readout.storage import (
     map_of,
     model_of,

@@ -32,18 +32,21 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.parallel import ordered_map
-from catchment.readout.feature_scale import rescaled, scale_of
-from catchment.readout.precision import doubt, smallest_ridge, squared_lengths, warn_of_edge
-from catchment.readout.readout import Readout
 from catchment.readout.solve import (
     EPS,
     Spectrum,
     checked_ridges,
+    doubt,
     path_errors,
+    rescaled,
+    scale_of,
+    smallest_ridge,
     solve_path,
     solve_readout,
+    squared_lengths,
+    warn_of_edge,
 )
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import Readout, RidgeStatistics
 
 N_GCV = 33  # ridges that generalised cross-validation tries
 AS_GOOD = 1e-6  # of a score: ridges that differ by less are equally good, and the largest is taken

@@ -5,26 +5,472 @@ the mean prediction. Normal equations lose digits of the weights as the ridge fa
 about 1e-12 at ridge 1, 1e-6 at 1e-6 and 1e-3 at 1e-10 for states of condition 7e7), far fewer of
 the predictions. One eigendecomposition serves any number of ridges but is 2 to 30 times less
 accurate below ridge 1e-4, so it is used only where it is faster. What is below the limit of
-`catchment.readout.precision` takes QR factors (upload="factors"), or the rows themselves.
+`catchment.readout.solve` takes QR factors (upload="factors"), or the rows themselves.
+
+Features divided by their spread before a ridge acts, from the statistics that are there anyway.
+
+Dividing features by d is a congruence, G_ij / (d_i d_j), so a readout of standardised features is
+solved from the sums of the raw ones, and its weights, divided by d, are for raw features again. The
+spread is that of all rows together, also where some are left out of a solution: everybody's ridge
+then means the same.
+
+How small a ridge sums of products can tell, and a warning where data ask for a smaller one.
+
+Every entry of G = Z'Z is rounded, in the sum and once more as the mean is taken off, by about eps
+times the mean squared length g of a raw feature column. Errors of F^2 entries that have nothing to
+do with each other move eigenvalues by about eps g sqrt(F), and what solves the system rounds by
+eps times its largest eigenvalue. Below a few times that, G + ridge I need not be positive, and its
+solution is one of the rounding. `benchmarks/results/precision.md` shows it measured: at the limit
+the error on new data is that of the rows to a few per cent, at a tenth of it sums may be refused.
+
+The condition of G says nothing by itself: in directions with small eigenvalues there may be nothing
+to learn. Noise-free series are what has something there.
+
+The ridge solution of whole numbers, each weight rounded once: the same bits by any LAPACK.
+
+Statistics on a grid are whole numbers, so the normal equations with an intercept,
+
+    [n  s'         ] [b]   [t]
+    [s  G + P      ] [w] = [C]         P = diag(ridge_k d_i^2), d_i what feature i is divided by,
+
+are one definite system, and its solution to 53 binary digits is one definite array. A factor in
+float64 finds the leading digits of the solution; what they leave of the right side is computed in
+integers, without a rounding, and gives the next digits. The matrix is cut into slices so short that
+a float64 product with some twenty digits of the solution is exact in any order of its sums. It ends
+when no weight could round otherwise.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
-from scipy.linalg import eigh, eigvalsh, lapack
+from scipy.linalg import blas, eigh, eigvalsh, lapack
 
 from catchment.arrays import Array, Integers
-from catchment.errors import SingularError
-from catchment.readout.exact_solve import ExactSystem
-from catchment.readout.feature_scale import for_raw_features, rescaled
-from catchment.readout.precision import smallest_ridge, warn_of_small_ridge
-from catchment.readout.readout import Readout
-from catchment.readout.statistics import RidgeStatistics
+from catchment.errors import PrecisionWarning, SingularError
+from catchment.readout import integers
+from catchment.readout.statistics import CONSTANT, Readout, RidgeStatistics, pack, unpack
 
-EPS = float(np.finfo(np.float64).eps)
+
+def scale_of(statistics: RidgeStatistics, standardise: bool) -> Array | None:
+    """Return what features (F,) are divided by before a ridge acts, None if they are not.
+
+    >>> scale_of(RidgeStatistics.zero(2, 1), False) is None
+    True
+    """
+    return feature_scale(statistics) if standardise else None
+
+
+def feature_scale(statistics: RidgeStatistics) -> Array:
+    """Return the standard deviation (F,) of each feature, 1 for one that does not vary.
+
+    >>> z = np.array([[0.0, 5.0], [4.0, 5.0]])
+    >>> feature_scale(RidgeStatistics.from_states(z, np.zeros((2, 1))))
+    array([2., 1.])
+    """
+    if statistics.weight <= 0:
+        raise ValueError(f"the statistics have weight {statistics.weight}; add data first")
+    statistics = statistics.floats
+    raw = unpack(statistics.gram).diagonal() / statistics.weight
+    variance = raw - (statistics.feature_sum / statistics.weight) ** 2
+    varied = variance > CONSTANT * raw
+    return np.sqrt(np.where(varied, variance, 1.0))
+
+
+def rescaled(statistics: RidgeStatistics, scale: Array) -> RidgeStatistics:
+    """Return the statistics that the features would have had, had each been divided by its scale.
+
+    They have a fingerprint of their own, so that they add only to others of the same scale.
+
+    Parameters
+    ----------
+    scale
+        (F,) positive numbers.
+
+    >>> z, y = np.array([[0.0], [4.0]]), np.array([[1.0], [3.0]])
+    >>> rescaled(RidgeStatistics.from_states(z, y), np.array([2.0])).moments()
+    (array([[2.]]), array([[2.]]))
+    """
+    d = np.asarray(scale, dtype=np.float64)
+    if d.shape != (statistics.n_features,) or not (np.isfinite(d).all() and (d > 0).all()):
+        raise ValueError(
+            f"scale has shape {d.shape}; pass one positive number for each of "
+            f"{statistics.n_features} features"
+        )
+    statistics = statistics.floats
+    name = statistics.fingerprint.encode() + d.astype("<f8").tobytes()
+    return replace(
+        statistics,
+        feature_sum=statistics.feature_sum / d,
+        gram=statistics.gram / pack(np.outer(d, d)),
+        cross=statistics.cross / d[:, None],
+        fingerprint=hashlib.sha256(name).hexdigest(),
+    )
+
+
+def for_raw_features(readout: Readout, scale: Array) -> Readout:
+    """Return the readout of undivided features that equals one solved for features / scale.
+
+    >>> readout = Readout(np.array([[6.0]]), np.zeros(1))
+    >>> for_raw_features(readout, np.array([2.0])).weights
+    array([[3.]])
+    """
+    return replace(readout, weights=readout.weights / np.asarray(scale)[:, None])
+
+
+def for_scaled_features(readout: Readout, scale: Array) -> Readout:
+    """Return the readout of features / scale that equals one for undivided features.
+
+    >>> readout = Readout(np.array([[3.0]]), np.zeros(1))
+    >>> for_scaled_features(readout, np.array([2.0])).weights
+    array([[6.]])
+    """
+    return replace(readout, weights=readout.weights * np.asarray(scale)[:, None])
+
+
+EPS: Final = float(np.finfo(np.float64).eps)
+STILL_FALLS = 0.8  # of the error, for half a power of ten: a smaller ridge would lower it further
+WORTH_TELLING = 1e-6  # share of the targets' variance: below it few miss digits
+
+
+def smallest_ridge(statistics: RidgeStatistics) -> float:
+    """Return the smallest ridge that these sums can tell from their own rounding.
+
+    >>> z = np.array([[1.0], [3.0]])
+    >>> smallest_ridge(RidgeStatistics.from_states(z, z)) == 80 * EPS
+    True
+    """
+    if statistics.weight <= 0:
+        return 0.0
+    raw, centred = map(math.fsum, squared_lengths(statistics))
+    return EPS * max(8.0 * raw / math.sqrt(max(statistics.n_features, 1)), 4.0 * centred)
+
+
+def doubt(statistics: RidgeStatistics, ridges: Array) -> Array:
+    """Return the share (R,) of an error on rows left out that may be rounding, at each ridge.
+
+    It is the inverse of the ridge. With fewer rows than features some directions have nothing but
+    the ridge, and it is whole at the smallest that sums can tell; else a tenth.
+
+    >>> z = np.array([[1.0], [3.0], [5.0]])
+    >>> s = RidgeStatistics.from_states(z, z)
+    >>> doubt(s, smallest_ridge(s) * np.array([0.0, 1.0, 4.0]))
+    array([0.1  , 0.1  , 0.025])
+    """
+    limit = max(smallest_ridge(statistics), float(np.finfo(np.float64).tiny))
+    most = 1.0 if statistics.n_rows <= statistics.n_features else 0.1
+    return np.asarray(most * (limit / np.maximum(ridges, limit)))
+
+
+def squared_lengths(statistics: RidgeStatistics) -> tuple[Array, Array]:
+    """Return each feature's sum (F,) of squares, and that without its mean, 0 where none varies.
+
+    One operation after another, so that every processor has the same numbers.
+
+    >>> z = np.array([[1.0, 2.0], [3.0, 2.0]])
+    >>> squared_lengths(RidgeStatistics.from_states(z, z))
+    (array([10.,  8.]), array([2., 0.]))
+    """
+    known = statistics.floats
+    raw = known.gram[_diagonal(known.n_features)]
+    if known.weight <= 0:
+        return raw, raw
+    centred = raw - known.feature_sum * (known.feature_sum / known.weight)
+    return raw, np.where(centred > CONSTANT * raw, centred, 0.0)
+
+
+def warn_of_small_ridge(
+    statistics: RidgeStatistics, ridge: float, smallest: float, diagonal: Array
+) -> None:
+    """Warn if the smallest eigenvalue of G + ridge I, in any units of the features, is rounding.
+
+    Parameters
+    ----------
+    smallest
+        An estimate of that eigenvalue, of features in units that make the diagonal ones.
+    diagonal
+        (F,) of G + ridge I in the features' own units.
+    """
+    limit, F = smallest_ridge(statistics), statistics.n_features
+    raw = statistics.floats.gram[_diagonal(F)]
+    varied = diagonal > 2 * ridge
+    ratio = float((raw[varied] / diagonal[varied]).mean()) if varied.any() else 0.0
+    rounding = 8 * EPS * F**0.5 * ratio
+    if ridge < limit and smallest < rounding:
+        warnings.warn(
+            f"ridge {ridge:g} is below {limit:.0e}, the smallest that sums of products can tell "
+            f"here ({_condition(statistics)}): the weights hold rounding; {REMEDY}",
+            PrecisionWarning,
+            stacklevel=4,
+        )
+
+
+def warn_of_edge(statistics: RidgeStatistics, ridges: Array, errors: Array) -> None:
+    """Warn if the smallest ridge that sums can tell is the best, and a smaller would be better.
+
+    Parameters
+    ----------
+    ridges
+        (R,) tried, ascending from the smallest that the statistics can tell.
+    errors
+        (R, K) of each on rows that were left out; scores of GCV would fall for dependent rows.
+    """
+    scores = errors.sum(axis=1)
+    if len(ridges) < 2 or not np.isfinite(scores[:2]).all() or scores.argmin() != 0:
+        return
+    variance = float(statistics.target_moments().sum() / max(statistics.weight, 1e-300))
+    half_decades = np.log(ridges[1] / ridges[0]) / np.log(10**0.5)
+    falls = (scores[0] / scores[1]) ** (1 / half_decades) if scores[1] > 0 else 1.0
+    if scores[0] <= WORTH_TELLING * variance or falls > STILL_FALLS:
+        return
+    warnings.warn(
+        f"the best ridge is {ridges[0]:.0e}, the smallest that sums of products can tell here "
+        f"({_condition(statistics)}), and the squared error still falls there by {1 - falls:.0%} "
+        f"for half a power of ten: the rows hold digits that sums lose; {REMEDY}",
+        PrecisionWarning,
+        stacklevel=4,
+    )
+
+
+REMEDY: Final = "scale the inputs, or use QR factors in the place of sums (upload='factors')"
+
+
+def _condition(statistics: RidgeStatistics) -> str:
+    """Return the condition of the centred Gram matrix in words."""
+    values = eigvalsh(statistics.lower_moments()[0], check_finite=False)
+    least, most = float(values[0]), float(values[-1])
+    if least <= EPS * most:
+        return f"the Gram matrix has a condition beyond {1 / EPS:.0e}"
+    return f"the Gram matrix has condition {most / least:.0e}"
+
+
+def _diagonal(size: int) -> Array:
+    """Return where the diagonal of a matrix lies in its packed triangle."""
+    k = np.arange(size)
+    return np.asarray(k * size - k * (k - 1) // 2)
+
+
+SHORTEST = 20  # binary digits of the solution that a step finds at least, if the factor does
+LEAST_GAIN = 3  # digits: a factor that finds fewer in a step is too far from the matrix
+ENOUGH, MOST = 75, 200  # digits of the largest weight before the first and the last look
+_FLOAT = 53
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSystem:
+    """The equations of statistics on a grid, without the ridge, in whole numbers.
+
+    The intercept, if there is one, is the weight of a first feature that is 1 in every row.
+    """
+
+    sums: RidgeStatistics  # in float64
+    intercept: bool
+    slices: list[Array]  # packed triangles whose sum, each shifted, is the matrix
+    width: int  # binary digits of a slice
+    step: int  # binary digits that a slice is multiplied with
+    right: integers.Whole  # (F, K) or (1 + F, K), Python's integers
+    digits: Integers  # after the point of each feature
+    target_digits: int
+    constant: Integers  # features that do not vary, whose weight is zero
+
+    @classmethod
+    def of(cls, statistics: RidgeStatistics, *, intercept: bool) -> ExactSystem:
+        """Return the equations of statistics that have a grid."""
+        grid = statistics.grid
+        assert grid is not None
+        matrix, right, digits = statistics.gram, statistics.cross.astype(object), grid.digits
+        constant = np.zeros(0, dtype=np.int64)
+        if intercept:
+            one, n = 1 << grid.bits, int(statistics.weight)
+            edge = integers.multiplied(statistics.feature_sum, one)
+            corner = integers.canonical(np.array([n * one * one], dtype=object))
+            matrix = integers.canonical(np.concatenate([corner, edge, matrix]))
+            right = np.concatenate([statistics.target_sum.astype(object)[None] * one, right])
+            digits = np.concatenate([[grid.bits], digits])
+            constant = 1 + _constant(statistics)
+            right[constant] = 0
+        n_bits = max(integers.largest(matrix).bit_length(), 1)
+        room = _FLOAT - len(digits).bit_length()
+        count = -(-n_bits // (room - SHORTEST))
+        width = -(-n_bits // count)
+        return cls(
+            statistics.floats,
+            intercept,
+            _slices(matrix, width, count),
+            width,
+            room - width,
+            right,
+            digits,
+            grid.target_digits,
+            constant,
+        )
+
+    def solved(
+        self,
+        outputs: Integers,
+        ridge: float | Array,
+        solve: Callable[[Array], Array],
+        scale: Array | None = None,
+    ) -> tuple[Array, Array] | None:
+        """Return weights (F, K) and intercepts (K,) of some outputs, each number rounded once.
+
+        None if the system is so near to singular that float64 does not find the next digits.
+
+        Parameters
+        ----------
+        ridge
+            One number, or (K,) numbers, one for each of these outputs.
+        solve
+            From (F, K) to the solution of the centred system with the ridge, about; that of divided
+            features if there is a scale.
+        scale
+            (F,) what features are divided by before the ridge acts.
+
+        >>> from catchment.readout.grid import Grid
+        >>> grid = Grid(4, ((1, 0),))
+        >>> s = RidgeStatistics.from_states(np.array([[0.0], [3.0]]), np.eye(2)[:, :1], grid=grid)
+        >>> system = ExactSystem.of(s, intercept=True)
+        >>> system.solved(np.array([0]), 1.0, lambda r: r / 5.4)
+        (array([[-0.27272727]]), array([0.90909091]))
+        """
+        first = int(self.intercept)
+        d = np.ones(len(self.digits) - first) if scale is None else scale
+        ridges = np.broadcast_to(ridge, outputs.shape)
+        columns = [
+            _Column(self, self.right[:, k], d * d * beta)
+            for k, beta in zip(outputs, ridges, strict=True)
+        ]
+        places = (self.digits - self.target_digits)[:, None]
+        while not all(column.done for column in columns):
+            left = np.array([column.left() for column in columns]).T
+            left = np.ldexp(left, places - 2 * self.digits[:, None])
+            step = np.ldexp(self._step(left, solve, d[:, None]), -places)
+            if not np.isfinite(step).all():
+                return None
+            for column, change in zip(columns, step.T, strict=True):
+                if not column.done and not column.take(change):
+                    return None
+        found = np.ldexp(np.array([column.rounded() for column in columns]).T, places)
+        return found[first:], found[0] if self.intercept else np.zeros(len(columns))
+
+    def _step(self, left: Array, solve: Callable[[Array], Array], d: Array) -> Array:
+        """Return the solution of what is left, about."""
+        if not self.intercept:
+            return solve(left / d) / d
+        mean = self.sums.feature_sum / self.sums.weight
+        centred = left[1:] - np.outer(mean, left[0])
+        centred[self.constant - 1] = 0.0
+        step = solve(centred / d) / d
+        return np.concatenate([(left[0] / self.sums.weight - mean @ step)[None], step])
+
+    def times(self, step: Array) -> list[int]:
+        """Return the matrix times whole numbers (F,) of few digits, exactly."""
+        found = [0] * len(step)
+        for i, one in enumerate(self.slices):
+            part = blas.dspmv(len(step), 1.0, one, step, lower=1).astype(np.int64).tolist()
+            by = i * self.width
+            found = [a + (b << by) for a, b in zip(found, part, strict=True)] if by else part
+        return found
+
+
+class _Column:
+    """The solution of one output, digit after digit."""
+
+    def __init__(self, system: ExactSystem, right: integers.Whole, penalty: Array) -> None:
+        self.system = system
+        n = len(right)
+        ridge, exponent = np.frexp(penalty)
+        exponent = exponent - _FLOAT + 2 * system.digits[n - len(penalty) :]
+        low = min(0, int(exponent[ridge != 0].min(initial=0)))
+        pairs = zip(ridge * 2.0**_FLOAT, exponent, strict=True)
+        whole = (int(m) << int(e) - low if m else 0 for m, e in pairs)
+        self.penalty = [0] * (n - len(penalty)) + list(whole)
+        self.places = -low  # of the penalty after the point
+        self.point: int | None = None  # places of the solution after the point
+        self.solution = [0] * n
+        self.rest = [int(value) << self.places for value in right.tolist()]
+        self.known, self.first = 0, 0  # places of the last step and of the first
+        self.done = not any(self.rest)
+
+    def left(self) -> list[float]:
+        """Return what the solution so far leaves of the right side, about."""
+        unit = 1 << self.places + (self.point or 0)
+        return [value / unit for value in self.rest]
+
+    def take(self, step: Array) -> bool:
+        """Take a step's digits into the solution; False if they are no finer than the last."""
+        length = self.system.step
+        places = length - int(np.frexp(np.abs(step).max())[1])
+        if self.point is None:
+            self.first = places
+            self.point = max(places, 0) + MOST + length
+            self.rest = [value << self.point for value in self.rest]
+        elif places < self.known + LEAST_GAIN:
+            return False
+        gained = places - self.first
+        if gained >= MOST or (gained >= ENOUGH and self._is_certain(places)):
+            self._drop(places)
+            return True
+        self.known = places
+        taken = np.rint(np.ldexp(step, places))
+        by, by_ridge = self.point - places, self.places
+        product, whole = self.system.times(taken), taken.astype(np.int64).tolist()
+        self.solution = [v + (x << by) for v, x in zip(self.solution, whole, strict=True)]
+        self.rest = [
+            r - ((m << by_ridge) + p * x << by)
+            for r, m, p, x in zip(self.rest, product, self.penalty, whole, strict=True)
+        ]
+        for k in self.system.constant.tolist():
+            self.rest[k] = 0
+        self.done = not any(self.rest)
+        return True
+
+    def _error(self, places: int) -> int:
+        """Return what the solution may be off by if the next step begins at these places."""
+        assert self.point is not None
+        return 1 << max(self.point - places + self.system.step + 1, 0)
+
+    def _is_certain(self, places: int) -> bool:
+        error, unit = self._error(places), 1 << (self.point or 0)
+        return all((v - error) / unit == (v + error) / unit for v in self.solution)
+
+    def _drop(self, places: int) -> None:
+        """End, with zero where the solution is not known from it."""
+        error = self._error(places)
+        self.solution = [v if abs(v) > error else 0 for v in self.solution]
+        self.done = True
+
+    def rounded(self) -> list[float]:
+        """Return the solution, each number rounded once."""
+        unit = 1 << (self.point or 0)
+        return [value / unit for value in self.solution]
+
+
+def _slices(matrix: integers.Whole, width: int, count: int) -> list[Array]:
+    """Return the digits of whole numbers, this many at a time, the last with the sign."""
+    found = []
+    for _ in range(count - 1):
+        found.append((matrix & ((1 << width) - 1)).astype(np.float64))
+        matrix = matrix >> width
+    return [*found, matrix.astype(np.float64)]
+
+
+def _constant(statistics: RidgeStatistics) -> Integers:
+    """Return which features do not vary, by the rule of the centred moments, in whole numbers."""
+    F, n = statistics.n_features, int(statistics.weight)
+    k = np.arange(F)
+    squares = statistics.gram[k * F - k * (k - 1) // 2].tolist()
+    sums = statistics.feature_sum.tolist()
+    share = round(1 / CONSTANT)
+    varies = [share * (n * q - s * s) > n * q for q, s in zip(squares, sums, strict=True)]
+    return np.flatnonzero(~np.array(varies, dtype=bool))
+
 
 # An eigendecomposition costs as much as this many Cholesky factorisations.
 SPECTRUM_FROM = 15

@@ -34,12 +34,10 @@ from catchment.features.pipeline import Pipeline
 from catchment.files import replace_file
 from catchment.readout.grid import Grid
 from catchment.readout.integers import LARGEST_LIMB, count_limbs, from_limbs, largest, to_limbs
-from catchment.readout.intervals import Intervals
+from catchment.readout.intervals import Counts, Intervals
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor, Stored
-from catchment.readout.quantiles import Counts
-from catchment.readout.readout import Readout
-from catchment.readout.statistics import SUMS, RidgeStatistics
+from catchment.readout.statistics import SUMS, Readout, RidgeStatistics
 from catchment.wire import Parts
 
 FORMAT = 2

@@ -21,10 +21,15 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from catchment.arrays import Array, refuse_nonfinite
-from catchment.readout.feature_scale import for_raw_features, rescaled, scale_of
-from catchment.readout.readout import Readout
-from catchment.readout.solve import Spectrum, checked_ridges, solve_readout
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.solve import (
+    Spectrum,
+    checked_ridges,
+    for_raw_features,
+    rescaled,
+    scale_of,
+    solve_readout,
+)
+from catchment.readout.statistics import Readout, RidgeStatistics
 
 
 @dataclass(frozen=True, eq=False)

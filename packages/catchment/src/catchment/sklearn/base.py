@@ -50,12 +50,9 @@ from catchment.features.echo_state.run import Pool
 from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
 from catchment.readout.accumulation import accumulate, accumulate_with_rows, grid_of
-from catchment.readout.feature_scale import rescaled, scale_of
-from catchment.readout.model import Model
-from catchment.readout.one_owner import fitted_pipeline, solved
-from catchment.readout.readout import Readout
-from catchment.readout.solve import Spectrum
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.model import Model, fitted_pipeline, solved
+from catchment.readout.solve import Spectrum, rescaled, scale_of
+from catchment.readout.statistics import Readout, RidgeStatistics
 
 Inputs = ArrayLike | Sequence[ArrayLike]
 Targets = ArrayLike | Sequence[ArrayLike]

@@ -18,8 +18,8 @@ from catchment.features.base import FeatureMap, known_map
 from catchment.features.default_map import AutoMap
 from catchment.features.minirocket import MiniRocket
 from catchment.features.pipeline import Pipeline
+from catchment.readout.detector import NormalModel
 from catchment.readout.model import Model, fitted_temperature, softmax
-from catchment.readout.normal import NormalModel
 from catchment.readout.statistics import RidgeStatistics
 from catchment.sklearn.base import (
     EchoStateEstimator,

@@ -25,10 +25,8 @@ from sklearn.utils.validation import check_is_fitted
 from catchment.arrays import Array, as_matrix, as_numbers, refuse_infinite
 from catchment.data.recording import Recording
 from catchment.features.pipeline import Pipeline
-from catchment.readout.backtest import backtest
-from catchment.readout.forecast import forecast
-from catchment.readout.model import Model
-from catchment.readout.one_owner import learn
+from catchment.readout.forecasting import backtest, forecast
+from catchment.readout.model import Model, learn
 from catchment.readout.uncertainty import bayesian_readout, conformal_quantile
 from catchment.sklearn.base import (
     EchoStateEstimator,
@@ -161,7 +159,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         """Return the next values (horizon,) or (horizon, K), each one being the next input.
 
         The loop is held within the range of the training targets, and warns where it would leave
-        it; see `catchment.readout.forecast.forecast`.
+        it; see `catchment.readout.forecasting.forecast`.
 
         Parameters
         ----------

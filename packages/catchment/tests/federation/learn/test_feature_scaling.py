@@ -23,8 +23,13 @@ from catchment.features import EchoStateMap, Recipe, Reservoir
 from catchment.federation import Plan, Rows, Turn
 from catchment.federation.learn import BalancedRidge, StatisticsSet, class_weights, input_scaler
 from catchment.federation.learn.scaling import balanced
-from catchment.readout import RidgeStatistics, accumulate, for_raw_features, rescaled
-from catchment.readout.feature_scale import feature_scale
+from catchment.readout import (
+    RidgeStatistics,
+    accumulate,
+    feature_scale,
+    for_raw_features,
+    rescaled,
+)
 
 seeds = st.integers(0, 2**32 - 1)
 POOLED = EchoStateMap(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean_std")

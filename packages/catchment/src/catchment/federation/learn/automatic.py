@@ -34,7 +34,7 @@ from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.protection import Protection
 from catchment.plugins import installed, plugin
 from catchment.readout.grid import Grid
-from catchment.readout.packing import packed_length
+from catchment.readout.statistics import packed_length
 
 Ridge = float | Literal["auto", "clients", "groups", "gcv"]
 UploadKind = Literal["auto", "statistics", "smallest", "gradients", "factors"]

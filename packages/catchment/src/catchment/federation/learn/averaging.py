@@ -30,11 +30,10 @@ from catchment.federation.learn.ridge import learned, readout_figures
 from catchment.federation.rows import Rows, augmented, local_blocks
 from catchment.federation.sums import UNKNOWN, Progress, TrainedSum, WeightedSum
 from catchment.readout.accumulation import accumulate
-from catchment.readout.feature_scale import scale_of
 from catchment.readout.model import Model
-from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout
-from catchment.readout.solve import solve_readout
+from catchment.readout.solve import scale_of, solve_readout
+from catchment.readout.statistics import Readout
 from catchment.wire import NOTHING, Parts
 
 Weighting = Literal["samples", "uniform", "printed"]

@@ -40,10 +40,8 @@ from catchment.federation.rows import Rows, stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
-from catchment.readout.feature_scale import rescaled, scale_of
 from catchment.readout.grid import Grid
 from catchment.readout.model import Model, solved_model
-from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import (
     RidgeChoice,
     best_ridge,
@@ -51,8 +49,8 @@ from catchment.readout.ridge_choice import (
     chosen_readout,
     ridge_grid,
 )
-from catchment.readout.solve import path_errors, solve_path, solve_readout
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.solve import path_errors, rescaled, scale_of, solve_path, solve_readout
+from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.wire import (
     COUNTED,
     GATHERED,

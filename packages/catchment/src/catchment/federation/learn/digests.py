@@ -29,7 +29,7 @@ from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Keeper, Record
 from catchment.federation.runs.ledger import Entry
 from catchment.federation.sums import Tally
-from catchment.readout.class_columns import spread_targets
+from catchment.readout.heads import spread_targets
 from catchment.readout.statistics import RidgeStatistics
 
 SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")

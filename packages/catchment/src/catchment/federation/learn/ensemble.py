@@ -39,7 +39,7 @@ from catchment.features.pipeline import Pipeline
 from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.rows import FoldedRows, Rows
 from catchment.readout.model import Model
-from catchment.readout.readout import Readout
+from catchment.readout.statistics import Readout
 from catchment.wire import COUNTED, GATHERED, Kind, Parts, Structure, Summable
 
 

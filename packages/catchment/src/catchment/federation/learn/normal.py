@@ -31,12 +31,18 @@ from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
-from catchment.readout.detector import ANOMALY, NORMAL, Detector
+from catchment.readout.detector import (
+    ANOMALY,
+    NORMAL,
+    Detector,
+    NormalModel,
+    Score,
+    Scoring,
+    Shrinkage,
+)
 from catchment.readout.grid import Grid
-from catchment.readout.normal import NormalModel, Shrinkage
-from catchment.readout.quantiles import Counts, log_edges
+from catchment.readout.intervals import Counts, log_edges
 from catchment.readout.ridge_choice import chosen_readout
-from catchment.readout.scoring import Score, Scoring
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts
 
@@ -70,7 +76,7 @@ class FederatedNormal(Algorithm[NormalState, Tally[RidgeStatistics | Counts], De
     false_alarms
         The share of normal rows that may be above the threshold.
     shrinkage
-        Of the covariance: a number from 0 to 1, or "auto" (`catchment.readout.normal`).
+        Of the covariance: a number from 0 to 1, or "auto" (`catchment.readout.detector`).
     calibration
         Share of every recording, its end, or of the recordings if each is one row, that sets the
         threshold and is not in the first round's sums. With 0 all rows are in both.

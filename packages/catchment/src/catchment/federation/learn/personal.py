@@ -37,16 +37,15 @@ from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
 from catchment.federation.sums import Tally
-from catchment.readout.feature_scale import (
+from catchment.readout.personal_models import PersonalModels
+from catchment.readout.solve import (
     for_raw_features,
     for_scaled_features,
     rescaled,
     scale_of,
+    solve_readout,
 )
-from catchment.readout.personal_models import PersonalModels
-from catchment.readout.readout import Readout
-from catchment.readout.solve import solve_readout
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.wire import GATHERED, NOTHING, Kind, Parts, Structure, Summable, join, split
 
 STRENGTHS = tuple(float(x) for x in np.geomspace(1e3, 1e-4, 15))

@@ -35,11 +35,9 @@ from catchment.federation.learn.personal import (
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.measure.outliers import Drift
 from catchment.federation.sums import Tally
-from catchment.readout.feature_scale import scale_of
 from catchment.readout.personal_models import PersonalModels
-from catchment.readout.readout import Readout
-from catchment.readout.solve import path_errors
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.solve import path_errors, scale_of
+from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.wire import Parts
 
 LAST = 8  # rounds by which a client's step is chosen

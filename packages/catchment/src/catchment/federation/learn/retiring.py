@@ -30,7 +30,7 @@ from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.rows import Rows
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
-from catchment.readout.class_columns import only_targets
+from catchment.readout.heads import only_targets
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 

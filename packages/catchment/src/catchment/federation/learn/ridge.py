@@ -41,14 +41,12 @@ from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import DEVICES, Devices, device_for, is_marked, statistics_name
-from catchment.readout.feature_scale import for_raw_features, rescaled, scale_of
 from catchment.readout.grid import Grid
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model
-from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
-from catchment.readout.solve import solve_readout
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.solve import for_raw_features, rescaled, scale_of, solve_readout
+from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.wire import LATER, NOTHING, Parts
 
 GROUP = 32  # clients served together

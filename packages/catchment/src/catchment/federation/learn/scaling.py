@@ -40,8 +40,7 @@ from catchment.errors import UploadError
 from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.federation.algorithm import Algorithm, Data, Turn
 from catchment.readout.device import same_features
-from catchment.readout.packing import pack, unpack
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import RidgeStatistics, pack, unpack
 from catchment.wire import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Parts, Shape, Summable
 
 CLIENTS_BITS = 16  # a sum of up to 2^16 clients' limbs is taken, and 2^15 such sums can be added

@@ -3,7 +3,7 @@
 Clients are sent the sum of all statistics. Each takes its own off it, so that it measures how far
 its rows are from classes that others know, as a stranger would; a row of a class that nobody else
 has is left out. What it sends is how many of its distances lie in each of some agreed bins. Their
-sum has the quantile that is to be the threshold (`catchment.readout.quantiles`).
+sum has the quantile that is to be the threshold (`catchment.readout.intervals`).
 
 A client that is not in the sum has nothing to take off: then its rows are new as they are.
 
@@ -26,10 +26,9 @@ from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.digests import without
 from catchment.federation.rows import Rows
 from catchment.federation.upload_checks import check_statistics
-from catchment.readout.known_classes import KnownClasses, Shrinkage
+from catchment.readout.intervals import Counts, log_edges
 from catchment.readout.model import Model
-from catchment.readout.open_model import OpenModel
-from catchment.readout.quantiles import Counts, log_edges
+from catchment.readout.open_model import KnownClasses, OpenModel, Shrinkage
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 

@@ -32,9 +32,8 @@ from catchment.federation.sums import Tally
 from catchment.readout.accumulation import accumulate
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
-from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import chosen_readout
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.wire import GATHERED, Kind, Parts, Structure, Summable, join, split
 
 RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]

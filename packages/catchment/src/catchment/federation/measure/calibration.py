@@ -25,12 +25,11 @@ from catchment.federation.algorithm import Algorithm, Data, Turn
 from catchment.federation.learn.groups import group_of, group_sums
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.measure.evaluation import targets_and_outputs
-from catchment.readout.intervals import Intervals, checked_cuts, error_counts
+from catchment.readout.intervals import Counts, Intervals, checked_cuts, error_counts
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
-from catchment.readout.quantiles import Counts
-from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import chosen_readout
+from catchment.readout.statistics import Readout
 from catchment.readout.storage import to_bytes
 from catchment.wire import Parts
 

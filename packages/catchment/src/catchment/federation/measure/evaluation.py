@@ -22,7 +22,7 @@ from catchment.readout.device import device_for
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor, check_channels
-from catchment.readout.readout import Readout
+from catchment.readout.statistics import Readout
 from catchment.readout.storage import to_bytes
 from catchment.wire import Kind, Parts, Structure
 

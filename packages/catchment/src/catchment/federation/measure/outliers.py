@@ -53,11 +53,8 @@ from scipy.linalg import cho_factor, cho_solve
 from catchment.arrays import Array
 from catchment.federation.algorithm import Additive, Turn, Upload
 from catchment.federation.protection import Protection, Read
-from catchment.readout.feature_scale import feature_scale, rescaled, scale_of
-from catchment.readout.packing import unpack
-from catchment.readout.readout import Readout
-from catchment.readout.solve import solve_readout, squared_errors
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.solve import feature_scale, rescaled, scale_of, solve_readout, squared_errors
+from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 from catchment.wire import Parts, taken_apart
 
 THRESHOLD = 4.0

@@ -14,8 +14,7 @@ from catchment.federation.measure.evaluation import KEPT_APART, Score, evaluate
 from catchment.federation.rows import N_BLOCKS, first_part
 from catchment.federation.sums import Tally
 from catchment.readout.model import Model
-from catchment.readout.readout import Readout
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.wire import Kind, Parts, Structure, Summable, join, split
 
 

@@ -37,9 +37,8 @@ from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Upload
 from catchment.federation.upload_checks import moment_matrix
-from catchment.readout.packing import matrix_size, pack, unpack
-from catchment.readout.quantiles import Counts
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.intervals import Counts
+from catchment.readout.statistics import RidgeStatistics, matrix_size, pack, unpack
 from catchment.wire import (
     CLIENTS,
     COUNTED,
