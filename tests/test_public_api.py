@@ -43,7 +43,7 @@ FACES = {
         "Projected RandomFourier Recipe Reservoir Spread Thinned WindowStatistics WithNorm"
     ),
     "catchment.federation": (
-        "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Limits Masking Needs Plan "
+        "Algorithm BLOCK ByRound Course Data Engine Float32 Limits Masking Needs Plan "
         "Protection Record Result Rows SmallestUpload Store Turn explain messages_of read_run"
     ),
     "catchment.federation.learn": (

@@ -18,7 +18,7 @@ from typing import Any
 from catchment.clients_alike import all_classes, placed
 from catchment.engine.local import AnySource, run_locally
 from catchment.errors import FederationError
-from catchment.federation.compression import FactorUpload, Float32, SmallestUpload
+from catchment.federation.compression import Float32, SmallestUpload
 from catchment.federation.delivery import sha256_of
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.digests import among, among_by_class, digests_of, refuse_twice
@@ -47,7 +47,7 @@ from catchment.storage import load
 Ridge = FederatedRidge | BalancedRidge
 State = RidgeState | ByClass
 Own = Iterable[Callable[..., Any]]
-KEPT = {"Float32": Float32, "FactorUpload": FactorUpload, "SmallestUpload": SmallestUpload}
+KEPT = {"Float32": Float32, "SmallestUpload": SmallestUpload}
 STALE = ("scores", "confusion", "comparison", "forecast", "ridge_path")  # of the model before
 
 

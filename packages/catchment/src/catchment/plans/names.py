@@ -35,7 +35,7 @@ from catchment.features.echo_state.recipe import Recipe
 from catchment.features.encoder import Encoder
 from catchment.features.nvar import NVAR
 from catchment.federation.algorithm import Algorithm
-from catchment.federation.compression import FactorUpload, Float32, SmallestUpload
+from catchment.federation.compression import Float32, SmallestUpload
 from catchment.federation.course import Maps
 from catchment.federation.learn.automatic import UploadKind, Uploads
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
@@ -435,7 +435,6 @@ PROTECTIONS = Named(
     "protections",
     {
         "float32": Float32,
-        "factors": FactorUpload,
         "smallest": SmallestUpload,
         "influence_cap": InfluenceCap,
         "gaussian_noise": GaussianNoise,
