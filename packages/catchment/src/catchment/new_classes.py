@@ -40,9 +40,8 @@ from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, de
 from catchment.federation.runs.write import CLIENTS, MODEL, Store, write_flags, write_rows
 from catchment.readout.model import Model
 from catchment.readout.open_model import OpenModel, Shrinkage
-from catchment.readout.storage import to_bytes
+from catchment.readout.storage import load, to_bytes
 from catchment.run import Run
-from catchment.storage import load
 
 Ridge = FederatedRidge | BalancedRidge
 State = RidgeState | ByClass

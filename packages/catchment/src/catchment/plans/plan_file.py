@@ -60,7 +60,7 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.readout.intervals import checked_cuts
 from catchment.readout.predictor import Predictor
-from catchment.storage import load
+from catchment.readout.storage import load
 
 Baseline = Literal[
     "random",
