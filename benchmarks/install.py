@@ -18,7 +18,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-SMALL = ("frames", "secure", "dp", "onnx", "reservoirpy")
+SMALL = ("secure", "dp", "onnx", "reservoirpy")
 EXTRAS = (*SMALL, "lab", "edge", "fleet", "gpu", "research")
 
 

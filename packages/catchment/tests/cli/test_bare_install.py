@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-EXTRAS = ["pyarrow", "pandas", "polars", "cryptography", "torch", "flwr", "ray", "transformers"]
+EXTRAS = ["pandas", "polars", "cryptography", "torch", "flwr", "ray", "transformers"]
 EXTRAS += ["peft", "onnxruntime", "onnx", "optuna", "matplotlib", "reservoirpy", "dp_accounting"]
 EXTRAS += ["aeon", "sktime", "prometheus_client"]
 CODE = f"""
