@@ -38,10 +38,11 @@ from catchment.federation.algorithm import Algorithm
 from catchment.federation.compression import Float32, SmallestUpload
 from catchment.federation.course import Maps
 from catchment.federation.learn.automatic import UploadKind, Uploads
-from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
+from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates, SelectedRidge
 from catchment.federation.learn.ensemble import ReservoirEnsemble
+from catchment.federation.learn.gradient import GradientAveraging
 from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.learn.personal import PersonalReadouts
