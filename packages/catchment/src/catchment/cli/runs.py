@@ -132,7 +132,7 @@ def drift_lines(done: Run) -> list[str]:
 
 def next_lines(folder: Path, file: PlanFile) -> list[str]:
     """Return where the run is, and what to type next."""
-    from catchment.plans.names import own_classes
+    from catchment.plans.settings import own_classes
 
     use = "".join(f" --use {name}" for name in own_classes(file.features))
     return [
