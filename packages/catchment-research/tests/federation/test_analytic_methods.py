@@ -248,7 +248,7 @@ def test_the_gaussian_head_is_linear_discriminant_analysis(shrinkage: float) -> 
     assert close(model.readout.intercept, oracle.intercept_)
     new = make_clients("z")["z"]
     z_new = np.concatenate(MAP.rows([r.u for r in new]))
-    assert close(model.proba(new), oracle.predict_proba(z_new))
+    assert close(model.predict_proba(new), oracle.predict_proba(z_new))
     assert model.predict(new) == [CLASSES[k] for k in oracle.predict(z_new)]
 
 
@@ -281,7 +281,7 @@ def test_a_head_survives_its_file(tmp_path: Path) -> None:
     model = learned(head=Gaussian()).model
     same = load_model(model.save(tmp_path / "lda.safetensors"), use=[Moments])
     new = make_clients("z")["z"]
-    assert (same.proba(new) == model.proba(new)).all()
+    assert (same.predict_proba(new) == model.predict_proba(new)).all()
     scores = [ct.evaluate(one, make_clients("xyz")) for one in (same, model)]
     assert str(scores[0]) == str(scores[1])
 
@@ -289,7 +289,7 @@ def test_a_head_survives_its_file(tmp_path: Path) -> None:
 def test_a_class_without_rows_is_never_predicted() -> None:
     seen = make_clients("abc", only=("sit", "walk"))
     model = learned(clients=seen, head=Gaussian()).model
-    assert model.proba(make_clients("z")["z"])[:, 2].max() == 0.0
+    assert model.predict_proba(make_clients("z")["z"])[:, 2].max() == 0.0
 
 
 def test_features_that_repeat_each_other_need_shrinkage() -> None:
@@ -562,7 +562,7 @@ def test_a_kept_run_with_a_gaussian_head_forgets_a_client(tmp_path: Path) -> Non
     assert found.certificate.how == "equality"
     new = make_clients("z")["z"]
     assert isinstance(found.model, Model)
-    assert (found.model.proba(new) == never.model.proba(new)).all()
+    assert (found.model.predict_proba(new) == never.model.predict_proba(new)).all()
 
 
 def test_a_head_for_classes_refuses_numbers_and_noise() -> None:

@@ -82,7 +82,7 @@ from catchment.privacy.secure_sum.protection import is_name
 from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
 from catchment.readout.personal_models import PersonalModels
 from catchment.readout.predictor import Predictor
-from catchment.storage import load
+from catchment.readout.storage import load
 
 FOLDS = 5
 ANY = Limits(min_usable=0.0, over_median=1e9)  # a test leaves out whom it cannot test
@@ -674,7 +674,7 @@ def weekly_rows(file: PlanFile, done: Done, week: Week, threads: int | None) -> 
     own = own_rows(file, done)
     if not own or not isinstance(week.earlier, PersonalModels) or not week.new:
         return own
-    plan = Plan(algorithm=Evaluation(model_under_test=week.earlier.shared), limits=ANY)
+    plan = Plan(algorithm=Evaluation(model_under_test=week.earlier.model), limits=ANY)
     began = time.perf_counter()
     result = run_locally(plan, week.new, threads=threads)
     seconds = time.perf_counter() - began

@@ -70,7 +70,7 @@ from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.readout.detector import ANOMALY, NORMAL
 from catchment.readout.intervals import checked_cuts
 from catchment.readout.predictor import Predictor
-from catchment.storage import load
+from catchment.readout.storage import load
 
 NORMAL_PLAN = "normal"
 PLASTICITY_ROUNDS = 10

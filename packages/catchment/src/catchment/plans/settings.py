@@ -57,12 +57,13 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.encoder import Encoder
 from catchment.federation.algorithm import Algorithm
-from catchment.federation.compression import FactorUpload, Float32, SmallestUpload
+from catchment.federation.compression import Float32, SmallestUpload
 from catchment.federation.learn.automatic import Ridge, UploadKind
-from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
+from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates, SelectedRidge
 from catchment.federation.learn.ensemble import ReservoirEnsemble
+from catchment.federation.learn.gradient import GradientAveraging
 from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.learn.personal import PersonalReadouts
@@ -105,7 +106,6 @@ PROTECTIONS = Named(
     "protections",
     {
         "float32": Float32,
-        "factors": FactorUpload,
         "smallest": SmallestUpload,
         "influence_cap": InfluenceCap,
         "gaussian_noise": GaussianNoise,
