@@ -36,7 +36,6 @@ from catchment.features.encoder import Encoder
 from catchment.features.nvar import NVAR
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.compression import Float32, SmallestUpload
-from catchment.federation.course import Maps
 from catchment.federation.learn.automatic import UploadKind, Uploads
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
@@ -48,6 +47,7 @@ from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.personal_increments import PersonalIncrements
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.outliers import FALSE_ALARMS, InfluenceCap
+from catchment.federation.workflow import Maps
 from catchment.plans.dataclass_tables import Reader, nearest
 from catchment.plugins import Named
 from catchment.privacy.dp.clipping import Clip

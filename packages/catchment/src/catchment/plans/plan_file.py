@@ -27,12 +27,12 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
-from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Maps
 from catchment.federation.increments import unread
 from catchment.federation.learn.automatic import Offered, offered_maps, refuse_settings
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.protection import Masking
 from catchment.federation.runs.write import CLIENTS, EARLIER, MODEL, PRIVATE, Store
+from catchment.federation.workflow import DELIVERY, EVALUATION, TRAINING, Maps, Workflow
 from catchment.files import replace_file
 from catchment.plans.data import About, Clients, Files, Origin, PlanData, Sharing, arrange
 from catchment.plans.names import (
@@ -531,7 +531,7 @@ class PlanFile:
         about: About,
         identities: Mapping[str, str] | None = None,
         n_clients: int | None = None,
-    ) -> Course:
+    ) -> Workflow:
         """Return the stages of the plan for data like these.
 
         Parameters
@@ -568,7 +568,7 @@ class PlanFile:
             several = bool(self.candidates) or offered.several
             return algorithm_of(table, replace(given, maps=maps), several=several)
 
-        return Course(
+        return Workflow(
             prepare=self.prepare,
             maps=offered.maps,
             learn=learn,
