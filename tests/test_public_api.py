@@ -43,8 +43,9 @@ FACES = {
         "Projected RandomFourier Recipe Reservoir Spread Thinned WindowStatistics WithNorm"
     ),
     "catchment.federation": (
-        "Algorithm BLOCK ByRound Course Data Engine Float32 Limits Masking Needs Plan "
-        "Protection Record Result Rows SmallestUpload Store Turn explain messages_of read_run"
+        "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Needs Plan "
+        "Protection Record Result Rows SmallestUpload Store Turn Workflow explain messages_of "
+        "read_run"
     ),
     "catchment.federation.learn": (
         "Adagrad Adam BalancedRidge Candidates Certificate Ensemble FederatedNormal "

@@ -27,7 +27,6 @@ from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.client import Elsewhere, refuse_shared
-from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Known, Maps, conduct
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.learn.automatic import (
     Ridge,
@@ -46,6 +45,15 @@ from catchment.federation.messages import check_client_names, warn_of
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.write import Notes, Store
+from catchment.federation.workflow import (
+    DELIVERY,
+    EVALUATION,
+    TRAINING,
+    Known,
+    Maps,
+    Workflow,
+    conduct,
+)
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.heads import Head
@@ -296,7 +304,7 @@ def federate(
         given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
         given |= {"head": head is not None, "onto": onto is not None}
         refuse_settings([name for name, is_set in given.items() if is_set])
-    course = Course(
+    course = Workflow(
         prepare=prepare,
         maps=offered.maps,
         learn=_learning(uploads, names, len(clients), head, earlier),
@@ -441,7 +449,7 @@ def _learning(
     return learn
 
 
-def _continued(course: Course, onto: Run, out: object) -> Course:
+def _continued(course: Workflow, onto: Run, out: object) -> Workflow:
     """Return the course with the map and the preparation of an earlier run."""
     if out is not None:
         raise ValueError(

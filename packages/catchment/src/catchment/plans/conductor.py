@@ -30,15 +30,6 @@ from catchment.errors import BudgetError, CatchmentError, FederationError, TooFe
 from catchment.features.base import FeatureMap, label_of
 from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.federation.blocks import EVERY
-from catchment.federation.course import (
-    CALIBRATION,
-    DELIVERY,
-    EVALUATION,
-    AnyPlan,
-    Course,
-    Known,
-    conduct,
-)
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Engine, Result, model_of, run
@@ -61,6 +52,15 @@ from catchment.federation.runs.write import (
     write_comparison,
     write_confusions,
     write_results,
+)
+from catchment.federation.workflow import (
+    CALIBRATION,
+    DELIVERY,
+    EVALUATION,
+    AnyPlan,
+    Known,
+    Workflow,
+    conduct,
 )
 from catchment.plans.data import About, Clients, PlanData
 from catchment.plans.file import PlanFile
@@ -136,7 +136,7 @@ class Conductor:
     """
 
     file: PlanFile
-    course: Course
+    course: Workflow
     about: About
     engines: Engines
     store: Store
