@@ -74,13 +74,9 @@ def read_search(file: PlanFile, *, per_step: bool = False) -> PlanSearch:
     left = [name for name in RANGES if name not in ranges]
     known: dict[str, object] = {name: _fixed(recipe, name) for name in left}
     known["units"] = (recipe.units,)
-    made = read(
-        Space, ranges, "[search]", {k: v for k, v in known.items() if k not in ranges}
-    )
+    made = read(Space, ranges, "[search]", {k: v for k, v in known.items() if k not in ranges})
     if plasticity is not None:
-        made = replace(
-            made, plasticity=read(PlasticitySpace, plasticity, "[search.plasticity]")
-        )
+        made = replace(made, plasticity=read(PlasticitySpace, plasticity, "[search.plasticity]"))
     return PlanSearch(settings, validation, made)
 
 

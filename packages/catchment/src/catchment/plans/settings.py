@@ -166,7 +166,14 @@ WORDS = {
     "tuple_type": "a list",
     "dict_type": "a table",
 }
-LIMIT_WORDS = {"ge": "{} or more", "gt": "more than {}", "le": "{} or less", "lt": "less than {}"}
+LIMIT_WORDS = {
+    "ge": "{:g} or more",
+    "gt": "more than {:g}",
+    "le": "{:g} or less",
+    "lt": "less than {:g}",
+    "min_length": "a list of {} or more",
+    "max_length": "a list of {}",
+}
 
 
 class Setting(NamedTuple):
@@ -358,8 +365,6 @@ def _word(error: Mapping[str, Any]) -> str:
     for limit, word in LIMIT_WORDS.items():
         if limit in context:
             return word.format(context[limit])
-    if "max_length" in context or "min_length" in context:
-        return f"a list of {context.get('max_length', context.get('min_length'))}"
     return str(context.get("expected") or WORDS.get(error["type"]) or error["msg"])
 
 
