@@ -72,8 +72,8 @@ FACES = {
         "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses Model "
         "NormalModel OnlineRidge OpenModel PersonalModels Predictor Readout RidgeChoice "
         "RidgeStatistics SlidingWindow Unit accumulate accuracy bayesian_readout choose_by_blocks "
-        "choose_by_gcv conformal_quantile conformal_readout forecast_direct forecasts "
-        "horizon_targets load_statistics log_edges nrmse save_statistics train"
+        "choose_by_gcv conformal_quantile forecasts load_statistics log_edges nrmse "
+        "save_statistics train"
     ),
     "catchment.report": "write_report",
     "catchment_edge": (
