@@ -14,7 +14,7 @@ from catchment import Recipe, Recording, Reservoir
 from catchment.data import ACTIVITIES, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import IntegrityError, UploadError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import (
     FactorUpload,
     Float32,
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.processor
 Bits = Literal[64, 32, 16, 8]
 BITS: tuple[Bits, ...] = (64, 32, 16, 8)
 TURN = Turn(0, (), client="a")
-FEATURES = EchoStateMap(
+FEATURES = EchoState.of(
     Reservoir.from_recipe(Recipe(units=40, inputs=1, leak_rate=0.8, seed=1)), washout=20
 )
 COMPRESSIONS = [Float32(), *(FactorUpload(bits=bits) for bits in BITS)]
@@ -175,7 +175,7 @@ def test_increments_are_small_uploads_of_new_rows_and_add_up_to_the_same() -> No
 def test_classes_and_evaluation_travel_compressed_too() -> None:
     users = synthetic_wearables(n_users=4, windows_per_user=18, steps=40)
     reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=2))
-    features = EchoStateMap(reservoir, pool="mean_std")
+    features = EchoState.of(reservoir, pool="mean_std")
     algorithm = FederatedRidge(features=features, classes=ACTIVITIES, ridge=1.0)
     exact = run_locally(Plan(algorithm=algorithm), users).model
     plan = Plan(algorithm=algorithm, protections=(FactorUpload(bits=16),))

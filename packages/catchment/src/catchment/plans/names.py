@@ -30,7 +30,7 @@ from catchment.features.base import (
     name_of,
 )
 from catchment.features.default_map import DefaultMap
-from catchment.features.echo_state.echo_state import EchoState, EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.encoder import Encoder
 from catchment.features.nvar import NVAR
@@ -146,9 +146,9 @@ def only_map(given: Given) -> FeatureMap:
     return features
 
 
-def reservoir_map(given: Given) -> EchoStateMap:
+def reservoir_map(given: Given) -> EchoState:
     features = only_map(given)
-    if not isinstance(features, EchoStateMap):
+    if not isinstance(features, EchoState):
         raise ValueError(
             f"{name_of(features)} has no reservoir of every client's own; use map = "
             '"echo_state" in [features], or algorithm = "ridge"'
@@ -156,7 +156,7 @@ def reservoir_map(given: Given) -> EchoStateMap:
     return features
 
 
-def recipes_of(recipes: Recipes, features: EchoStateMap, given: Given) -> dict[str, Recipe]:
+def recipes_of(recipes: Recipes, features: EchoState, given: Given) -> dict[str, Recipe]:
     n_inputs, per_step = features.reservoir.n_inputs, features.per_step
     classes = given.classes is not None
     return {
@@ -352,6 +352,8 @@ class Ridge:
     false_alarms
         With increments = "new": the chance that a client which did not change is said to have, for
         each client, time and kind of change.
+    row_stride
+        Of a recording's rows every so manieth is learnt from.
     """
 
     ridge: float | Literal["auto", "clients", "groups", "gcv"] = "auto"
@@ -366,6 +368,7 @@ class Ridge:
     head: Head | None = None
     devices: Devices = "same"
     false_alarms: float = FALSE_ALARMS
+    row_stride: int = 1
 
     def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
         """Return the algorithm."""
@@ -471,6 +474,7 @@ READER = Reader(
         GradientAveraging: ("initial",),
         GaussianNoise: ("budget",),
         Clip: ("reference",),
+        EchoState: ("matrices",),
     },
     renamed={
         kind: {field.name: "of"}

@@ -32,6 +32,7 @@ from catchment.errors import IntegrityError
 from catchment.features.base import FeatureMap, restored
 from catchment.features.pipeline import Pipeline
 from catchment.files import replace_file
+from catchment.readout.device import statistics_name
 from catchment.readout.grid import Grid
 from catchment.readout.integers import LARGEST_LIMB, count_limbs, from_limbs, largest, to_limbs
 from catchment.readout.intervals import Counts, Intervals
@@ -186,12 +187,15 @@ def model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Model:
     pipeline = Pipeline(
         Prepare.from_settings(header["prepare"]), map_of(header["map"], tensors, "map", use)
     )
-    if pipeline.fingerprint != header["fingerprint"]:
+    facts, known, once = header["statistics"], Around.of(header), header["map"]["facts"]
+    if once.get("class") == "thinned":  # a map then, whose name its statistics have
+        stride, name = once["settings"]["every"], pipeline.features.fingerprint
+        facts = facts and {**facts, "fingerprint": statistics_name(name, row_stride=stride)}
+    elif pipeline.fingerprint != header["fingerprint"]:
         raise ValueError(
             f"the pipeline has fingerprint {pipeline.fingerprint}, the file says "
             f"{header['fingerprint']}"
         )
-    facts, known = header["statistics"], Around.of(header)
     return Model(
         pipeline,
         readout_of(tensors),

@@ -19,7 +19,7 @@ from catchment import Array
 from catchment.data import ACTIVITIES, Recording, Scaler, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import FingerprintError, TooFewClientsError, UploadError
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan, Rows, Turn
 from catchment.federation.learn import BalancedRidge, StatisticsSet, class_weights, input_scaler
 from catchment.federation.learn.scaling import balanced
@@ -32,7 +32,7 @@ from catchment.readout import (
 )
 
 seeds = st.integers(0, 2**32 - 1)
-POOLED = EchoStateMap(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean_std")
+POOLED = EchoState.of(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean_std")
 PEOPLE = synthetic_wearables(4, seed=1, windows_per_user=20)
 
 
@@ -97,7 +97,7 @@ def test_no_rows_have_no_scale() -> None:
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_the_scaler_of_the_inputs_is_read_off_the_statistics(bias: bool) -> None:
-    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=2)), bias=bias, washout=3)
+    features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=2)), bias=bias, washout=3)
     rng = np.random.default_rng(0)
     data = [Recording(rng.normal(2.0, 3.0, size=(40, 2)), rng.normal(size=40)) for _ in range(3)]
     ours = input_scaler(features, accumulate(features, data))
@@ -109,13 +109,13 @@ def test_the_scaler_of_the_inputs_is_read_off_the_statistics(bias: bool) -> None
 def test_features_without_inputs_tell_no_scale() -> None:
     reservoir = Reservoir.from_recipe(Recipe(units=5, inputs=1))
     data = [Recording(np.arange(20.0), np.arange(20.0))]
-    per_step = EchoStateMap(reservoir)
+    per_step = EchoState.of(reservoir)
     statistics = accumulate(per_step, data)
-    for features in (EchoStateMap(reservoir, input=False), EchoStateMap(reservoir, pool="mean")):
+    for features in (EchoState.of(reservoir, input=False), EchoState.of(reservoir, pool="mean")):
         with pytest.raises(ValueError, match="do not hold the inputs"):
             input_scaler(features, statistics)
     with pytest.raises(ValueError, match="other features"):
-        input_scaler(EchoStateMap(reservoir, washout=1), statistics)
+        input_scaler(EchoState.of(reservoir, washout=1), statistics)
     weighted = accumulate(per_step, [replace(s, weight=2.0) for s in data])
     with pytest.raises(ValueError, match="weighted"):
         input_scaler(per_step, weighted)

@@ -37,7 +37,7 @@ from catchment.data.scaling import (
     whole_numbers,
 )
 from catchment.errors import UploadError
-from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.federation.algorithm import Algorithm, Data, Turn
 from catchment.readout.device import same_features
 from catchment.readout.statistics import RidgeStatistics, pack, unpack
@@ -139,7 +139,7 @@ class FederatedScaling(Algorithm[SentMoments, SentMoments, Prepare]):
         return {"values": float(state.count.sum())}
 
 
-def input_scaler(features: EchoStateMap, statistics: RidgeStatistics) -> Scaler:
+def input_scaler(features: EchoState, statistics: RidgeStatistics) -> Scaler:
     """Return the scaler of the inputs, read off statistics of features that hold the inputs.
 
     It is that of the rows behind the statistics: without the washout and rows without a target.
