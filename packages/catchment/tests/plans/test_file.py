@@ -12,7 +12,7 @@ import pytest
 
 from catchment import load
 from catchment.data import Prepare, Scaler
-from catchment.features import DefaultMap, EchoStateMap, name_of
+from catchment.features import DefaultMap, EchoState, name_of
 from catchment.features.echo_state import Spread
 from catchment.federation import Limits, Plan
 from catchment.federation.learn import (
@@ -130,7 +130,7 @@ name = "float32"
     assert isinstance(algorithm, GradientAveraging)
     assert algorithm.optimiser == Adam(learning_rate=0.5)
     features = algorithm.features
-    assert isinstance(features, EchoStateMap)
+    assert isinstance(features, EchoState)
     assert (features.segments, features.washout) == (2, 3)
     recipe = features.reservoir.recipe
     assert recipe is not None

@@ -44,11 +44,10 @@ from catchment.engine.local import AnySource, LocalEngine, Workers, data_of, run
 from catchment.engine.processes import with_workers
 from catchment.errors import TooFewClientsError
 from catchment.features.base import FeatureMap, name_of
-from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.federation.algorithm import Memory
 from catchment.federation.blocks import EVERY
 from catchment.federation.client import Elsewhere, refuse_shared
-from catchment.federation.course import EVALUATION, TRAINING, AnyPlan, Course, Known, conduct
 from catchment.federation.delivery import DeliveredEvaluation
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ensemble import ReservoirEnsemble
@@ -61,6 +60,7 @@ from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking
 from catchment.federation.runs.read import Fold, Run, folds_fact, read_run, reported
 from catchment.federation.runs.write import CLIENTS, JOURNAL, MODEL, Store
+from catchment.federation.workflow import EVALUATION, TRAINING, AnyPlan, Known, Workflow, conduct
 from catchment.plans.conductor import (
     Conductor,
     Done,
@@ -189,7 +189,7 @@ def trained_on(
     return conduct(_in_the_clear(file.course(held.about, None, len(clients))), run)[1]
 
 
-def _in_the_clear(course: Course) -> Course:
+def _in_the_clear(course: Workflow) -> Workflow:
     plain = tuple(
         # Nothing of the folds is released but scores, so that nothing is charged for them.
         replace(one, budget=None) if isinstance(one, GaussianNoise) else one
@@ -274,7 +274,7 @@ def contenders(
 
 
 def _ensemble(features: FeatureMap, classes: tuple[str, ...] | None) -> ReservoirEnsemble:
-    if not isinstance(features, EchoStateMap):
+    if not isinstance(features, EchoState):
         raise ValueError(
             'the baseline "ensemble" gives every client a reservoir of its own, and '
             f"{name_of(features)} has none; leave it out of baselines"

@@ -28,14 +28,6 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.nvar import NVAR
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
-from catchment.federation.course import (
-    DELIVERY,
-    EVALUATION,
-    TRAINING,
-    Adaptation,
-    Course,
-    Maps,
-)
 from catchment.federation.increments import unread
 from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings
 from catchment.federation.learn.normal import FederatedNormal
@@ -45,6 +37,14 @@ from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.protection import Masking
 from catchment.federation.runs.write import CLIENTS, EARLIER, MODEL, PRIVATE, Store
+from catchment.federation.workflow import (
+    DELIVERY,
+    EVALUATION,
+    TRAINING,
+    Adaptation,
+    Maps,
+    Workflow,
+)
 from catchment.files import replace_file
 from catchment.plans.data import About, Clients, Files, Origin, PlanData, Sharing, arrange
 from catchment.plans.settings import (
@@ -514,7 +514,7 @@ class PlanFile:
         about: About,
         identities: Mapping[str, str] | None = None,
         n_clients: int | None = None,
-    ) -> Course:
+    ) -> Workflow:
         """Return the stages of the plan for data like these.
 
         Parameters
@@ -560,7 +560,7 @@ class PlanFile:
             return made if isinstance(made, Algorithm) else made.algorithm()
 
         adapt, adapt_rounds = self._plasticity()
-        return Course(
+        return Workflow(
             prepare=self.prepare,
             maps=offered.maps,
             learn=learn,

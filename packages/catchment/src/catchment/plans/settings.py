@@ -117,7 +117,12 @@ CHOICES: dict[object, Mapping[str, type]] = {
     Head: HEADS,
 }
 # Fields that a file cannot say: no plain settings.
-HIDDEN = {GradientAveraging: "initial", GaussianNoise: "budget", Clip: "reference"}
+HIDDEN = {
+    GradientAveraging: "initial",
+    GaussianNoise: "budget",
+    Clip: "reference",
+    EchoState: "matrices",
+}
 GIVEN = ("features", "classes", "base", "identities", "reservoir")
 BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
 NOTHING: Mapping[str, Any] = types.MappingProxyType({})
