@@ -43,7 +43,7 @@ FACES = {
         "Projected RandomFourier Recipe Reservoir Spread Thinned WindowStatistics WithNorm"
     ),
     "catchment.federation": (
-        "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Limits Masking Needs Plan "
+        "Algorithm BLOCK ByRound Course Data Engine Float32 Limits Masking Needs Plan "
         "Protection Record Result Rows SmallestUpload Store Turn explain messages_of read_run"
     ),
     "catchment.federation.learn": (
@@ -97,7 +97,7 @@ FACES = {
     "catchment_lab.search": (
         "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan"
     ),
-    "catchment_lab.watch": "Snapshot log_run look watching",
+    "catchment_lab.watch": "Snapshot look watching",
     "catchment_research": "RoundedUpload from_reservoirpy model_from_reservoirpy",
     "catchment_research.factors": (
         "FactoredRidge RidgeFactors accumulate_factors automatic_factors choose_by_factor_blocks "

@@ -7,7 +7,6 @@ FedCGS (Guan et al., AAAI 2025), DeepAFL (Tang et al., ICLR 2026). scikit-learn 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ from catchment.features.echo_state import Purpose, Words, uniform
 from catchment.federation import Plan, Result, Rows
 from catchment.federation.learn import FederatedRidge, RidgeState, Unlearned, unlearn
 from catchment.federation.runs import unlearn_from_run
-from catchment.plans import Given, algorithm_of
+from catchment.plans import About, parse_plan
 from catchment.privacy import Clip, GaussianNoise
 from catchment.readout import Gaussian, Model, Readout, RidgeStatistics, Unit, load_model
 from catchment_research.learn import DeepRidge
@@ -541,8 +540,9 @@ IN_A_PLAN = {
 @pytest.mark.parametrize("name", IN_A_PLAN)
 @pytest.mark.parametrize("hidden", [False, True])
 def test_every_method_is_a_few_lines_of_a_plan(name: str, hidden: bool) -> None:
-    given = Given((WHOLE,), CLASSES, hidden=hidden, n_clients=5)
-    algorithm = algorithm_of(tomllib.loads(IN_A_PLAN[name]), given)
+    text = f'[data]\nsource = "wearables"\n[learn]\n{IN_A_PLAN[name]}\n'
+    file = parse_plan(text + ('[[protect]]\nname = "secure_sum"\n' if hidden else ""))
+    algorithm = file.course(About(("x", "y", "z"), CLASSES), n_clients=5).learn((WHOLE,))
     if name == "deepafl":
         assert algorithm == DeepRidge(**DEEP | {"features": WHOLE})
         return

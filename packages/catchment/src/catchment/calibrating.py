@@ -8,7 +8,7 @@ from typing import overload
 
 from catchment.engine.local import Source, run_locally
 from catchment.errors import FederationError
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.measure.calibration import Calibration, without_each
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Protection

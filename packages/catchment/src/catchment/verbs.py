@@ -37,9 +37,8 @@ from catchment.federation.learn.automatic import (
     refuse_settings,
 )
 from catchment.federation.learn.candidates import Candidates
-from catchment.federation.learn.digests import Beginning, among, refuse_twice
-from catchment.federation.learn.groups import MANY
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.classes import among, refuse_twice
+from catchment.federation.learn.ridge_state import MANY, RidgeState
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
@@ -324,11 +323,9 @@ def federate(
     def run_stages(store: Store | None) -> tuple[Known, Result[Any, Any]]:
         def run(stage: str, plan: Plan[Any, Any, Any], known: Known) -> Result[Any, Any]:
             keeper: Keeper[Any] = store.keeper(stage, plan) if store else notes.keeper(stage, plan)
-            if earlier is not None:
-                keeper = Beginning(keeper, earlier)
             result = run_locally(
                 plan, clients, threads=threads, workers=workers, memories=held, watch=watch,
-                keeper=keeper, units=units,
+                keeper=keeper, units=units, onto=earlier,
             )  # fmt: skip
             stages[stage] = result.records
             return result

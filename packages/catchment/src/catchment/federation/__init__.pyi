@@ -5,11 +5,7 @@ from catchment.federation.algorithm import (
     Turn as Turn,
 )
 from catchment.federation.blocks import BLOCK as BLOCK
-from catchment.federation.compression import (
-    FactorUpload as FactorUpload,
-    Float32 as Float32,
-    SmallestUpload as SmallestUpload,
-)
+from catchment.federation.compression import Float32 as Float32, SmallestUpload as SmallestUpload
 from catchment.federation.course import Course as Course
 from catchment.federation.increments import ByRound as ByRound
 from catchment.federation.limits import Limits as Limits
@@ -103,6 +99,7 @@ from catchment.federation.sums import (
     TrainedSum as TrainedSum,
     UNKNOWN as UNKNOWN,
     WeightedSum as WeightedSum,
+    added_by_key as added_by_key,
 )
 from catchment.federation.upload_checks import (
     _passes_whole as _passes_whole,
@@ -118,7 +115,6 @@ __all__ = [
     "Course",
     "Data",
     "Engine",
-    "FactorUpload",
     "Float32",
     "Limits",
     "Masking",

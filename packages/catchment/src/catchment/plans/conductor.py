@@ -40,7 +40,7 @@ from catchment.federation.course import (
     conduct,
 )
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Engine, Result, model_of, run
 from catchment.federation.measure.baselines import Outcome, Row
 from catchment.federation.measure.calibration import Calibration, without_each

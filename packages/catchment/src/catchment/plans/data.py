@@ -32,7 +32,7 @@ from catchment.data.synthetic import ACTIVITIES, CHANNELS, mackey_glass, narma, 
 from catchment.engine.local import Source, data_of
 from catchment.errors import SettingError
 from catchment.federation.course import DELIVERY, EVALUATION
-from catchment.federation.learn.groups import MANY
+from catchment.federation.learn.ridge_state import MANY
 from catchment.federation.rows import first_part
 from catchment.plugins import Named, plugin
 

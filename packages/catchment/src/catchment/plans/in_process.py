@@ -73,8 +73,7 @@ from catchment.plans.conductor import (
 )
 from catchment.plans.data import Clients, Files, PlanData
 from catchment.plans.file import PlanFile
-from catchment.plans.names import NORMAL_PLAN
-from catchment.plans.plan_file import Week, begin_week, own_kinds, weekly_memories
+from catchment.plans.plan_file import NORMAL_PLAN, Week, begin_week, own_kinds, weekly_memories
 from catchment.plugins import installed, plugin
 from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.dp.noise import GaussianNoise

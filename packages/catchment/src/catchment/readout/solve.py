@@ -272,7 +272,7 @@ class ExactSystem:
 
     sums: RidgeStatistics  # in float64
     intercept: bool
-    slices: list[Array]  # packed triangles whose sum, each shifted, is the matrix
+    slices: Array  # packed triangles whose sum, each shifted, is the matrix
     width: int  # binary digits of a slice
     step: int  # binary digits that a slice is multiplied with
     right: integers.Whole  # (F, K) or (1 + F, K), Python's integers
@@ -283,6 +283,8 @@ class ExactSystem:
     @classmethod
     def of(cls, statistics: RidgeStatistics, *, intercept: bool) -> ExactSystem:
         """Return the equations of statistics that have a grid."""
+        from catchment.readout.exact_kernels import split_digits
+
         grid = statistics.grid
         assert grid is not None
         matrix: integers.Whole = statistics.gram
@@ -304,14 +306,19 @@ class ExactSystem:
         room = _FLOAT - len(digits).bit_length()
         count = -(-n_bits // (room - SHORTEST))
         width = -(-n_bits // count)
-        slices = []
-        for _ in range(count - 1):
-            slices.append((matrix & ((1 << width) - 1)).astype(np.float64))
-            matrix = matrix >> width
+        # The digits, this many at a time, the last with the sign.
+        slices = np.empty((count, len(matrix)))
+        if matrix.dtype == np.int64:
+            split_digits(matrix, width, slices)
+        else:
+            for k in range(count - 1):
+                slices[k] = matrix & ((1 << width) - 1)
+                matrix = matrix >> width
+            slices[-1] = matrix
         return cls(
             statistics.floats,
             intercept,
-            [*slices, matrix.astype(np.float64)],  # the last with the sign
+            slices,
             width,
             room - width,
             right,
