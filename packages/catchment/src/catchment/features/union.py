@@ -310,12 +310,13 @@ def thinned_recordings(
     """
     while isinstance(features, Thinned):
         washout, every = features.washout, features.every
-        recordings = [_thinned(one, washout, every) for one in recordings]
+        recordings = [thinned_recording(one, washout, every) for one in recordings]
         features = features.map
     return features, list(recordings)
 
 
-def _thinned(recording: Recording, washout: int, every: int) -> Recording:
+def thinned_recording(recording: Recording, washout: int, every: int) -> Recording:
+    """Return a recording with targets only where a row counts."""
     if recording.y is None or every == 1:
         return recording
     number = np.arange(1 - washout, recording.n_steps + 1 - washout)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain, islice
 from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.features.stacked import Part
-from catchment.features.union import thinned_recordings
+from catchment.features.union import thinned_recording, thinned_recordings
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.device import (
     DEVICE_SEQUENCES,
@@ -160,7 +161,7 @@ def accumulate_each(
     """
     place = device_for(features, device, devices)
     if place is not None:
-        return _Together(features, place, classes, device, devices).each(groups)
+        return _each_on_device(features, groups, place, classes, device=device, devices=devices)
     found: dict[int, RidgeStatistics] = {}
     waiting: dict[int, Recording] = {}
     with single_blas_thread():
@@ -208,16 +209,7 @@ def strided(
             f"row_stride is {row_stride}, and this map has a row per recording; leave it out, or "
             "use a map with a row per step"
         )
-    return (_with_stride(s, features.washout, row_stride) for s in sequences)
-
-
-def _with_stride(recording: Recording, washout: int, row_stride: int) -> Recording:
-    if recording.y is None:
-        return recording
-    number = np.arange(1 - washout, recording.n_steps + 1 - washout)
-    y = np.broadcast_to(recording.y, (recording.n_steps, recording.y.shape[-1])).copy()
-    y[(number < 1) | (number % row_stride != 0)] = np.nan
-    return replace(recording, y=y, per_step=True)
+    return (thinned_recording(s, features.washout, row_stride) for s in sequences)
 
 
 def grid_of(features: FeatureMap, window: Sequence[Recording], classes: bool | None) -> Grid | None:
@@ -475,69 +467,49 @@ def _marked(statistics: RidgeStatistics) -> RidgeStatistics:
     return replace(statistics, fingerprint=name)
 
 
-@dataclass(frozen=True, eq=False)
-class _Together:
-    """Groups whose statistics are made on a device, small ones side by side."""
-
-    features: FeatureMap
-    place: str
-    classes: bool | None
-    device: str | None
-    devices: Devices
-
-    def each(self, groups: Iterable[Iterable[Recording]]) -> list[RidgeStatistics]:
-        """Return the statistics of each group, in their order."""
-        found: dict[int, RidgeStatistics] = {}
-        waiting: dict[int, list[Recording]] = {}
-        steps = 0
-        for k, group in enumerate(groups):
-            begin, rest = _begin(group, SMALL_STEPS)
-            small = rest is None and bool(begin)
-            weighted = self.features.grid is not None and any(s.weight != 1 for s in begin)
-            if not small or weighted:
-                found[k] = accumulate(
-                    self.features,
-                    chain(begin, rest or ()),
-                    threads=1,
-                    classes=self.classes,
-                    device=self.device,
-                    devices=self.devices,
-                )
-                continue
-            waiting[k] = begin
-            steps += sum(s.n_steps for s in begin)
-            if steps >= TOGETHER_STEPS:
-                found |= self._side_by_side(waiting)
-                waiting, steps = {}, 0
-        found |= self._side_by_side(waiting)
-        return [found[k] for k in sorted(found)]
-
-    def _side_by_side(
-        self, waiting: Mapping[int, Sequence[Recording]]
-    ) -> dict[int, RidgeStatistics]:
-        found: dict[int, RidgeStatistics] = {}
-        inner, thinned = self.features, dict(waiting)
-        for k, group in waiting.items():
-            inner, thinned[k] = thinned_recordings(self.features, group)
-        for grid, numbers in _alike(inner, thinned, self.classes):
-            groups = [thinned[k] for k in numbers]
-            made = torch_form().statistics_of_each(self.place, inner, groups, grid)
-            for k, one in zip(numbers, made, strict=True):
-                named = replace(one, fingerprint=self.features.fingerprint)
-                found[k] = named if self.features.grid is not None else _marked(named)
-        return found
-
-
-def _begin(
-    group: Iterable[Recording], n_steps: int
-) -> tuple[list[Recording], Iterator[Recording] | None]:
-    """Return the first recordings of a group, up to so many steps, and the rest if there is one."""
-    sequences = iter(group)
-    begin: list[Recording] = []
+def _each_on_device(
+    features: FeatureMap,
+    groups: Iterable[Iterable[Recording]],
+    place: str,
+    classes: bool | None,
+    **devices: Any,
+) -> list[RidgeStatistics]:
+    """Return the statistics of each group, in their order; small ones wait for others."""
+    found: dict[int, RidgeStatistics] = {}
+    waiting: dict[int, list[Recording]] = {}
     steps = 0
-    for sequence in sequences:
-        begin.append(sequence)
-        steps += sequence.n_steps
-        if steps > n_steps:
-            return begin, sequences
-    return begin, None
+    for k, group in enumerate(groups):
+        sequences, begin, size = iter(group), list[Recording](), 0
+        while size <= SMALL_STEPS and (one := next(sequences, None)) is not None:
+            begin.append(one)
+            size += one.n_steps
+        weighted = features.grid is not None and any(s.weight != 1 for s in begin)
+        if weighted or not 0 < size <= SMALL_STEPS:
+            rest = chain(begin, sequences)
+            found[k] = accumulate(features, rest, threads=1, classes=classes, **devices)
+            continue
+        waiting[k], steps = begin, steps + size
+        if steps >= TOGETHER_STEPS:
+            found |= _side_by_side(features, waiting, place, classes)
+            waiting, steps = {}, 0
+    found |= _side_by_side(features, waiting, place, classes)
+    return [found[k] for k in sorted(found)]
+
+
+def _side_by_side(
+    features: FeatureMap,
+    waiting: Mapping[int, Sequence[Recording]],
+    place: str,
+    classes: bool | None,
+) -> dict[int, RidgeStatistics]:
+    found: dict[int, RidgeStatistics] = {}
+    inner, thinned = features, dict(waiting)
+    for k, group in waiting.items():
+        inner, thinned[k] = thinned_recordings(features, group)
+    for grid, numbers in _alike(inner, thinned, classes):
+        held = [thinned[k] for k in numbers]
+        made = torch_form().statistics_of_each(place, inner, held, grid)
+        for k, one in zip(numbers, made, strict=True):
+            named = replace(one, fingerprint=features.fingerprint)
+            found[k] = named if features.grid is not None else _marked(named)
+    return found
