@@ -45,8 +45,7 @@ from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.gradient import GradientAveraging
 from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
-from catchment.federation.learn.personal import PersonalReadouts
-from catchment.federation.learn.personal_increments import PersonalIncrements
+from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.outliers import FALSE_ALARMS, InfluenceCap
 from catchment.plans.dataclass_tables import Reader, nearest
