@@ -106,7 +106,7 @@ def calibrate(
     plan = Plan(algorithm=algorithm, protections=tuple(protect), seed=seed)
     found = run_locally(plan, clients, threads=threads).result
     if isinstance(known, PersonalModels):
-        return replace(known, shared=replace(known.shared, intervals=found))
+        return replace(known, model=replace(known.model, intervals=found))
     return replace(known, intervals=found)
 
 

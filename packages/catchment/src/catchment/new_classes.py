@@ -18,7 +18,7 @@ from typing import Any
 from catchment.clients_alike import all_classes, placed
 from catchment.engine.local import AnySource, run_locally
 from catchment.errors import FederationError
-from catchment.federation.compression import FactorUpload, Float32, SmallestUpload
+from catchment.federation.compression import Float32, SmallestUpload
 from catchment.federation.delivery import sha256_of
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.classes import (
@@ -43,14 +43,13 @@ from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, de
 from catchment.federation.runs.write import CLIENTS, MODEL, Store, write_flags, write_rows
 from catchment.readout.model import Model
 from catchment.readout.open_model import OpenModel, Shrinkage
-from catchment.readout.storage import to_bytes
+from catchment.readout.storage import load, to_bytes
 from catchment.run import Run
-from catchment.storage import load
 
 Ridge = FederatedRidge | BalancedRidge
 State = RidgeState | ByClass
 Own = Iterable[Callable[..., Any]]
-KEPT = {"Float32": Float32, "FactorUpload": FactorUpload, "SmallestUpload": SmallestUpload}
+KEPT = {"Float32": Float32, "SmallestUpload": SmallestUpload}
 STALE = ("scores", "confusion", "comparison", "forecast", "ridge_path")  # of the model before
 
 
