@@ -32,7 +32,7 @@ from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import PersonalEvaluation
-from catchment.federation.measure.personal_evaluation import Comparison
+from catchment.federation.measure.evaluation import Comparison
 from catchment.readout import Model
 from reproductions.places import load
 
