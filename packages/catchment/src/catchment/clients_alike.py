@@ -13,6 +13,7 @@ from catchment.data.recording import Recording
 from catchment.engine.local import AnySource, Source, data_of
 from catchment.errors import DeviceError
 from catchment.federation.client import Elsewhere
+from catchment.federation.workflow import Workflow
 from catchment.readout.heads import united
 from catchment.readout.model import has_target_per_step
 
@@ -26,18 +27,25 @@ def all_classes(
 
 
 def placed(
-    clients: Mapping[str, AnySource], classes: tuple[str, ...] | None
+    clients: Mapping[str, AnySource],
+    classes: tuple[str, ...] | None,
+    workflow: Workflow | None = None,
 ) -> Mapping[str, AnySource]:
-    """Return clients whose targets are in the columns of these classes, where they are named."""
-    if classes is None:
-        return clients
+    """Return clients whose targets are in the columns of these classes, where they are named.
 
+    Devices are those of a workflow then, if there is one.
+    """
+    if classes is None and workflow is None:
+        return clients
     if isinstance(clients, LazyClients):
-        return Changed(clients, partial(InColumns, classes=classes))
-    return {
-        name: source if isinstance(source, Elsewhere) else InColumns(source, classes)
-        for name, source in clients.items()
-    }
+        return clients if classes is None else Changed(clients, partial(InColumns, classes=classes))
+    found: dict[str, AnySource] = {}
+    for name, one in clients.items():
+        if not isinstance(one, Elsewhere):
+            found[name] = one if classes is None else InColumns(one, classes)
+        else:
+            found[name] = one if workflow is None else one.within(workflow, of_plan_file=False)
+    return found
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,7 @@ from catchment.federation.workflow import (
     AnyPlan as AnyPlan,
     DELIVERY as DELIVERY,
     EVALUATION as EVALUATION,
+    Engines as Engines,
     Known as Known,
     LEARNING as LEARNING,
     TRAINING as TRAINING,

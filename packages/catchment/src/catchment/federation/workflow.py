@@ -1,21 +1,23 @@
 """A whole training as stages of one loop: scaling, plasticity, training, delivery, evaluation.
 
 Every way in (a call in Python, scikit-learn, a plan file in one process, Flower) describes what it
-wants as a `Workflow`, and `conduct` runs its stages, each a `Plan` of its own, on whatever engine
-carries the messages. What a stage finds is `Known` to the next ones; where clients are elsewhere it
-travels with every request, and a client builds the stage's plan from it and from the course that it
-agreed to. Maps are built once, by whoever conducts: nobody else solves an eigenvalue. A client
-compares the recipe that it is sent with its own description, all but the scale, and multiplies.
+wants as a `Workflow`, and `Workflow.run` runs its stages, each a `Plan` of its own, on the engines
+of whoever carries the messages: `Engines` says where the clients are. What a stage finds is `Known`
+to the next ones; where clients are elsewhere it travels with every request, and a client builds the
+stage's plan from it and from the workflow that it agreed to. Maps are built once, by whoever runs
+it: nobody else solves an eigenvalue. A client compares the recipe that it is sent with its own
+description, all but the scale, and multiplies.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 from catchment.data.prepare import RAW, Prepare
@@ -29,10 +31,11 @@ from catchment.federation.algorithm import Algorithm
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
 from catchment.federation.learn.scaling import FederatedScaling
 from catchment.federation.limits import Limits
-from catchment.federation.loop import Result
+from catchment.federation.loop import Engine, Keeper, Record, Result, run
 from catchment.federation.plan import Plan, describe
-from catchment.federation.protection import Masking, Protection
-from catchment.wire import Parts, join, split
+from catchment.federation.protection import Journal, Masking, Protection
+from catchment.federation.runs.write import Logged, Notes, Store
+from catchment.wire import NOTHING, Parts, join, split
 
 SCALING, PLASTICITY, TRAINING = "scaling", "plasticity", "training"
 DELIVERY, EVALUATION = "delivery", "evaluation"
@@ -192,16 +195,41 @@ class Workflow:
         absent = {SCALING: self.prepare.is_fitted, PLASTICITY: self.adapt is None}
         return tuple(stage for stage in STAGES if not absent.get(stage, False))
 
-    def start(self) -> Known:
-        """Return what is known at first: the maps, built here and carried from here on."""
-        return Known(
-            tuple(
-                one.build(self.n_inputs, per_step=self.per_step, classes=self.classes is not None)
-                for one in self.maps
-            ),
-            self.prepare if self.prepare.is_fitted else None,
-            self.fingerprint,
-        )
+    def start(self, *, named: bool = True) -> Known:
+        """Return what is known at first: the maps, built here and carried from here on.
+
+        Parameters
+        ----------
+        named
+            Whether it says of which workflow it is, for clients that have to agree to it.
+        """
+        classes, maps = self.classes is not None, []
+        for one in self.maps:
+            maps.append(one.build(self.n_inputs, per_step=self.per_step, classes=classes))
+        prepare = self.prepare if self.prepare.is_fitted else None
+        return Known(tuple(maps), prepare, self.fingerprint if named else "")
+
+    def run(
+        self, engines: Engines, folder: Store | Notes | None = None, *, onto: Any = None
+    ) -> tuple[Known, Result[Any, Any]]:
+        """Run the stages up to the training, and return what is known and what the training gave.
+
+        Parameters
+        ----------
+        engines
+            Where the clients are.
+        folder
+            Where the run is kept, and goes on where it stopped.
+        onto
+            The state of an earlier training, with which this one begins.
+        """
+        known = self.start(named=engines.telling)
+        for stage in self.stages:
+            plan = self.plan(stage, known)
+            if stage == TRAINING:
+                break
+            known = self.after(known, engines.run(stage, plan, known, folder).result)
+        return known, engines.run(TRAINING, plan, known, folder, onto=onto)
 
     def upload(self, known: Known) -> str:
         """Return in one sentence what clients send in the training, and why; nothing if unsaid."""
@@ -358,7 +386,8 @@ class Workflow:
             raise IntegrityError("the scale is to be fitted first, and no fitted one came")
         return known.prepare
 
-    def after(self, stage: str, known: Known, result: object) -> Known:
+    @staticmethod
+    def after(known: Known, result: object) -> Known:
         """Return what is known when a stage has given its result."""
         if isinstance(result, Prepare):
             return replace(known, prepare=result)
@@ -369,24 +398,79 @@ class Workflow:
         return known
 
 
-RunStage = Callable[[str, AnyPlan, Known], Result[Any, Any]]
-
-
-def conduct(course: Workflow, run: RunStage) -> tuple[Known, Result[Any, Any]]:
-    """Run the stages up to the training, and return what is known and what the training gave.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Engines(ABC):
+    """Where the clients of a workflow are, and how its stages are run there.
 
     Parameters
     ----------
-    run
-        Carries out the plan of a stage; told also what is known, for clients that are elsewhere.
+    watch
+        Called with (stage, round, clients done, clients asked).
+    journal
+        Writes down the steps of masked rounds, so that one cut short goes on in its middle.
+    telling
+        Whether what is known travels with every letter, for clients that make the plan of a stage
+        for themselves.
+    settled
+        Returns the plan of a stage as one of this very run, if anything in it depends on that.
+    had
+        By stage: how many rounds it had before, if a finished run goes on.
+    records
+        By stage: what is known of its rounds, once they are over.
     """
-    known = course.start()
-    for stage in course.stages:
-        result = run(stage, course.plan(stage, known), known)
-        if stage == TRAINING:
-            return known, result
-        known = course.after(stage, known, result.result)
-    raise AssertionError("a course has a training")
+
+    watch: Callable[[str, int, int, int], None] | None = None
+    journal: Journal | None = None
+    telling: bool = True
+    settled: Callable[[AnyPlan], AnyPlan] | None = None
+    had: Mapping[str, int] = field(default_factory=dict)
+    records: dict[str, tuple[Record, ...]] = field(default_factory=dict)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What it is called in the run's facts."""
+
+    @abstractmethod
+    def engine(self, stage: str, plan: AnyPlan) -> Engine:
+        """Return what carries the messages of a stage."""
+
+    def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
+        """Return the plan of a stage as it may be run there; ValueError if it may not."""
+        return plan
+
+    def run(
+        self,
+        stage: str,
+        plan: AnyPlan,
+        known: Known,
+        folder: Store | Notes | None,
+        *,
+        onto: Any = None,
+    ) -> Result[Any, Any]:
+        """Run a stage, or what is left of it."""
+        plan, had = self.allowed(stage, plan), self.had.get(stage)
+        if self.settled is not None:
+            plan = self.settled(plan)
+        if had is not None:
+            plan = replace(plan, rounds=had + 1)
+        keeper: Keeper[Any] | None = None
+        if isinstance(folder, Store):
+            keeper = folder.keeper(stage, plan, goes_on=had is not None)
+            keeper = Logged(keeper, stage, plan.rounds) if self.telling else keeper
+        elif folder is not None:
+            keeper = folder.keeper(stage, plan)
+        result = run(
+            plan,
+            self.engine(stage, plan),
+            keeper=keeper,
+            watch=partial(self.watch, stage) if self.watch else None,
+            journal=self.journal if plan.masking else None,
+            context=known.parts() if self.telling else NOTHING,
+            onto=onto,
+        )
+        self.records[stage] = result.records
+        return result
 
 
 def _another() -> IntegrityError:

@@ -27,7 +27,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
@@ -40,19 +40,17 @@ from catchment.data.prepare import RAW, Prepare
 from catchment.data.recording import Recording
 from catchment.data.synthetic import seeded_generator
 from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
-from catchment.engine.local import AnySource, LocalEngine, Workers, data_of, run_locally
-from catchment.engine.processes import with_workers
+from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.features.base import FeatureMap, name_of
 from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.federation.algorithm import Memory
 from catchment.federation.blocks import EVERY
 from catchment.federation.client import Elsewhere, refuse_shared
-from catchment.federation.delivery import DeliveredEvaluation
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.limits import Limits
-from catchment.federation.loop import Engine, Result, model_of
+from catchment.federation.loop import Result, model_of
 from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregression, mean_target
 from catchment.federation.measure.evaluation import Evaluation, Score, Scores
 from catchment.federation.measure.personal_evaluation import PersonalEvaluation
@@ -60,10 +58,10 @@ from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking
 from catchment.federation.runs.read import Fold, Run, folds_fact, read_run, reported
 from catchment.federation.runs.write import CLIENTS, JOURNAL, MODEL, Store
-from catchment.federation.workflow import EVALUATION, TRAINING, AnyPlan, Known, Workflow, conduct
+from catchment.federation.workflow import DELIVERY, EVALUATION, TRAINING, AnyPlan, Workflow
 from catchment.plans.conductor import (
-    Conductor,
     Done,
+    PlanRun,
     Watch,
     opened,
     own_rows,
@@ -182,22 +180,25 @@ def trained_on(
     before
         What stands before the name of a stage for those who watch.
     """
+    workflow = _in_the_clear(file.course(held.about, None, len(clients)))
+    engines = LocalClients(
+        clients=clients,
+        threads=threads,
+        workers=workers,
+        watch=None if watch is None else lambda stage, *told: watch(f"{before}{stage}", *told),
+        telling=False,
+    )
+    return workflow.run(engines)[1]
 
-    def run(stage: str, plan: AnyPlan, known: Known) -> Result[object, object]:
-        seen = partial(watch, f"{before}{stage}") if watch else None
-        return run_locally(plan, clients, threads=threads, workers=workers, watch=seen)
 
-    return conduct(_in_the_clear(file.course(held.about, None, len(clients))), run)[1]
-
-
-def _in_the_clear(course: Workflow) -> Workflow:
+def _in_the_clear(workflow: Workflow) -> Workflow:
     plain = tuple(
         # Nothing of the folds is released but scores, so that nothing is charged for them.
         replace(one, budget=None) if isinstance(one, GaussianNoise) else one
-        for one in course.protections
+        for one in workflow.protections
         if not isinstance(one, Masking)
     )
-    return replace(course, protections=plain, min_clients=1)
+    return replace(workflow, protections=plain, min_clients=1)
 
 
 def compared(
@@ -504,51 +505,7 @@ def _named(names: Iterable[str]) -> str:
     return ", ".join(every[:MOST_NAMED]) + more
 
 
-MOST_APART = 100_000  # test clients whose scores are kept one by one
-MANY_TESTED = (
-    "%d clients are tested: their score is kept together, not client by client; test fewer, such "
-    'as test = 0.01 with test_of = "clients" in [data], to see how each fares'
-)
-
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class InProcess:
-    """All clients in this process.
-
-    Nothing leaves anyone here, so that the test shows every client's score by itself, even where
-    the training is hidden in sums. Under noise those who are tested have not trained, and no bound
-    holds for them.
-    """
-
-    held: PlanData
-    threads: int | None = None
-    memories: dict[str, Memory] = field(default_factory=dict)
-    devices: Mapping[str, Elsewhere] = field(default_factory=dict)
-    workers: int | Workers | None = None
-
-    @property
-    def name(self) -> str:
-        """What it is called in the run's facts."""
-        return self.workers.name if isinstance(self.workers, Workers) else "local"
-
-    def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
-        if isinstance(plan.algorithm, DeliveredEvaluation):
-            n_tested = len(self.held.whole)
-            if n_tested > MOST_APART:
-                log.warning(MANY_TESTED, n_tested)
-            tested = replace(plan.algorithm, keep_clients=n_tested <= MOST_APART)
-            return replace(plan, algorithm=tested, protections=())
-        return plan
-
-    def engine(self, stage: str, plan: AnyPlan) -> Engine:
-        devices = {} if stage == EVALUATION else self.devices
-        held: Mapping[str, AnySource] = self.held.at(stage)
-        # A mapping of very many clients is not copied for nothing.
-        clients = {**held, **devices} if devices else held
-        here = LocalEngine(plan, clients, self.threads, self.memories)
-        return with_workers(here, self.workers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -626,39 +583,46 @@ def run_plan(
             if week.idle:
                 return as_it_was(file, store.folder, week)
             held = replace(held, whole=dict(week.new))
-        course = file.course(held.about, identities, len(held.train) + len(on_line))
-        on_line = {name: one.within(course) for name, one in on_line.items()}
+        workflow = file.course(held.about, identities, len(held.train) + len(on_line))
+        on_line = {name: one.within(workflow) for name, one in on_line.items()}
         models: dict[str, Predictor] = {}
         by_folds = file.sharing.test == "folds"
         # A round cut short goes on in its middle: begun anew, its noise would be spent twice.
         with SumsJournal(store.folder / JOURNAL) if identities else nullcontext() as journal:
-            conductor = Conductor(
+            plan_run = PlanRun(
                 file,
-                course,
+                workflow,
                 held.about,
-                InProcess(held, threads, memories, on_line, workers=workers),
+                LocalClients(
+                    # A mapping of very many clients is not copied for nothing.
+                    clients={**held.train, **on_line} if on_line else held.train,
+                    others={DELIVERY: {**held.at(DELIVERY), **on_line}, EVALUATION: held.test},
+                    threads=threads,
+                    workers=workers,
+                    memories=memories,
+                    watch=tell,
+                    journal=journal,
+                ),
                 store,
-                journal,
-                watch=tell,
                 tested=partial(_by_folds, file, held, threads, tell, store, models, workers)
                 if by_folds
                 else None,
                 known=_known(held) if file.is_noisy else {},
                 week=week,
             )
-            done = conductor.conduct()
+            done = plan_run.run()
         shown = done if week is None or week.earlier is None else replace(done, model=week.earlier)
         _show(store, file, held, shown, models)
         if week is not None:
-            conductor.finish(weekly_rows(file, done, week, threads))
+            plan_run.finish(weekly_rows(file, done, week, threads))
         elif by_folds:
-            conductor.finish(own_rows(file, done))
+            plan_run.finish(own_rows(file, done))
         elif "finished" not in store.facts():
-            plan = replace(course.plan(TRAINING, done.known), protections=())
+            plan = replace(workflow.plan(TRAINING, done.known), protections=())
             beside = compared(
                 file, plan, held, done.result, done.model, done.features, threads, tell, workers
             )
-            conductor.finish(with_own(beside, own_rows(file, done)))
+            plan_run.finish(with_own(beside, own_rows(file, done)))
         if file.is_secret and not file.carries:
             forget_clients(store, identities)
     return Finished(read_run(folder), done.model, done.scores, notices(file, held))
