@@ -242,7 +242,12 @@ def federate(
     check_client_names(clients)
     refuse_shared(clients)
     if isinstance(what, Plan):
-        said = protect or ridge != "auto" or upload != "auto" or options.keys() - EngineOptions.__optional_keys__
+        said = (
+            protect
+            or ridge != "auto"
+            or upload != "auto"
+            or options.keys() - EngineOptions.__optional_keys__
+        )
         if said or any(one is not None for one in (classes, head, onto, out)):
             raise ValueError(
                 "a plan says protections, ridge, upload, classes and limits itself, and "
