@@ -174,7 +174,7 @@ def anomaly_picture() -> None:
     detector = ct.federate(plan, clients).result
     new = machines[9].copy()
     new[500:530, 1] += 1.5
-    scores = detector.scores(new)
+    scores = -detector.score_samples(new)
     steps = detector.washout + np.arange(len(scores))
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)

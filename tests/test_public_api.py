@@ -98,7 +98,7 @@ FACES = {
     "catchment_lab.search": (
         "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan"
     ),
-    "catchment_lab.watch": "Snapshot log_run look watching",
+    "catchment_lab.watch": "Snapshot look watching",
     "catchment_research": "RoundedUpload from_reservoirpy model_from_reservoirpy",
     "catchment_research.factors": (
         "FactoredRidge RidgeFactors accumulate_factors automatic_factors choose_by_factor_blocks "

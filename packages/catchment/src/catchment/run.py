@@ -14,7 +14,7 @@ from typing import Any
 
 from catchment.errors import FederationError
 from catchment.features.base import label_of
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Record, Result
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.messages import LeftOut, left_out

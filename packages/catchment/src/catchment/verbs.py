@@ -38,9 +38,8 @@ from catchment.federation.learn.automatic import (
     refuse_settings,
 )
 from catchment.federation.learn.candidates import Candidates
-from catchment.federation.learn.digests import among, refuse_twice
-from catchment.federation.learn.groups import MANY
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.classes import among, refuse_twice
+from catchment.federation.learn.ridge_state import MANY, RidgeState
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 
-from catchment import from_bytes
 from catchment.data import Recording
 from catchment.errors import BudgetError, DeviceError, IntegrityError, RuleError
 from catchment.features import FeatureMap, Recipe, building_only
@@ -35,7 +34,7 @@ from catchment.federation import (
 from catchment.federation.measure import Score
 from catchment.plans import Files, PlanFile, own_classes
 from catchment.privacy import GaussianNoise, Policy, SecureSum
-from catchment.readout import Predictor
+from catchment.readout import Predictor, from_bytes
 from catchment.wire import Parts
 from catchment_fleet.apps.signing import is_signed
 

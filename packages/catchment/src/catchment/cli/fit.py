@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from catchment.cli.runs import TrackOption, track_run
 from catchment.cli.show import JsonOption, print_json, size
 from catchment.files import replace_file
 
@@ -326,7 +325,6 @@ def fit(
         bool, typer.Option("--strict", help="Stop, with exit code 1, if a file cannot be used.")
     ] = False,
     threads: Annotated[int | None, typer.Option(help="Threads; all cores if not given.")] = None,
-    track: TrackOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look at files, write a plan for them, run it, and say how good the model is and for whom.
@@ -354,7 +352,6 @@ def fit(
     if not as_json:
         typer.echo(f"wrote {plan}   ({made.said})")
     ran = _run(plan, folder, threads, quiet=as_json, again=asked.command(), seen=_summary(found))
-    track_run(track, folder)
     if as_json:
         print_json(_as_json(found, made, plan, ran))
         return

@@ -90,6 +90,7 @@ from catchment.federation.sums import (
     TrainedSum as TrainedSum,
     UNKNOWN as UNKNOWN,
     WeightedSum as WeightedSum,
+    added_by_key as added_by_key,
 )
 from catchment.federation.upload_checks import (
     _passes_whole as _passes_whole,

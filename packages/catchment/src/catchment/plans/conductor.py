@@ -31,7 +31,7 @@ from catchment.features.base import FeatureMap, label_of
 from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.federation.blocks import EVERY
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Result, model_of
 from catchment.federation.measure.baselines import Outcome, Row
 from catchment.federation.measure.calibration import Calibration, without_each

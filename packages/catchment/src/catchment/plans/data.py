@@ -31,7 +31,7 @@ from catchment.data.recording import Recording
 from catchment.data.synthetic import ACTIVITIES, CHANNELS, mackey_glass, narma, wearable_user
 from catchment.engine.local import Source, data_of
 from catchment.errors import SettingError
-from catchment.federation.learn.groups import MANY
+from catchment.federation.learn.ridge_state import MANY
 from catchment.federation.rows import first_part
 from catchment.federation.workflow import DELIVERY, EVALUATION
 from catchment.plugins import Named, plugin

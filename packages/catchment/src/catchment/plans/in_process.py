@@ -70,8 +70,7 @@ from catchment.plans.conductor import (
 )
 from catchment.plans.data import Clients, Files, PlanData
 from catchment.plans.file import PlanFile
-from catchment.plans.names import NORMAL_PLAN
-from catchment.plans.plan_file import Week, begin_week, own_kinds, weekly_memories
+from catchment.plans.plan_file import NORMAL_PLAN, Week, begin_week, own_kinds, weekly_memories
 from catchment.plugins import installed, plugin
 from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.dp.noise import GaussianNoise
@@ -80,7 +79,7 @@ from catchment.privacy.secure_sum.protection import is_name
 from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
 from catchment.readout.personal_models import PersonalModels
 from catchment.readout.predictor import Predictor
-from catchment.storage import load
+from catchment.readout.storage import load
 
 FOLDS = 5
 ANY = Limits(min_usable=0.0, over_median=1e9)  # a test leaves out whom it cannot test
@@ -226,7 +225,7 @@ def contenders(
     if file.algorithm == NORMAL_PLAN and not classes:
         usual = ()  # nothing is known that a guess could be compared with
     lags = {"lags": file.run.lags, "washout": features.washout}
-    told = {"horizon": file.prepare.horizon or 1, "washout": features.washout}
+    told: dict[str, Any] = {"horizon": file.prepare.horizon or 1, "washout": features.washout}
     n_inputs = file.prepare.n_inputs(len(held.about.channels))
     gcv = ReadoutAveraging(features=features, ridge="gcv", classes=classes)
     # With nobody to leave out, the ridge is kept.
@@ -582,7 +581,7 @@ def weekly_rows(file: PlanFile, done: Done, week: Week, threads: int | None) -> 
     own = own_rows(file, done)
     if not own or not isinstance(week.earlier, PersonalModels) or not week.new:
         return own
-    plan = Plan(algorithm=Evaluation(model_under_test=week.earlier.shared), limits=ANY)
+    plan = Plan(algorithm=Evaluation(model_under_test=week.earlier.model), limits=ANY)
     began = time.perf_counter()
     result = run_locally(plan, week.new, threads=threads)
     seconds = time.perf_counter() - began

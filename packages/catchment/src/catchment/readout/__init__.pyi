@@ -93,12 +93,12 @@ from catchment.readout.metrics import (
 )
 from catchment.readout.model import (
     fitted_temperature as fitted_temperature,
+    load_model as load_model,
     simplex_projection as simplex_projection,
     softmax as softmax,
     solved_model as solved_model,
 )
 from catchment.readout.online import BLOCK as BLOCK
-from catchment.readout.predictor import New as New, Stored as Stored, predictions as predictions
 from catchment.readout.ridge_choice import (
     FINEST_CLASSES as FINEST_CLASSES,
     best_ridge as best_ridge,
@@ -138,12 +138,12 @@ from catchment.readout.statistics import (
     unpack_lower as unpack_lower,
 )
 from catchment.readout.storage import (
-    Around as Around,
     MAX_HEADER as MAX_HEADER,
+    Stored as Stored,
     around as around,
-    load_model as load_model,
+    around_of as around_of,
+    from_bytes as from_bytes,
     map_of as map_of,
-    model_from_bytes as model_from_bytes,
     packed_file as packed_file,
     read_file as read_file,
     save as save,

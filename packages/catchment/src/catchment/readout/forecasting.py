@@ -33,9 +33,8 @@ from catchment.features.base import FeatureMap, name_of
 from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.features.echo_state.run import advance
 from catchment.readout.answers import Cell, Table, read_for, rounded
-from catchment.readout.intervals import WithIntervals
 from catchment.readout.model import Model
-from catchment.readout.predictor import Predictor, interval_around, pieces_of
+from catchment.readout.predictor import Predictor
 
 
 def horizon_targets(series: ArrayLike, horizons: Sequence[int] = (1,)) -> Array:
@@ -391,10 +390,11 @@ def forecasts(
     for number, recording in enumerate(recordings):
         _check_future(model, recording, number)
     found: dict[int, Forecast] = {}
-    for piece, outputs in pieces_of(model, recordings, client, device=device):
+    for piece, outputs in model.pieces(recordings, client, device=device):
         if not len(outputs):
             continue
-        ends = _ends(model, outputs[-1:], coverage)
+        known = model.intervals is not None or model.deviation is not None
+        ends = model.interval(outputs[-1:], coverage) if known else ()
         rows = [one.reshape(len(prepare.horizons), K) for one in (outputs[-1], *ends)]
         lower, upper = (rows[1], rows[2]) if ends else (None, None)
         times = _times(model, piece)
@@ -463,16 +463,6 @@ class AheadTable:
         model = self.table.model
         assert model.channels is not None  # `read_for` has refused models without them
         return [model.channels[k] for k in model.prepare.ahead.predicted_of(model.channels)]
-
-
-def _ends(model: Predictor, outputs: Array, coverage: float) -> tuple[Array, ...]:
-    """Return the lower and the upper end (K,) of the interval of one row; nothing if unknown."""
-    known = model.intervals if isinstance(model, WithIntervals) else None
-    if known is not None:
-        return tuple(end[0] for end in known.around(outputs, coverage))
-    if model.deviation is None:
-        return ()
-    return tuple(end[0] for end in interval_around(outputs, model.deviation, coverage))
 
 
 def _times(model: Predictor, piece: Prepared) -> Array:

@@ -16,10 +16,9 @@ a classifier's own scores only compare the classes that it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -28,13 +27,13 @@ from catchment.arrays import Array
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.errors import SingularError
-from catchment.features.pipeline import as_recordings
+from catchment.features.pipeline import Pipeline, as_recordings
 from catchment.readout.heads import Gaussian, class_covariance, class_means
-from catchment.readout.model import Model
-from catchment.readout.predictor import New, Stored, predictions
+from catchment.readout.model import Model, model_of
+from catchment.readout.predictor import New, Predictor
 from catchment.readout.solve import rescaled, scale_of
 from catchment.readout.statistics import RidgeStatistics
-from catchment.readout.storage import model_of, save, stored_model, typed
+from catchment.readout.storage import Own, Stored, typed
 
 Shrinkage = float | Literal["oas"]
 
@@ -143,7 +142,7 @@ ARRAYS = ("means", "factors", "rows", "scale")
 
 
 @dataclass(frozen=True, eq=False)
-class OpenModel:
+class OpenModel(Predictor):
     """A classifier with one more answer, "unknown", for what is far from all of its classes.
 
     Among its own classes it decides as the model does. It is a value of its own and no readout, so
@@ -188,41 +187,16 @@ class OpenModel:
         return (*(self.model.classes or ()), UNKNOWN)
 
     @property
-    def n_outputs(self) -> int:
-        return len(self.classes)
-
-    @property
-    def prepare(self) -> Prepare:
-        return self.model.prepare
+    def pipeline(self) -> Pipeline:
+        return self.model.pipeline
 
     @property
     def channels(self) -> tuple[str, ...] | None:
         return self.model.channels
 
     @property
-    def n_inputs(self) -> int | None:
-        return self.model.n_inputs
-
-    @property
     def columns(self) -> Mapping[str, str]:
         return self.model.columns
-
-    @property
-    def per_step(self) -> bool:
-        return self.model.per_step
-
-    @property
-    def washout(self) -> int:
-        return self.model.washout
-
-    @property
-    def deviation(self) -> None:
-        return None
-
-    @property
-    def clients(self) -> tuple[str, ...]:
-        """Nobody: it is the same for all."""
-        return ()
 
     def novelty(self, new: New) -> list[Array]:
         """Return for each raw recording how far its rows (n,) are from the nearest class.
@@ -231,7 +205,7 @@ class OpenModel:
         """
         found: list[list[Array]] = [[] for _ in as_recordings(new)]
         pieces = self.prepare.inputs(as_recordings(new))
-        rows = self.model.features.rows([piece.recording.u for piece in pieces])
+        rows = self.features.rows([piece.recording.u for piece in pieces])
         for piece, z in zip(pieces, rows, strict=True):
             found[piece.source].append(self.known.nearest(z) / self.threshold)
         return [np.concatenate(parts) if parts else np.zeros(0) for parts in found]
@@ -240,15 +214,13 @@ class OpenModel:
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
     ) -> list[Array]:
         """Return the model's scores, and one for "unknown": the highest where a row is too far."""
-        rows = self.model.features.rows([one.u for one in prepared])
-        return [self._outputs(z) for z in rows]
-
-    def _outputs(self, z: Array) -> Array:
-        y = self.model.readout(z)
-        above = self.known.nearest(z) / self.threshold - 1.0
-        # Infinitely far is no number for a table, and no further than far enough.
-        unknown = y.max(axis=1) + np.minimum(above, 1e6)
-        return np.column_stack([y, unknown])
+        found = []
+        for z in self.features.rows([one.u for one in prepared]):
+            y = self.model.readout(z)
+            above = self.known.nearest(z) / self.threshold - 1.0
+            # Infinitely far is no number for a table, and no further than far enough.
+            found.append(np.column_stack([y, y.max(axis=1) + np.minimum(above, 1e6)]))
+        return found
 
     def probabilities(self, scores: Array) -> Array:
         """Return the model's probabilities of known rows (n, K + 1); an unknown one is just that.
@@ -259,10 +231,6 @@ class OpenModel:
         unknown = (scores.argmax(axis=1) == len(known.T)).astype(np.float64)
         return np.column_stack([known * (1 - unknown)[:, None], unknown])
 
-    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
-        """Return the names of classes, or "unknown", of raw recordings, as `Model.predict` does."""
-        return predictions(self, new, client, device=device)
-
     def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> OpenModel:
         return replace(self, model=self.model.prepared_by(prepare, channels))
 
@@ -270,16 +238,12 @@ class OpenModel:
         return replace(self, model=self.model.read_from(columns))
 
     def stored(self) -> Stored:
-        held = stored_model(self.model)
+        held = self.model.stored()
         arrays = {f"known.{name}": getattr(self.known, name) for name in ARRAYS}
         return Stored(KIND, {**held.facts, "threshold": self.threshold}, {**held.tensors, **arrays})
 
-    def save(self, path: str | Path) -> Path:
-        """Write the model to a file, whole or not at all, and return its path."""
-        return save(self, path)
 
-
-def open_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> OpenModel:
+def open_model_of(held: Stored, use: Own = ()) -> OpenModel:
     """Return the model that a file holds."""
     arrays = (typed(held.tensors, f"known.{name}", np.float64) for name in ARRAYS)
     return OpenModel(model_of(held, use), KnownClasses(*arrays), float(held.facts["threshold"]))

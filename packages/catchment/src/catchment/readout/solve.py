@@ -271,7 +271,7 @@ class ExactSystem:
 
     sums: RidgeStatistics  # in float64
     intercept: bool
-    slices: list[Array]  # packed triangles whose sum, each shifted, is the matrix
+    slices: Array  # packed triangles whose sum, each shifted, is the matrix
     width: int  # binary digits of a slice
     step: int  # binary digits that a slice is multiplied with
     right: integers.Whole  # (F, K) or (1 + F, K), Python's integers
@@ -452,13 +452,19 @@ class _Column:
         return [value / unit for value in self.solution]
 
 
-def _slices(matrix: integers.Whole, width: int, count: int) -> list[Array]:
+def _slices(matrix: integers.Whole, width: int, count: int) -> Array:
     """Return the digits of whole numbers, this many at a time, the last with the sign."""
-    found = []
-    for _ in range(count - 1):
-        found.append((matrix & ((1 << width) - 1)).astype(np.float64))
+    from catchment.readout.exact_kernels import split_digits
+
+    found = np.empty((count, len(matrix)))
+    if matrix.dtype == np.int64:
+        split_digits(matrix, width, found)
+        return found
+    for k in range(count - 1):
+        found[k] = matrix & ((1 << width) - 1)
         matrix = matrix >> width
-    return [*found, matrix.astype(np.float64)]
+    found[-1] = matrix
+    return found
 
 
 def _constant(statistics: RidgeStatistics) -> Integers:
