@@ -17,7 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
-from catchment.clients_alike import Shared, all_classes, first_recording, placed, shared_by
+from catchment.clients_alike import (
+    Shared,
+    all_classes,
+    devices_of,
+    first_recording,
+    placed,
+    shared_by,
+)
 from catchment.data.clients import Clients, LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
@@ -28,8 +35,7 @@ from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
-from catchment.federation.client import Elsewhere, refuse_shared
-from catchment.federation.delivery import Delivery, InMemory, sha256_of
+from catchment.federation.client import refuse_shared
 from catchment.federation.learn.automatic import (
     Ridge,
     UploadKind,
@@ -47,7 +53,16 @@ from catchment.federation.messages import check_client_names, warn_of
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.write import Notes, Store
-from catchment.federation.workflow import DELIVERY, EVALUATION, TRAINING, Maps, Workflow
+from catchment.federation.workflow import (
+    DELIVERY,
+    EVALUATION,
+    TRAINING,
+    Delivery,
+    InMemory,
+    Maps,
+    Workflow,
+    sha256_of,
+)
 from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, learn
@@ -280,7 +295,8 @@ def federate(
         made = Run(workflow, known, training, stages, notes, place, columns, map_note=note)
         if note or len(workflow.maps) > 1:
             made.log_map()
-        _deliver(made, engines, folder)
+        if engines.others[DELIVERY]:
+            _deliver(made, engines, folder)
         if isinstance(folder, Store):
             made.describe_in(folder)
             folder.save_model(made.model)
@@ -338,10 +354,13 @@ def _described(
 ) -> tuple[Workflow, str]:
     """Return the workflow, and why a choice among maps was not made if it was asked for."""
     names, prepare, per_step = shared.classes, pipeline.prepare, shared.per_step
+    hidden = noisy = False
+    for protection in protect:
+        hidden, noisy = hidden or isinstance(protection, Masking), noisy or protection.is_noise
     uploads = Uploads(
         asked=upload,
         protected=bool(protect),
-        hidden=any(isinstance(protection, Masking) for protection in protect),
+        hidden=hidden,
         summed=head is not None or earlier is not None,
         ridge=ridge,
         n_targets=shared.n_targets if names is None else len(names),
@@ -351,7 +370,6 @@ def _described(
     if uploads.sums_products:
         classes, remedy = names is not None, 'pass upload="gradients", '
         refuse_large(pipeline.known_map, **told, classes=classes, remedy=remedy)
-    noisy, hidden = any(one.is_noise for one in protect), uploads.hidden
     offered = offered_maps(
         pipeline.known_map, **told, hidden=hidden, noisy=noisy, n_clients=n_clients
     )
@@ -397,13 +415,10 @@ def _local(
     clients: Mapping[str, AnySource], protect: Sequence[Protection], options: Options
 ) -> LocalClients:
     """Return the clients of this process; devices among them are sent the model."""
-    devices: dict[str, AnySource] = {}
-    if not isinstance(clients, LazyClients):
-        devices = {name: one for name, one in clients.items() if isinstance(one, Elsewhere)}
     memories, watch = options.get("memories"), options.get("watch")
     return LocalClients(
         clients=clients,
-        others={DELIVERY: devices},
+        others={DELIVERY: devices_of(clients)},
         threads=options.get("threads"),
         workers=options.get("workers"),
         memories=memories_of(protect) if memories is None else memories,
@@ -415,8 +430,6 @@ def _local(
 
 def _deliver(made: Run, engines: LocalClients, folder: Store | Notes) -> None:
     """Send the model to the devices; whoever does not take it is named."""
-    if not engines.others[DELIVERY]:
-        return
     content = to_bytes(made.model)
     algorithm = Delivery(sha256=sha256_of(content), place=InMemory(content), content=content)
     plan = Plan(algorithm=algorithm, limits=replace(made.workflow.limits, min_usable=0.0))

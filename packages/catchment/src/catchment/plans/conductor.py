@@ -30,7 +30,6 @@ from catchment.errors import BudgetError, CatchmentError, FederationError, TooFe
 from catchment.features.base import FeatureMap, label_of
 from catchment.features.echo_state.echo_state import EchoStateMap
 from catchment.federation.blocks import EVERY
-from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Result, model_of
 from catchment.federation.measure.baselines import Outcome, Row
@@ -57,9 +56,12 @@ from catchment.federation.workflow import (
     DELIVERY,
     EVALUATION,
     AnyPlan,
+    Delivery,
     Engines,
+    InMemory,
     Known,
     Workflow,
+    sha256_of,
 )
 from catchment.plans.data import About, Clients, PlanData
 from catchment.plans.file import PlanFile
