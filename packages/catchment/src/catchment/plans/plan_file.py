@@ -30,8 +30,7 @@ from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.increments import unread
 from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings
 from catchment.federation.learn.normal import FederatedNormal
-from catchment.federation.learn.personal import PersonalReadouts
-from catchment.federation.learn.personal_increments import PersonalIncrements
+from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.protection import Masking
