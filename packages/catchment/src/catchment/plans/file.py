@@ -82,17 +82,17 @@ def read_plan(path: str | Path, *, base: Path | None = None) -> PlanFile:
 def _no_plan(path: Path) -> str:
     """Return that a plan is not there, and which file may be meant."""
     folder = path if path.is_dir() else path.parent
-    plans = sorted(one.name for one in folder.glob("*.toml")) if folder.is_dir() else []
+    plans = sorted(one.name for one in folder.glob("*.toml"))
     near = plans if path.is_dir() else difflib.get_close_matches(path.name, plans, n=1)
-    if path.is_dir() and not plans:
-        return (
-            f"{path} is a folder and has no plan; `catchment fit {path} --label COLUMN` makes one, "
-            "`catchment plan --example` lists examples"
-        )
     if near:
         wrong = "is a folder" if path.is_dir() else "is not there"
         return f"the plan {path} {wrong}; did you mean {folder / near[0]}?"
-    return f"there is no plan {path}; `catchment plan --example` lists examples"
+    said = f"there is no plan {path}"
+    if path.is_dir():
+        said = (
+            f"{path} is a folder and has no plan; `catchment fit {path} --label COLUMN` makes one"
+        )
+    return f"{said}{',' if path.is_dir() else ';'} `catchment plan --example` lists examples"
 
 
 def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -> PlanFile:
