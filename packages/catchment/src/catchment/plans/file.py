@@ -87,12 +87,11 @@ def _no_plan(path: Path) -> str:
     if near:
         wrong = "is a folder" if path.is_dir() else "is not there"
         return f"the plan {path} {wrong}; did you mean {folder / near[0]}?"
-    said = f"there is no plan {path}"
+    examples = "`catchment plan --example` lists examples"
     if path.is_dir():
-        said = (
-            f"{path} is a folder and has no plan; `catchment fit {path} --label COLUMN` makes one"
-        )
-    return f"{said}{',' if path.is_dir() else ';'} `catchment plan --example` lists examples"
+        made = f"`catchment fit {path} --label COLUMN` makes one"
+        return f"{path} is a folder and has no plan; {made}, {examples}"
+    return f"there is no plan {path}; {examples}"
 
 
 def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -> PlanFile:
