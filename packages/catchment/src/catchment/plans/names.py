@@ -474,7 +474,7 @@ READER = Reader(
         GradientAveraging: ("initial",),
         GaussianNoise: ("budget",),
         Clip: ("reference",),
-        EchoState: ("matrices",),
+        EchoState: ("n_inputs", "matrices"),
     },
     renamed={
         kind: {field.name: "of"}
