@@ -20,20 +20,16 @@ from catchment.data import ACTIVITIES, contiguous, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import MissingDataError
 from catchment.features import EchoState
-from catchment.federation import FactorUpload, Float32, Plan
+from catchment.federation import Float32, Plan
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.federation.measure import Evaluation
 from catchment.readout import Model, Readout, RidgeStatistics
 from reproductions.places import load
 
 Clients = Mapping[str, Sequence[Recording]]
-COMPRESSIONS: dict[str, Float32 | FactorUpload | None] = {
+COMPRESSIONS: dict[str, Float32 | None] = {
     "packed float64 (default)": None,
     "packed float32": Float32(),
-    "factor float64": FactorUpload(bits=64),
-    "factor float32": FactorUpload(bits=32),
-    "factor 16 bit": FactorUpload(bits=16),
-    "factor 8 bit": FactorUpload(bits=8),
 }
 
 
@@ -119,7 +115,7 @@ def distance(readout: Readout, exact: Readout) -> float:
 
 
 def bound(
-    compression: Float32 | FactorUpload | None,
+    compression: Float32 | None,
     total: RidgeStatistics,
     readout: Readout,
     exact: Readout,

@@ -43,8 +43,9 @@ FACES = {
         "Projected RandomFourier Recipe Reservoir Spread WindowStatistics WithNorm"
     ),
     "catchment.federation": (
-        "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Limits Masking Needs Plan "
-        "Protection Record Result Rows SmallestUpload Store Turn explain messages_of read_run"
+        "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Needs Plan "
+        "Protection Record Result Rows SmallestUpload Store Turn Workflow explain messages_of "
+        "read_run"
     ),
     "catchment.federation.learn": (
         "Adagrad Adam BalancedRidge Candidates Certificate Ensemble FederatedNormal "
@@ -71,8 +72,8 @@ FACES = {
         "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses Model "
         "NormalModel OnlineRidge OpenModel PersonalModels Predictor Readout RidgeChoice "
         "RidgeStatistics SlidingWindow Unit accumulate accuracy bayesian_readout choose_by_blocks "
-        "choose_by_gcv conformal_quantile conformal_readout forecast_direct forecasts "
-        "horizon_targets load_statistics log_edges nrmse save_statistics train"
+        "choose_by_gcv conformal_quantile forecasts load_statistics log_edges nrmse "
+        "save_statistics train"
     ),
     "catchment.report": "write_report",
     "catchment_edge": (
@@ -97,7 +98,7 @@ FACES = {
     "catchment_lab.search": (
         "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan"
     ),
-    "catchment_lab.watch": "Snapshot log_run look watching",
+    "catchment_lab.watch": "Snapshot look watching",
     "catchment_research": "RoundedUpload from_reservoirpy model_from_reservoirpy",
     "catchment_research.factors": (
         "FactoredRidge RidgeFactors accumulate_factors automatic_factors choose_by_factor_blocks "

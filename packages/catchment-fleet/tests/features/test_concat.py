@@ -19,7 +19,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.features import Concat, EchoState, FeatureMap, suited
 from catchment.features.echo_state import reservoir as build
-from catchment.federation import Course, Known
+from catchment.federation import Known, Workflow
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import unlearn_from_run
 from catchment.wire import Parts
@@ -175,8 +175,8 @@ def test_another_process_loads_it_from_the_file_alone(tmp_path: Path) -> None:
     assert done.stdout.strip() == model.outputs([INPUTS[0]])[0].tobytes().hex()
 
 
-def course(one: Any) -> Course:
-    return Course(
+def course(one: Any) -> Workflow:
+    return Workflow(
         prepare=RAW,
         maps=(one,),
         learn=lambda maps: FederatedRidge(features=maps[0]),

@@ -28,12 +28,12 @@ from catchment.features.echo_state import common_radius
 from catchment.features.echo_state import reservoir as build
 from catchment.federation import (
     REFUSED,
-    Course,
     Known,
     Memory,
     Plan,
     Request,
     Turn,
+    Workflow,
     read_run,
     refusal,
 )
@@ -136,7 +136,7 @@ def own(folder: Path, names: str, **settings: Any) -> dict[str, dict[str, Any]]:
     return {name: {"name": name, "data": str(folder / f"{name}.csv"), **settings} for name in names}
 
 
-def letter(plan: Course, /, **changes: Any) -> bytes:
+def letter(plan: Workflow, /, **changes: Any) -> bytes:
     """Return a request of a server that runs the node's own plan."""
     known = replace(plan.start(), **changes)
     return Request("", Turn(0, ()), "update", NOTHING, known.parts()).to_bytes()

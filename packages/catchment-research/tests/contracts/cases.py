@@ -15,7 +15,7 @@ import numpy as np
 from catchment.data import Recording, contiguous, label_skew, narma
 from catchment.engine import run_locally
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import FactorUpload, Float32, Plan, Protection
+from catchment.federation import Float32, Plan, Protection, SmallestUpload
 from catchment.federation.learn import (
     Adam,
     BalancedRidge,
@@ -234,7 +234,7 @@ def cases() -> tuple[Case, ...]:
             rounds=2,
         ),
         _case("moments", MomentPlasticity(reservoir=z.reservoir), series(), rounds=3),
-        _case("compressed", FederatedRidge(features=z), series(), protections=(FactorUpload(),)),
+        _case("compressed", FederatedRidge(features=z), series(), protections=(SmallestUpload(),)),
         _case("rounded", FederatedRidge(features=z), series(), protections=(Float32(),)),
         _case(
             "few-bits",

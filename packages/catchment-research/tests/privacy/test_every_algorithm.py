@@ -11,7 +11,7 @@ import pytest
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import FactorUpload, Needs, Plan
+from catchment.federation import Needs, Plan, SmallestUpload
 from catchment.federation.learn import (
     BalancedRidge,
     Candidates,
@@ -100,8 +100,8 @@ def test_algorithms_that_need_their_clients_are_refused_at_once(algorithm: Any) 
 
 def test_protections_whose_messages_do_not_add_are_refused_at_once() -> None:
     ridge = FederatedRidge(features=FEATURES, ridge=1.0, keep_clients=False)
-    with pytest.raises(ValueError, match="FactorUpload needs every client"):
-        Plan(algorithm=ridge, protections=(FactorUpload(), SECURE))
+    with pytest.raises(ValueError, match="SmallestUpload needs every client"):
+        Plan(algorithm=ridge, protections=(SmallestUpload(), SECURE))
 
 
 NOISE = GaussianNoise(

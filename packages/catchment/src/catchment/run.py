@@ -14,8 +14,7 @@ from typing import Any
 
 from catchment.errors import FederationError
 from catchment.features.base import label_of
-from catchment.federation.course import Course, Known, Maps
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Record, Result
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.messages import LeftOut, left_out
@@ -28,6 +27,7 @@ from catchment.federation.runs.write import (
     write_rows,
     write_scores,
 )
+from catchment.federation.workflow import Known, Maps, Workflow
 from catchment.files import replace_file
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
@@ -44,7 +44,7 @@ class Run:
     they need it.
     """
 
-    course: Course
+    course: Workflow
     known: Known
     training: Result[Any, Any]
     stages: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)

@@ -25,8 +25,8 @@ from catchment.features.base import restored
 from catchment.federation import Algorithm, Plan, Turn
 from catchment.federation.loop import model_of
 from catchment.readout import accumulate, train
+from catchment.readout.model import load_model
 from catchment.readout.statistics import unpack
-from catchment.readout.storage import load_model
 from catchment.wire import Parts, plus, taken_apart
 
 

@@ -27,7 +27,6 @@ from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.client import Elsewhere, refuse_shared
-from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Known, Maps, conduct
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.learn.automatic import (
     Ridge,
@@ -37,9 +36,8 @@ from catchment.federation.learn.automatic import (
     refuse_settings,
 )
 from catchment.federation.learn.candidates import Candidates
-from catchment.federation.learn.digests import Beginning, among, refuse_twice
-from catchment.federation.learn.groups import MANY
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.classes import among, refuse_twice
+from catchment.federation.learn.ridge_state import MANY, RidgeState
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
@@ -47,6 +45,15 @@ from catchment.federation.messages import check_client_names, warn_of
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.write import Notes, Store
+from catchment.federation.workflow import (
+    DELIVERY,
+    EVALUATION,
+    TRAINING,
+    Known,
+    Maps,
+    Workflow,
+    conduct,
+)
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.heads import Head
@@ -231,7 +238,7 @@ def federate(
         and nobody of the earlier run is asked again. Its map and its preparation, as fitted then,
         stay; clients may bring new classes.
     row_stride
-        Of a recording's rows, where every step has one, every so manieth is learnt from.
+        Learn from every `row_stride`-th row of a recording only, where every step has a row.
 
     >>> import numpy as np
     >>> from catchment import EchoState
@@ -301,7 +308,7 @@ def federate(
         given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
         given |= {"head": head is not None, "onto": onto is not None, "row_stride": row_stride != 1}
         refuse_settings([name for name, is_set in given.items() if is_set])
-    course = Course(
+    course = Workflow(
         prepare=prepare,
         maps=offered.maps,
         learn=_learning(uploads, names, len(clients), earlier, head=head, row_stride=row_stride),
@@ -328,11 +335,9 @@ def federate(
     def run_stages(store: Store | None) -> tuple[Known, Result[Any, Any]]:
         def run(stage: str, plan: Plan[Any, Any, Any], known: Known) -> Result[Any, Any]:
             keeper: Keeper[Any] = store.keeper(stage, plan) if store else notes.keeper(stage, plan)
-            if earlier is not None:
-                keeper = Beginning(keeper, earlier)
             result = run_locally(
                 plan, clients, threads=threads, workers=workers, memories=held, watch=watch,
-                keeper=keeper, units=units,
+                keeper=keeper, units=units, onto=earlier,
             )  # fmt: skip
             stages[stage] = result.records
             return result
@@ -448,7 +453,7 @@ def _learning(
     return learn
 
 
-def _continued(course: Course, onto: Run, out: object) -> Course:
+def _continued(course: Workflow, onto: Run, out: object) -> Workflow:
     """Return the course with the map and the preparation of an earlier run."""
     if out is not None:
         raise ValueError(

@@ -17,7 +17,7 @@ from catchment.data import Recording, contiguous, narma
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import BLOCK, Engine, Limits, Plan, Record, Reply, Result, run
+from catchment.federation import BLOCK, BlockSum, Engine, Limits, Plan, Record, Reply, Result, run
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import Entry
 from catchment.readout import RidgeStatistics, accumulate
@@ -38,8 +38,8 @@ Tamper = Callable[[Reply], Sequence[Reply]]
 def letters(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run every test with short letters, and as if they were so long that threads open replies."""
     if request.param == "opened ahead":
-        monkeypatch.setattr(getmodule(Reply), "LONG_LETTER", 0)
-        monkeypatch.setattr(getmodule(Reply), "available_cores", lambda: 3)
+        monkeypatch.setattr(getmodule(BlockSum), "LONG_LETTER", 0)
+        monkeypatch.setattr(getmodule(BlockSum), "available_cores", lambda: 3)
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def test_rows_with_a_missing_target_are_left_out(share: float, lengths: list[int
 
 
 @pytest.mark.parametrize("lengths", [[400], [60, 40, 61] * 4], ids=str)
-def test_a_row_stride_takes_every_so_manieth_row_after_the_washout(lengths: list[int]) -> None:
+def test_a_row_stride_takes_every_nth_row_after_the_washout(lengths: list[int]) -> None:
     features, sequences = replace(FEATURES, washout=2), recorded(lengths)
     numbers = np.concatenate([np.arange(1, n - 1) for n in lengths])
     total = accumulate(features, sequences, row_stride=3)

@@ -103,7 +103,7 @@ def test_a_model_comes_back_to_the_last_bit(case: str, tmp_path: Path) -> None:
     assert same.statistics == model.statistics
     if model.classes:
         several = [INPUTS[:20], INPUTS[20:55]]
-        np.testing.assert_array_equal(same.proba(several), model.proba(several))
+        np.testing.assert_array_equal(same.predict_proba(several), model.predict_proba(several))
         assert same.classify(several) == model.classify(several)
 
 

@@ -370,7 +370,7 @@ def test_clones_and_pickles_predict_the_same_bits(tmp_path: Path) -> None:
     loaded = catchment.load(catchment.save(classifier.model_, tmp_path / "tones.safetensors"))
     assert isinstance(loaded, catchment.Model)
     assert loaded.classify(X) == classifier.predict(X).tolist()
-    assert_allclose(loaded.proba(X), classifier.predict_proba(X), rtol=1e-9)
+    assert_allclose(loaded.predict_proba(X), classifier.predict_proba(X), rtol=1e-9)
 
 
 def test_random_state_names_the_reservoir() -> None:

@@ -115,7 +115,7 @@ def c_code(
     if isinstance(model, PersonalModels):
         raise ValueError(
             "PersonalModels cannot be written as C, only one model of them; say whose with "
-            "--client NAME, or in Python pass models.shared or models.of(name)"
+            "--client NAME, or in Python pass models.model or models.of(name)"
         )
     if not isinstance(model, Model):
         raise ValueError(

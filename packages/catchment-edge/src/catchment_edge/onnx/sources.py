@@ -19,7 +19,7 @@ def source_of(model: Any, steps: int | None, rate: float | None) -> Source:
     if isinstance(model, PersonalModels):
         raise ValueError(
             "these are models by client, and a file holds one; say whose with --client NAME, or in "
-            'Python export models.shared or models.of("name")'
+            'Python export models.model or models.of("name")'
         )
     from catchment.sklearn import PreparedEstimator
 

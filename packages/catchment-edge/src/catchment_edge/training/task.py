@@ -7,7 +7,7 @@ from pathlib import Path
 
 from catchment.data import Prepare
 from catchment.features import FeatureMap
-from catchment.federation import Course
+from catchment.federation import Workflow
 from catchment.federation.learn import FederatedRidge, Uploads
 from catchment.plans import PlanFile, read_plan
 
@@ -34,7 +34,7 @@ class Task:
     secure
         Whether the plan has a secure sum.
     row_stride
-        Of a recording's rows every so manieth is learnt from.
+        Learn from every `row_stride`-th row of a recording only.
     """
 
     features: FeatureMap
@@ -100,7 +100,7 @@ def task_of(plan_file: str | Path) -> Task:
     )
 
 
-def _check_course(file: PlanFile, course: Course) -> None:
+def _check_course(file: PlanFile, course: Workflow) -> None:
     if course.adapt is not None:
         raise ValueError(
             "the plan has [plasticity], which changes the reservoir after the export; leave it out"
@@ -112,7 +112,7 @@ def _check_course(file: PlanFile, course: Course) -> None:
         )
 
 
-def _check_upload(course: Course, features: FeatureMap) -> None:
+def _check_upload(course: Workflow, features: FeatureMap) -> None:
     if not isinstance(course.uploads, Uploads):
         return
     chosen = course.uploads.chosen(features, classes=course.classes is not None)

@@ -30,17 +30,8 @@ from catchment.errors import BudgetError, CatchmentError, FederationError, TooFe
 from catchment.features.base import FeatureMap, label_of
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.federation.blocks import EVERY
-from catchment.federation.course import (
-    CALIBRATION,
-    DELIVERY,
-    EVALUATION,
-    AnyPlan,
-    Course,
-    Known,
-    conduct,
-)
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Engine, Result, model_of, run
 from catchment.federation.measure.baselines import Outcome, Row
 from catchment.federation.measure.calibration import Calibration, without_each
@@ -61,6 +52,15 @@ from catchment.federation.runs.write import (
     write_comparison,
     write_confusions,
     write_results,
+)
+from catchment.federation.workflow import (
+    CALIBRATION,
+    DELIVERY,
+    EVALUATION,
+    AnyPlan,
+    Known,
+    Workflow,
+    conduct,
 )
 from catchment.plans.data import About, Clients, PlanData
 from catchment.plans.file import PlanFile
@@ -132,11 +132,11 @@ class Conductor:
         By client: what its data are known by in the ledger of what noise costs, where all clients
         are in this process.
     week
-        The how manieth time that the run goes on with what is new, if it does.
+        How often the run has gone on with what is new, this time included.
     """
 
     file: PlanFile
-    course: Course
+    course: Workflow
     about: About
     engines: Engines
     store: Store

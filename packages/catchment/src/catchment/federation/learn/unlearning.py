@@ -36,9 +36,9 @@ from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.digests import digest_of, is_exact, without
 from catchment.federation.learn.ensemble import Members
-from catchment.federation.learn.groups import group_of
 from catchment.federation.learn.normal import FederatedNormal, NormalState
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.ridge_state import RidgeState, group_of
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.statistics import RidgeStatistics

@@ -53,7 +53,8 @@ from catchment.federation.learn.digests import (
 )
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.normal import FederatedNormal
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.learn.unlearning import (
     ALL,
     Certificate,

@@ -1,7 +1,7 @@
 """A whole training as stages of one loop: scaling, plasticity, training, delivery, evaluation.
 
 Every way in (a call in Python, scikit-learn, a plan file in one process, Flower) describes what it
-wants as a `Course`, and `conduct` runs its stages, each a `Plan` of its own, on whatever engine
+wants as a `Workflow`, and `conduct` runs its stages, each a `Plan` of its own, on whatever engine
 carries the messages. What a stage finds is `Known` to the next ones; where clients are elsewhere it
 travels with every request, and a client builds the stage's plan from it and from the course that it
 agreed to. Maps are built once, by whoever conducts: nobody else solves an eigenvalue. A client
@@ -71,14 +71,14 @@ class Known:
 
     @classmethod
     def from_parts(
-        cls, parts: Parts, use: Iterable[type] = (), *, of: Course | None = None, stage: str = ""
+        cls, parts: Parts, use: Iterable[type] = (), *, of: Workflow | None = None, stage: str = ""
     ) -> Known:
         """Return what travelled; IntegrityError if it is malformed.
 
         Parameters
         ----------
         of, stage
-            Course of whoever receives it, and the stage: what is not of that course is refused
+            Workflow of whoever receives it, and the stage: what is not of that course is refused
             before anything is built of it, and after the training no map is built at all.
         """
         named = split(parts, "known")
@@ -121,7 +121,7 @@ class Reasoning(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Course:
+class Workflow:
     """What is learned, from what, how often and how protected: all stages of one training.
 
     Parameters
@@ -372,7 +372,7 @@ class Course:
 RunStage = Callable[[str, AnyPlan, Known], Result[Any, Any]]
 
 
-def conduct(course: Course, run: RunStage) -> tuple[Known, Result[Any, Any]]:
+def conduct(course: Workflow, run: RunStage) -> tuple[Known, Result[Any, Any]]:
     """Run the stages up to the training, and return what is known and what the training gave.
 
     Parameters
