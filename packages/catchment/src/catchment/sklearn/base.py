@@ -529,7 +529,7 @@ class ReservoirEstimator(PreparedEstimator):
 
     def _reservoir(self, pool: Pool | Literal["auto"] | None, segments: int = 1) -> EchoState:
         """Return the map that the settings describe, summed up by this pool."""
-        own = {"seed", "pool", "segments", "matrices"}
+        own = {"seed", "pool", "segments", "n_inputs", "matrices"}
         settings = {f.name: getattr(self, f.name) for f in fields(EchoState) if f.name not in own}
         seed = seed_of(self.random_state)
         return EchoState(seed=seed, pool=pool, segments=segments, **settings)
