@@ -44,7 +44,7 @@ FACES = {
     ),
     "catchment.federation": (
         "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Limits Masking Needs Plan "
-        "Protection Record Result Rows SmallestUpload Store Turn explain messages_of read_run"
+        "Protection Record Result Rows SmallestUpload RunFolder Turn explain messages_of read_run"
     ),
     "catchment.federation.learn": (
         "Adagrad Adam BalancedRidge Candidates Certificate Ensemble FederatedNormal "

@@ -21,7 +21,7 @@ from catchment.errors import FederationError
 from catchment.federation.compression import FactorUpload, Float32, SmallestUpload
 from catchment.federation.delivery import sha256_of
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
-from catchment.federation.learn.digests import among, among_by_class, digests_of, refuse_twice
+from catchment.federation.learn.digests import among, among_by_class, refuse_twice
 from catchment.federation.learn.retiring import (
     RowsOfClass,
     retired,
@@ -30,14 +30,14 @@ from catchment.federation.learn.retiring import (
 )
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.learn.unknown import UnknownThreshold
-from catchment.federation.loop import Keeper, Record, Result
+from catchment.federation.loop import Record, Result
 from catchment.federation.messages import warn_of
 from catchment.federation.plan import Plan, describe
 from catchment.federation.protection import Protection
-from catchment.federation.runs.ledger import Entry
+from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_results
+from catchment.federation.runs.ledger import Entry, Keeper
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, described
-from catchment.federation.runs.write import CLIENTS, MODEL, Store, write_flags, write_rows
 from catchment.readout.model import Model
 from catchment.readout.open_model import OpenModel, Shrinkage
 from catchment.readout.storage import to_bytes
@@ -48,7 +48,7 @@ Ridge = FederatedRidge | BalancedRidge
 State = RidgeState | ByClass
 Own = Iterable[Callable[..., Any]]
 KEPT = {"Float32": Float32, "FactorUpload": FactorUpload, "SmallestUpload": SmallestUpload}
-STALE = ("scores", "confusion", "comparison", "forecast", "ridge_path")  # of the model before
+STALE = ("scores", "confusion", "confusions", "comparison", "forecast")  # of the model before
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class Begun:
 
 
 @dataclass(frozen=True, eq=False)
-class Continued:
+class Continued(Keeper[Any]):
     """A keeper of one more round of a stage, whose earlier state is another's."""
 
     keeper: Keeper[Any]
@@ -204,7 +204,7 @@ def retire(
             asked,
             sending,
             threads=threads,
-            keeper=Continued(_Unkept(), begun.state, begun.records),
+            keeper=Continued(Keeper(), begun.state, begun.records),
         )
         return _checked(done, begun)
     return _one_more(begun, run, out, asked, kept, begun.state, sending, threads)
@@ -271,18 +271,6 @@ def tell_unknown(
     warn_of({"unknown": done.records})
     made: OpenModel = done.result
     return made.read_from(begun.model.columns)
-
-
-@dataclass(frozen=True)
-class _Unkept:
-    """A keeper that keeps nothing."""
-
-    def resume(self) -> None:
-        """Return that nothing is there to go on with."""
-
-    def note(self, entry: Entry) -> None: ...
-
-    def close_round(self, state: State, record: Record) -> None: ...
 
 
 def _of_run(run: Run) -> Begun:
@@ -376,17 +364,13 @@ def _unasked(
         with _copied(run, out, kept) as store:
             figures = kept.algorithm.figures(state)
             record = Record(len(begun.records), 0, 0, 0.0, 0, 0, (), figures)
-            saved, digests = (
-                kept.algorithm.save_state(state),
-                digests_of(kept.algorithm.tally(state)),
-            )
-            store.close_round(TRAINING, record, saved, digests)
+            store.keeper(TRAINING, kept).close_round(state, record)
             _write(store, kept, state, model)
     return model
 
 
 @contextmanager
-def _copied(folder: str | Path, out: str | Path, kept: Plan[Any, Any, Any]) -> Iterator[Store]:
+def _copied(folder: str | Path, out: str | Path, kept: Plan[Any, Any, Any]) -> Iterator[RunFolder]:
     """Yield a copy of a run's folder that says its training goes on as another plan.
 
     If what is then done fails, there is no copy.
@@ -403,7 +387,7 @@ def _copied(folder: str | Path, out: str | Path, kept: Plan[Any, Any, Any]) -> I
     ]
     try:
         copytree(folder, place, ignore=ignore_patterns("lock", CLIENTS, CERTIFICATE, "model-*"))
-        with Store(place, fingerprint=run.facts.get("fingerprint", ""), resume=True) as store:
+        with RunFolder(place, fingerprint=run.facts.get("fingerprint", ""), resume=True) as store:
             store.insert("stages", rows, replace=True)
             store.write_kinds(kept.messages().values())
             yield store
@@ -412,13 +396,11 @@ def _copied(folder: str | Path, out: str | Path, kept: Plan[Any, Any, Any]) -> I
         raise
 
 
-def _write(store: Store, plan: Plan[Any, Any, Any], state: State, model: Model) -> None:
+def _write(store: RunFolder, plan: Plan[Any, Any, Any], state: State, model: Model) -> None:
     """Keep the model, and tables that are true of it; scores were of the one before."""
     for table in STALE:
         store.insert(table, [], replace=True)
-    kept = plan.algorithm.kept(state)
-    write_rows(store, kept)
-    write_flags(store, kept)
+    write_results(store, replace(plan.algorithm.kept(state), choice=None), None, None)
     store.save_model(model)
     facts = {"classes": json.dumps(model.classes), "model_sha256": sha256_of(to_bytes(model))}
     store.write_facts(facts | {"drawn": "[]"})

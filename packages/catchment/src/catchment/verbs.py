@@ -37,16 +37,17 @@ from catchment.federation.learn.automatic import (
     refuse_settings,
 )
 from catchment.federation.learn.candidates import Candidates
-from catchment.federation.learn.digests import Beginning, among, refuse_twice
+from catchment.federation.learn.digests import among, refuse_twice
 from catchment.federation.learn.groups import MANY
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.limits import LIMITS, Limits
-from catchment.federation.loop import Keeper, Record, Result, Watch
+from catchment.federation.loop import Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.messages import check_client_names, warn_of
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
-from catchment.federation.runs.write import Notes, Store
+from catchment.federation.runs.folder import RunFolder
+from catchment.federation.runs.ledger import Keeper
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.heads import Head
@@ -319,46 +320,30 @@ def federate(
         }
     stages: dict[str, tuple[Record, ...]] = {}
     held = memories_of(protect) if memories is None else memories
-    notes = Notes()
 
-    def run_stages(store: Store | None) -> tuple[Known, Result[Any, Any]]:
-        def run(stage: str, plan: Plan[Any, Any, Any], known: Known) -> Result[Any, Any]:
-            keeper: Keeper[Any] = store.keeper(stage, plan) if store else notes.keeper(stage, plan)
-            if earlier is not None:
-                keeper = Beginning(keeper, earlier)
-            result = run_locally(
-                plan, clients, threads=threads, workers=workers, memories=held, watch=watch,
-                keeper=keeper, units=units,
-            )  # fmt: skip
-            stages[stage] = result.records
-            return result
+    def run(stage: str, plan: Plan[Any, Any, Any], known: Known) -> Result[Any, Any]:
+        result = run_locally(
+            plan, clients, threads=threads, workers=workers, memories=held, watch=watch,
+            keeper=folder.keeper(stage, plan), units=units, onto=earlier,
+        )  # fmt: skip
+        stages[stage] = result.records
+        return result
 
-        return conduct(course, run)
-
-    def deliver(made: Run, store: Store | None) -> None:
+    def deliver(made: Run) -> None:
         if isinstance(clients, LazyClients):
             return
         devices = {name: one for name, one in clients.items() if isinstance(one, Elsewhere)}
         if devices:
             plan = _delivery(made.model, limits)
-            keeper: Keeper[Any] = (store or notes).keeper(DELIVERY, plan)
-            stages[DELIVERY] = _delivered(plan, devices, keeper, held)
+            stages[DELIVERY] = _delivered(plan, devices, folder.keeper(DELIVERY, plan), held)
 
-    if out is None:
-        made = Run(course, *run_stages(None), stages, notes, columns=columns, map_note=offered.note)
+    with RunFolder(out) as folder:
+        made = Run(course, *conduct(course, run), stages, folder, columns, map_note=offered.note)
         made.log_map()
-        deliver(made, None)
-        warn_of(stages)
-        return made
-    with Store(out) as store:
-        known, training = run_stages(store)
-        made = Run(
-            course, known, training, stages, notes, store.folder, columns, map_note=offered.note
-        )
-        made.log_map()
-        deliver(made, store)
-        made.describe_in(store)
-        store.save_model(made.model)
+        deliver(made)
+        if out is not None:
+            made.describe_in(folder)
+            folder.save_model(made.model)
     warn_of(stages)
     return made
 

@@ -100,7 +100,8 @@ def _experiment(client: MlflowClient, name: str) -> str:
 def _identity(run: Run) -> str:
     """Return what tells this run from others, also of the same plan."""
     facts = run.facts
-    return f"{facts.get('fingerprint', '')[:32]} {facts.get('started', '')} {run.sealed[:16]}"
+    sealed = facts.get("ledger_sha256", "")
+    return f"{facts.get('fingerprint', '')[:32]} {facts.get('started', '')} {sealed[:16]}"
 
 
 def _log(client: MlflowClient, run_id: str, run: Run, started: int) -> None:

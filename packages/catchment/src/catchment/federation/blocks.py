@@ -23,13 +23,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol, final, runtime_checkable
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ from catchment.federation.client import Request
 from catchment.federation.limits import Claim, Screen, ScreenState, claimed, in_rows
 from catchment.federation.messages import Engine, Post, Refusal, readers
 from catchment.federation.plan import Plan
-from catchment.federation.runs.ledger import Entries, Entry
+from catchment.federation.runs.ledger import Entries, EntryList, Keeper
 from catchment.wire import (
     NOTHING,
     Fact,
@@ -347,11 +348,9 @@ def sum_block(
     engine
         Carries it to these clients.
     """
-    entries: list[Entry] = []
+    ledger = EntryList()
     claims: list[Claim] = []
-    post = Post(
-        plan.fingerprint(), Request.from_bytes(message, "").turn, engine, note=entries.append
-    )
+    post = Post(plan.fingerprint(), Request.from_bytes(message, "").turn, engine, ledger)
     sums, first = Sums(clients), PLAIN
     for client, (update, outline, claim) in post.ask_all(clients, message, looking(plan)):
         sums.add(client, update, outline)
@@ -365,7 +364,7 @@ def sum_block(
         total=sums.total(1) if claims else None,
         outline=first,
         claims=in_rows(claims),
-        entries=Entries.of(entries),
+        entries=Entries.of(ledger.entries),
         bytes_up=post.bytes_up,
         refused=tuple(post.refused),
     )
@@ -429,18 +428,14 @@ def looking(plan: AnyPlan) -> Callable[[Parts, Turn], Looked]:
     return looked_at
 
 
-def summed(
-    plan: AnyPlan, post: Post, payload: Parts, keeper: object = None
-) -> tuple[Additive, int]:
+def summed(plan: AnyPlan, post: Post, payload: Parts) -> tuple[Additive, int]:
     """Return the sum of a round's answers to one letter, and how many are in it.
 
-    Parameters
-    ----------
-    keeper
-        If it is a `PrefixKeeper`, the round goes on where it was kept, and is kept as it goes.
+    The round goes on where the post's keeper kept it, and is kept as it goes.
     """
     gathering = _Gathering(plan, post, post.letter(payload))
-    first = gathering.kept_by(keeper) if isinstance(keeper, PrefixKeeper) else 0
+    keeper = post.keeper
+    first = gathering.kept_by(keeper) if keeper and keeper.keep_every < math.inf else 0
     cohort = post.turn.cohort
     blocks = [cohort[begin : begin + BLOCK] for begin in range(0, len(cohort), BLOCK)]
     sums = post.engine.sums(gathering.message, blocks, first)
@@ -471,7 +466,7 @@ class _Gathering:
         self.sums = Sums(post.turn.cohort)
         self.screen = Screen(plan.limits, len(post.turn.cohort), post.refuse)
 
-    def kept_by(self, keeper: PrefixKeeper) -> int:
+    def kept_by(self, keeper: Keeper[Any]) -> int:
         """Go on with what was kept, keep it from now on; return how many blocks are done."""
         prefix = Prefix(
             keeper, self.plan, self.post, self.message, self.sums, self.screen, self.look
@@ -516,21 +511,6 @@ class _Gathering:
         return False
 
 
-@runtime_checkable
-class PrefixKeeper(Protocol):
-    """A keeper that also keeps the part of a round that is done."""
-
-    @property
-    def every(self) -> float:
-        """Seconds between two times that it is kept."""
-
-    def begun(self, round_: int) -> Parts | None:
-        """Return what was kept of a round that is not over."""
-
-    def keep_begun(self, round_: int, parts: Parts) -> None:
-        """Keep the part of a round that is done, with the ledger of it, in place of what was."""
-
-
 @dataclass(eq=False)
 class Prefix:
     """Keeps a round under way now and then, and goes on with what was kept of it.
@@ -547,7 +527,7 @@ class Prefix:
         Reads an answer, as it is read for the sum.
     """
 
-    keeper: PrefixKeeper
+    keeper: Keeper[Any]
     plan: Plan[Any, Any, Any]
     post: Post
     message: bytes
@@ -557,7 +537,7 @@ class Prefix:
     due: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.due += self.keeper.every
+        self.due += self.keeper.keep_every
 
     @cached_property
     def identity(self) -> dict[str, Fact]:
@@ -608,7 +588,7 @@ class Prefix:
             except (CatchmentError, ValueError, TypeError) as error:
                 log.debug("a round under way is not kept: %s", error)
         now = time.monotonic()
-        self.due = now + max(self.keeper.every, SHARE * (now - began))
+        self.due = now + max(self.keeper.keep_every, SHARE * (now - began))
 
     def _put_back(self, told: dict[str, Any]) -> None:
         post = self.post

@@ -25,12 +25,12 @@ from catchment.federation.messages import (
 )
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Journal
-from catchment.federation.runs.ledger import Entries, Entry
+from catchment.federation.runs.ledger import Keeper
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.wire import NOTHING, Parts
 
-__all__ = ["Engine", "Keeper", "Record", "Refusal", "Reply", "Result", "Watch", "run"]
+__all__ = ["Engine", "Record", "Refusal", "Reply", "Result", "Watch", "run"]
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -111,23 +111,6 @@ def predictor_of(made: object) -> Predictor | None:
     return made if isinstance(made, Predictor) else model_of(made)
 
 
-@runtime_checkable
-class NotesMany(Protocol):
-    """A keeper that writes down the messages of many clients at once."""
-
-    def note_all(self, entries: Entries) -> None: ...
-
-
-class Keeper(Protocol[S]):
-    """Where a run is written down, so that it can be explained and resumed."""
-
-    def resume(self) -> tuple[S, tuple[Record, ...]] | None: ...
-
-    def note(self, entry: Entry) -> None: ...
-
-    def close_round(self, state: S, record: Record) -> None: ...
-
-
 def run(
     plan: Plan[S, U, R],
     engine: Engine,
@@ -162,7 +145,6 @@ def run(
     kept = keeper.resume() if keeper else None
     begun = algorithm.start() if onto is None else onto
     state, records = kept if kept else (begun, ())
-    note = keeper.note if keeper else None
     for round_ in range(len(records), plan.rounds):
         if algorithm.finished(state):
             break
@@ -172,10 +154,9 @@ def run(
         turn = Turn(round_, cohort, plan.seed, plan=plan.fingerprint(), told=digest_of(context))
         for protection in plan.protections:
             protection.before(turn)
-        post = Post(plan.fingerprint(), turn, engine, note, watch, context)
-        post.note_all = keeper.note_all if isinstance(keeper, NotesMany) else None
+        post = Post(plan.fingerprint(), turn, engine, keeper, watch, context)
         payload = algorithm.broadcast(state, turn)
-        total, n_used, publish = gather(plan, post, payload, journal, keeper)
+        total, n_used, publish = gather(plan, post, payload, journal)
         for protection, inner in reversed(list(zip(plan.plain, readers(plan), strict=False))):
             total = protection.on_server(total, turn, inner)
         state = algorithm.server_update(state, total, turn)
@@ -194,7 +175,6 @@ def gather(
     post: Post,
     payload: Parts,
     journal: Journal | None = None,
-    keeper: Keeper[S] | None = None,
 ) -> tuple[Additive, int, Callable[[], None]]:
     """Return the sum of a round's uploads, every mask off, how many there were, and a last step.
 
@@ -203,7 +183,7 @@ def gather(
     cohort = post.turn.cohort
     read = readers(plan)[-1]
     if plan.masking is None:
-        return *summed(plan, post, payload, keeper), lambda: None
+        return *summed(plan, post, payload), lambda: None
     fewest = plan.fewest(len(cohort))
     exchange = plan.masking.open(post.turn, min_clients=fewest, journal=journal)
     try:

@@ -10,14 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from catchment.errors import CatchmentError, IntegrityError, RefusedClientsWarning, UploadError
 from catchment.federation.algorithm import Additive, Turn
 from catchment.federation.client import Request, Written
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Read
-from catchment.federation.runs.ledger import Entries, Entry
+from catchment.federation.runs.ledger import Entry, Keeper
 from catchment.federation.sums import Tally
 from catchment.parallel import available_cores, ordered_map
 from catchment.wire import NOTHING, Parts, digest, measured, plain_text
@@ -176,7 +176,7 @@ class Post:
     plan: str
     turn: Turn
     engine: Engine
-    note: Callable[[Entry], None] | None
+    keeper: Keeper[Any] | None
     watch: Watch | None = None
     context: Parts = NOTHING
     started: float = field(default_factory=time.perf_counter)
@@ -185,7 +185,6 @@ class Post:
     refused: list[Refusal] = field(default_factory=list)
     done: int = 0  # answers to the letters that are out
     after: Callable[[str], None] | None = None  # called with who answered last
-    note_all: Callable[[Entries], None] | None = None  # notes many at once, where that is quicker
 
     def letter(self, payload: Parts) -> bytes:
         """Return the one letter to everybody, which counts as sent."""
@@ -203,11 +202,8 @@ class Post:
         """Note what came from a block of clients that were asked and added elsewhere."""
         self.bytes_up += block.bytes_up
         self.refused.extend(block.refused)
-        if self.note_all:
-            self.note_all(block.entries)
-        elif self.note:
-            for entry in block.entries:
-                self.note(entry)
+        if self.keeper:
+            self.keeper.note_all(block.entries)
         self._progress(block.asked[-1], len(block.asked), len(self.turn.cohort))
 
     def ask_each(
@@ -244,8 +240,8 @@ class Post:
 
     def _sent(self, client: str, payload: Parts, message: bytes, copies: int) -> None:
         self.bytes_down += len(message) * copies
-        if self.note:
-            self.note(Entry.of(self.turn.round, client, "down", payload, message))
+        if self.keeper:
+            self.keeper.note(Entry.of(self.turn.round, client, "down", payload, message))
 
     def _replies(
         self, letters: Mapping[str, bytes], read: Callable[[Parts, Turn], V], n_asked: int
@@ -284,8 +280,8 @@ class Post:
         if isinstance(parts, str):
             raise IntegrityError(parts)
         self.bytes_up += len(reply.message)
-        if self.note:
-            self.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
+        if self.keeper:
+            self.keeper.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
         before = seen.setdefault(reply.client, b"")
         seen[reply.client] = before or digest(reply.message)
         if before and before != digest(reply.message):

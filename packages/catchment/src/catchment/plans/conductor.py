@@ -17,7 +17,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -44,24 +44,21 @@ from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Engine, Result, model_of, run
 from catchment.federation.measure.baselines import Outcome, Row
 from catchment.federation.measure.calibration import Calibration, without_each
-from catchment.federation.measure.evaluation import Scores, metrics
+from catchment.federation.measure.evaluation import Scores
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Journal, Protection
 from catchment.federation.runs.drawn import draw
-from catchment.federation.runs.read import map_facts, map_sentence
-from catchment.federation.runs.write import (
+from catchment.federation.runs.folder import (
     CHARGED,
     DATABASE,
     MODEL,
     PLAN,
-    Logged,
-    Store,
+    RunFolder,
     is_begun,
     remove_run,
-    write_comparison,
-    write_confusions,
     write_results,
 )
+from catchment.federation.runs.read import map_facts, map_sentence
 from catchment.plans.data import About, Clients, PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.plan_file import FIRST, Week
@@ -139,7 +136,7 @@ class Conductor:
     course: Course
     about: About
     engines: Engines
-    store: Store
+    store: RunFolder
     journal: Journal | None = None
     watch: Watch | None = None
     tested: Callable[[], Scores] | None = None
@@ -206,7 +203,7 @@ class Conductor:
         had = None if self.week is None else self.week.rounds.get(stage)
         if had is not None:
             allowed = replace(allowed, rounds=had + 1)
-        keeper = self.store.keeper(stage, allowed, goes_on=had is not None)
+        keeper = self.store.keeper(stage, allowed, goes_on=had is not None, logs=True)
 
         def watch(round_: int, done: int, asked: int) -> None:
             if self.watch:
@@ -215,7 +212,7 @@ class Conductor:
         return run(
             allowed,
             self.engines.engine(stage, allowed),
-            keeper=Logged(keeper, stage, allowed.rounds),
+            keeper=keeper,
             watch=watch,
             journal=self.journal if allowed.masking else None,
             context=known.parts(),
@@ -271,9 +268,6 @@ class Conductor:
     def _keep(self, done: Done) -> None:
         kept = done.plan.algorithm.kept(done.result.state)
         write_results(self.store, kept, done.scores, self.about.classes)
-        write_confusions(self.store, done.scores, self.about.classes)
-        if done.scores.total is not None:
-            self.store.write_facts({"metric": metrics(done.scores.total)[0][0]})
         facts = self._facts(done)
         self.store.write_facts(facts)
         if map_sentence(facts):
@@ -317,7 +311,8 @@ class Conductor:
         """Keep the rows of the comparison, and that the run is over."""
         if "finished" in self.store.facts():
             return
-        write_comparison(self.store, list(rows))
+        numbered = [(k, *astuple(row)) for k, row in enumerate(rows)]
+        self.store.insert("comparison", numbered, replace=True)
         self.store.write_facts({"finished": now(), "model_sha256": self._sha256})
 
 
@@ -329,7 +324,7 @@ def opened(
     resume: bool = False,
     force: bool = False,
     keep_every: float = EVERY,
-) -> Iterator[Store]:
+) -> Iterator[RunFolder]:
     """Open a run's folder; a run that fails before its training leaves nothing behind.
 
     One that was charged for its noise is kept, and the error says so: taken up again, it is not
@@ -353,7 +348,7 @@ def opened(
     # One that is moved is another to its budget, and nothing is lost if it is moved back.
     found = is_begun(folder)
     try:
-        with Store(
+        with RunFolder(
             folder,
             fingerprint=file.fingerprint,
             plan=file.text,
@@ -405,7 +400,7 @@ def now() -> str:
 SHOWN_STEPS = 300
 
 
-def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanData) -> None:
+def write_forecast(store: RunFolder, model: Predictor, scores: Scores, held: PlanData) -> None:
     """Keep a stretch of the worst test client's targets and predictions, to be drawn.
 
     The data are in this process; where clients are elsewhere this would stay with them. These
@@ -429,7 +424,7 @@ def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanDat
 
 
 def write_drawn(
-    store: Store,
+    store: RunFolder,
     model_of: Callable[[str], Predictor],
     scores: Scores,
     tested: Clients,

@@ -26,8 +26,6 @@ from catchment.errors import FederationError
 from catchment.federation.learn.balanced import ByClass
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.ridge import RidgeState
-from catchment.federation.loop import Keeper, Record
-from catchment.federation.runs.ledger import Entry
 from catchment.federation.sums import Tally
 from catchment.readout.heads import spread_targets
 from catchment.readout.statistics import RidgeStatistics
@@ -184,20 +182,3 @@ def refuse_twice(earlier: RidgeState | ByClass, clients: object) -> None:
             f"{again[0]} is already in the sum; a client counts once, so name new recordings of "
             "it otherwise"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Beginning:
-    """A keeper of a run that begins with the sums of an earlier one."""
-
-    keeper: Keeper[Any]
-    state: RidgeState
-
-    def resume(self) -> tuple[Any, tuple[Record, ...]] | None:
-        return self.keeper.resume() or (self.state, ())
-
-    def note(self, entry: Entry) -> None:
-        self.keeper.note(entry)
-
-    def close_round(self, state: Any, record: Record) -> None:
-        self.keeper.close_round(state, record)
