@@ -11,8 +11,7 @@ from typing import Any
 
 from catchment.errors import FederationError
 from catchment.features.base import label_of
-from catchment.federation.course import Course, Known, Maps
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Record, Result
 from catchment.federation.measure.evaluation import Scores
 from catchment.federation.messages import LeftOut, left_out
@@ -21,6 +20,7 @@ from catchment.federation.runs.folder import (
     write_results,
 )
 from catchment.federation.runs.read import map_facts, map_scores, map_sentence
+from catchment.federation.workflow import Known, Maps, Workflow
 from catchment.files import replace_file
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
@@ -36,7 +36,7 @@ class Run:
     folder.
     """
 
-    course: Course
+    course: Workflow
     known: Known
     training: Result[Any, Any]
     stages: Mapping[str, tuple[Record, ...]]

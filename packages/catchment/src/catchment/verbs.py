@@ -27,7 +27,6 @@ from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.client import Elsewhere, refuse_shared
-from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Known, Maps, conduct
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.learn.automatic import (
     Ridge,
@@ -37,9 +36,8 @@ from catchment.federation.learn.automatic import (
     refuse_settings,
 )
 from catchment.federation.learn.candidates import Candidates
-from catchment.federation.learn.digests import among, refuse_twice
-from catchment.federation.learn.groups import MANY
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.classes import among, refuse_twice
+from catchment.federation.learn.ridge_state import MANY, RidgeState
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
@@ -48,6 +46,15 @@ from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.folder import RunFolder
 from catchment.federation.runs.ledger import Keeper
+from catchment.federation.workflow import (
+    DELIVERY,
+    EVALUATION,
+    TRAINING,
+    Known,
+    Maps,
+    Workflow,
+    conduct,
+)
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.heads import Head
@@ -143,6 +150,7 @@ def federate(
     out: str | Path | None = None,
     head: Head | None = None,
     onto: Run | None = None,
+    row_stride: int = 1,
 ) -> Run: ...
 
 
@@ -165,6 +173,7 @@ def federate(
     out: str | Path | None = None,
     head: Head | None = None,
     onto: Run | None = None,
+    row_stride: int = 1,
 ) -> Run | Result[Any, Any]:
     """Return what clients learn together; their recordings stay with them.
 
@@ -229,6 +238,8 @@ def federate(
         An earlier run to whose sums these clients' are added: the model is that of all of them,
         and nobody of the earlier run is asked again. Its map and its preparation, as fitted then,
         stay; clients may bring new classes.
+    row_stride
+        Learn from every `row_stride`-th row of a recording only, where every step has a row.
 
     >>> import numpy as np
     >>> from catchment import EchoState
@@ -244,7 +255,7 @@ def federate(
     refuse_shared(clients)
     if isinstance(what, Plan):
         told = (classes, out, head, onto)
-        said = protect or ridge != "auto" or upload != "auto" or limits != LIMITS
+        said = protect or (ridge, upload, limits, row_stride) != ("auto", "auto", LIMITS, 1)
         if said or any(one is not None for one in told):
             raise ValueError(
                 "a plan says protections, ridge, upload, classes and limits itself, and "
@@ -272,7 +283,7 @@ def federate(
         asked=upload,
         protected=bool(protect),
         hidden=any(isinstance(protection, Masking) for protection in protect),
-        summed=head is not None or onto is not None,
+        summed=head is not None or onto is not None or row_stride != 1,
         ridge=ridge,
         n_targets=shared.n_targets if names is None else len(names),
     )
@@ -296,12 +307,12 @@ def federate(
     )
     if offered.several:
         given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
-        given |= {"head": head is not None, "onto": onto is not None}
+        given |= {"head": head is not None, "onto": onto is not None, "row_stride": row_stride != 1}
         refuse_settings([name for name, is_set in given.items() if is_set])
-    course = Course(
+    course = Workflow(
         prepare=prepare,
         maps=offered.maps,
-        learn=_learning(uploads, names, len(clients), head, earlier),
+        learn=_learning(uploads, names, len(clients), earlier, head=head, row_stride=row_stride),
         uploads=None if offered.several else uploads,
         channels=shared.channels,
         classes=names,
@@ -409,8 +420,8 @@ def _learning(
     uploads: Uploads,
     classes: tuple[str, ...] | None,
     n_clients: int,
-    head: Head | None = None,
-    earlier: RidgeState | None = None,
+    earlier: RidgeState | None,
+    **settings: Any,
 ) -> Any:
     hidden = uploads.hidden
     if earlier is not None:
@@ -423,13 +434,13 @@ def _learning(
         if len(maps) > 1:
             return Candidates(features=maps, classes=classes)
         return uploads.learner(
-            maps[0], classes=classes, n_clients=n_clients, hidden=hidden, head=head
+            maps[0], classes=classes, n_clients=n_clients, hidden=hidden, **settings
         )
 
     return learn
 
 
-def _continued(course: Course, onto: Run, out: object) -> Course:
+def _continued(course: Workflow, onto: Run, out: object) -> Workflow:
     """Return the course with the map and the preparation of an earlier run."""
     if out is not None:
         raise ValueError(

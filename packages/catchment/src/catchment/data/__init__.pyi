@@ -42,8 +42,6 @@ from catchment.data.clients import (
     part_of as part_of,
     select as select,
 )
-from catchment.data.csv_arrow import plain as plain
-from catchment.data.csv_lines import MISSING as MISSING, named as named, read_csv as read_csv
 from catchment.data.files import (
     ENVIRONMENT as ENVIRONMENT,
     MODELS_ENVIRONMENT as MODELS_ENVIRONMENT,
@@ -86,7 +84,11 @@ from catchment.data.synthetic import (
     seeded_generator as seeded_generator,
     wearable_user as wearable_user,
 )
-from catchment.data.tables import read_columns as read_columns, read_table as read_table
+from catchment.data.tables import (
+    column_names as column_names,
+    read_columns as read_columns,
+    values_of as values_of,
+)
 from catchment.data.units import ALL as ALL, Units as Units, units_of_files as units_of_files
 
 __all__ = [

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -15,7 +15,7 @@ from catchment.data.clients import Chosen, LazyClients
 from catchment.data.units import ALL
 from catchment.errors import CatchmentError
 from catchment.federation.algorithm import Data, Memory
-from catchment.federation.client import Elsewhere, Node, written_together
+from catchment.federation.client import Elsewhere, Node, answer_together
 from catchment.federation.loop import Engine, Reply, Result, Watch, run
 from catchment.federation.messages import check_client_names
 from catchment.federation.plan import Plan
@@ -69,13 +69,15 @@ class LocalEngine(Engine, Generic[S, U, R]):
         size = self.plan.algorithm.group_size(len(letters), count_threads(self.threads))
 
         def answer(clients: Sequence[str]) -> list[Reply]:
-            nodes = [self._node(client) for client in clients]
-            written = written_together(nodes, letters[clients[0]])
+            if len(clients) == 1:
+                (client,) = clients
+                return [Reply(client, self._node(client).answer(letters[client]))]
+            written = answer_together([*map(self._node, clients)], letters[clients[0]])
             pairs = zip(clients, written, strict=True)
             return [Reply(client, one.message, written=one) for client, one in pairs]
 
         groups = ordered_map(answer, _groups(letters, size), threads=self.threads)
-        return (reply for group in groups for reply in group)
+        return chain.from_iterable(groups)
 
     def counted(self, round_: int, clients: Sequence[str]) -> None:
         """Tell the clients whose data are elsewhere that their uploads of a round were counted.
@@ -120,10 +122,14 @@ class Workers(Protocol):
 
 def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
     """Yield runs of up to `size` clients that were sent the same letter."""
-    for _, same in groupby(letters.items(), key=lambda item: id(item[1])):
-        names = iter(client for client, _ in same)
-        while group := list(islice(names, size)):
+    group: list[str] = []
+    for client, letter in letters.items():
+        if group and (len(group) == size or letter is not letters[group[0]]):
             yield group
+            group = []
+        group.append(client)
+    if group:
+        yield group
 
 
 def data_of(source: AnySource) -> Data:

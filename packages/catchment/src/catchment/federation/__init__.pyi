@@ -5,12 +5,7 @@ from catchment.federation.algorithm import (
     Turn as Turn,
 )
 from catchment.federation.blocks import BLOCK as BLOCK
-from catchment.federation.compression import (
-    FactorUpload as FactorUpload,
-    Float32 as Float32,
-    SmallestUpload as SmallestUpload,
-)
-from catchment.federation.course import Course as Course
+from catchment.federation.compression import Float32 as Float32, SmallestUpload as SmallestUpload
 from catchment.federation.increments import ByRound as ByRound
 from catchment.federation.limits import Limits as Limits
 from catchment.federation.loop import Result as Result
@@ -21,6 +16,7 @@ from catchment.federation.rows import Rows as Rows
 from catchment.federation.runs.explain import explain as explain
 from catchment.federation.runs.folder import RunFolder as RunFolder
 from catchment.federation.runs.read import messages_of as messages_of, read_run as read_run
+from catchment.federation.workflow import Workflow as Workflow
 
 # For the other packages and the tests; may change without notice.
 from catchment.federation.algorithm import (
@@ -34,7 +30,6 @@ from catchment.federation.blocks import (
     BlockSum as BlockSum,
     MOST_GROUPS as MOST_GROUPS,
     Outline as Outline,
-    Prefix as Prefix,
     Sums as Sums,
     joined as joined,
     together as together,
@@ -49,14 +44,6 @@ from catchment.federation.client import (
     refusal as refusal,
 )
 from catchment.federation.compression import Packed as Packed
-from catchment.federation.course import (
-    AnyPlan as AnyPlan,
-    DELIVERY as DELIVERY,
-    EVALUATION as EVALUATION,
-    Known as Known,
-    LEARNING as LEARNING,
-    TRAINING as TRAINING,
-)
 from catchment.federation.delivery import (
     DeliveredEvaluation as DeliveredEvaluation,
     Delivery as Delivery,
@@ -103,6 +90,7 @@ from catchment.federation.sums import (
     TrainedSum as TrainedSum,
     UNKNOWN as UNKNOWN,
     WeightedSum as WeightedSum,
+    added_by_key as added_by_key,
 )
 from catchment.federation.upload_checks import (
     _passes_whole as _passes_whole,
@@ -110,15 +98,21 @@ from catchment.federation.upload_checks import (
     check_statistics as check_statistics,
     moment_matrix as moment_matrix,
 )
+from catchment.federation.workflow import (
+    AnyPlan as AnyPlan,
+    DELIVERY as DELIVERY,
+    EVALUATION as EVALUATION,
+    Known as Known,
+    LEARNING as LEARNING,
+    TRAINING as TRAINING,
+)
 
 __all__ = [
     "Algorithm",
     "BLOCK",
     "ByRound",
-    "Course",
     "Data",
     "Engine",
-    "FactorUpload",
     "Float32",
     "Limits",
     "Masking",
@@ -131,6 +125,7 @@ __all__ = [
     "RunFolder",
     "SmallestUpload",
     "Turn",
+    "Workflow",
     "explain",
     "messages_of",
     "read_run",

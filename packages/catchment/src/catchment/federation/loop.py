@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from catchment.data.prepare import Prepare
 from catchment.errors import FederationError, TooFewClientsError
 from catchment.federation.algorithm import Additive, Turn, check_base
-from catchment.federation.blocks import reasons, summed
+from catchment.federation.blocks import Round, reasons
 from catchment.federation.client import digest_of
 from catchment.federation.limits import check_total
 from catchment.federation.messages import (
     Engine,
-    Post,
     Record,
     Refusal,
     Reply,
     Watch,
     check_client_names,
-    readers,
 )
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Journal
+from catchment.federation.protection import Exchange, Journal
 from catchment.federation.runs.ledger import Keeper
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
@@ -145,59 +144,53 @@ def run(
     kept = keeper.resume() if keeper else None
     begun = algorithm.start() if onto is None else onto
     state, records = kept if kept else (begun, ())
-    for round_ in range(len(records), plan.rounds):
+    told = digest_of(context)
+    for number in range(len(records), plan.rounds):
         if algorithm.finished(state):
             break
         clients = engine.clients()
         check_client_names(clients)
-        cohort = plan.cohort(clients, round_)
-        turn = Turn(round_, cohort, plan.seed, plan=plan.fingerprint(), told=digest_of(context))
+        cohort = plan.cohort(clients, number)
+        turn = Turn(number, cohort, plan.seed, plan=plan.fingerprint(), told=told)
         for protection in plan.protections:
             protection.before(turn)
-        post = Post(plan.fingerprint(), turn, engine, keeper, watch, context)
+        under_way = Round(plan, turn, engine, keeper, watch, context)
         payload = algorithm.broadcast(state, turn)
-        total, n_used, publish = gather(plan, post, payload, journal)
-        for protection, inner in reversed(list(zip(plan.plain, readers(plan), strict=False))):
+        exchange = None
+        if plan.masking is None:
+            total, n_used = under_way.sum(payload)
+        else:
+            fewest = plan.fewest(len(cohort))
+            exchange = plan.masking.open(turn, min_clients=fewest, journal=journal)
+            total, n_used = masked(under_way, exchange, payload)
+        for k, protection in reversed(list(enumerate(plan.plain))):
+            inner = partial(plan.read, protections=plan.plain[:k])
             total = protection.on_server(total, turn, inner)
         state = algorithm.server_update(state, total, turn)
-        figures = {name: float(value) for name, value in algorithm.figures(state).items()}
-        records = (*records, replace(post.record(n_used), figures=figures))
+        records = (*records, under_way.record(n_used, algorithm.figures(state)))
         if keeper:
             keeper.close_round(state, records[-1])
-        publish()
+        if exchange is not None:
+            exchange.publish()
         left_out = {refusal.client for refusal in records[-1].refused}
-        engine.counted(round_, [client for client in cohort if client not in left_out])
+        engine.counted(number, [client for client in cohort if client not in left_out])
     return Result(state, plan, records)
 
 
-def gather(
-    plan: Plan[S, U, R],
-    post: Post,
-    payload: Parts,
-    journal: Journal | None = None,
-) -> tuple[Additive, int, Callable[[], None]]:
-    """Return the sum of a round's uploads, every mask off, how many there were, and a last step.
-
-    The last step is for when the state after the round is kept.
-    """
-    cohort = post.turn.cohort
-    read = readers(plan)[-1]
-    if plan.masking is None:
-        return *summed(plan, post, payload), lambda: None
-    fewest = plan.fewest(len(cohort))
-    exchange = plan.masking.open(post.turn, min_clients=fewest, journal=journal)
+def masked(under_way: Round, exchange: Exchange, payload: Parts) -> tuple[Additive, int]:
+    """Return the sum of a round's masked uploads, every mask off, and how many there were."""
     try:
         for stage in exchange.stages:
             clients = exchange.asked(stage)
             letters = {client: exchange.letter(stage, client, payload) for client in clients}
-            for _ in post.ask_each(stage, letters, partial(exchange.take, stage)):
-                pass
+            sent = under_way.send(stage, letters)
+            deque(under_way.replies(sent, partial(exchange.take, stage)), maxlen=0)
             try:
                 exchange.close(stage)
             finally:
-                post.refused.extend(Refusal.of(*one) for one in exchange.left_out())
+                under_way.refused.extend(Refusal.of(*one) for one in exchange.left_out())
     except TooFewClientsError as error:
-        raise TooFewClientsError(f"{error}{reasons(post.refused)}") from error
-    hidden, n_used = exchange.result(read)
-    check_total(hidden, plan.limits, n_used)
-    return hidden, n_used, exchange.publish
+        raise TooFewClientsError(f"{error}{reasons(under_way.refused)}") from error
+    total, n_used = exchange.result(under_way.plan.read)
+    check_total(total, under_way.plan.limits, n_used)
+    return total, n_used

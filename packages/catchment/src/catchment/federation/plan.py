@@ -6,20 +6,22 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from catchment.data.prepare import RAW, Prepare
+from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.federation.algorithm import Algorithm, Needs, check_base
+from catchment.federation.algorithm import Additive, Algorithm, Needs, Turn, check_base
 from catchment.federation.limits import Limits
 from catchment.federation.protection import Masking, Protection
-from catchment.wire import Fact, Kind
+from catchment.federation.sums import Tally
+from catchment.wire import Fact, Kind, Parts, measured
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -122,6 +124,25 @@ class Plan(Generic[S, U, R]):
         """The protection that hides uploads in their sum, if there is one; always the last."""
         last = self.protections[-1] if self.protections else None
         return last if isinstance(last, Masking) else None
+
+    def read(
+        self, parts: Parts, turn: Turn, protections: tuple[Protection, ...] | None = None
+    ) -> Additive:
+        """Return an upload as the algorithm reads it, behind these protections; all if not given.
+
+        UploadError if it has other targets than planned.
+        """
+        outer = self.plain if protections is None else protections
+        if outer:
+            return outer[-1].read_update(parts, turn, partial(self.read, protections=outer[:-1]))
+        update: Additive = self.algorithm.read_update(parts, turn)
+        if self.n_targets is not None and not self.algorithm.needs.other_targets:
+            # Of a client's tally the parts that are kept are what the total is.
+            for found in measured(update.total if isinstance(update, Tally) else update):
+                came = found.sizes.get("targets", self.n_targets)
+                if came != self.n_targets:
+                    raise UploadError("shape", f"{came} targets came, {self.n_targets} are planned")
+        return update
 
     def fewest(self, n_asked: int) -> int:
         """Return with how many usable answers a round may end at least."""

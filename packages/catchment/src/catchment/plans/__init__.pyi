@@ -19,15 +19,11 @@ from catchment.plans.conductor import (
 from catchment.plans.data import (
     About as About,
     Files as Files,
+    Origin as Origin,
     PlanData as PlanData,
     Recordings as Recordings,
     arrange as arrange,
     client_of as client_of,
-)
-from catchment.plans.dataclass_tables import (
-    Reader as Reader,
-    described as described,
-    nearest as nearest,
 )
 from catchment.plans.file import fingerprint_of as fingerprint_of
 from catchment.plans.in_process import (
@@ -37,24 +33,21 @@ from catchment.plans.in_process import (
     n_folds as n_folds,
     trained_on as trained_on,
 )
-from catchment.plans.names import (
-    ALGORITHMS as ALGORITHMS,
-    Given as Given,
-    MAPS as MAPS,
-    PROTECTIONS as PROTECTIONS,
-    READER as READER,
-    Recipes as Recipes,
-    algorithm_of as algorithm_of,
-    map_of as map_of,
-    only_map as only_map,
-    own_classes as own_classes,
-    recipes_of as recipes_of,
-    reservoir_map as reservoir_map,
-)
 from catchment.plans.plan_file import (
     NOTHING_NEW as NOTHING_NEW,
     own_kinds as own_kinds,
     refuse_weeks as refuse_weeks,
+)
+from catchment.plans.settings import (
+    ALGORITHMS as ALGORITHMS,
+    MAPS as MAPS,
+    PROTECTIONS as PROTECTIONS,
+    described as described,
+    map_of as map_of,
+    nearest as nearest,
+    own_classes as own_classes,
+    read as read,
+    schema as schema,
 )
 from catchment.plans.verify import plan_of as plan_of
 

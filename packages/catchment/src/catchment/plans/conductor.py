@@ -28,19 +28,10 @@ from catchment.data.recording import Recording
 from catchment.engine.local import data_of
 from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
 from catchment.features.base import FeatureMap, label_of
-from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.federation.blocks import EVERY
-from catchment.federation.course import (
-    CALIBRATION,
-    DELIVERY,
-    EVALUATION,
-    AnyPlan,
-    Course,
-    Known,
-    conduct,
-)
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Engine, Result, model_of, run
 from catchment.federation.measure.baselines import Outcome, Row
 from catchment.federation.measure.calibration import Calibration, without_each
@@ -59,6 +50,15 @@ from catchment.federation.runs.folder import (
     write_results,
 )
 from catchment.federation.runs.read import map_facts, map_sentence
+from catchment.federation.workflow import (
+    CALIBRATION,
+    DELIVERY,
+    EVALUATION,
+    AnyPlan,
+    Known,
+    Workflow,
+    conduct,
+)
 from catchment.plans.data import About, Clients, PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.plan_file import FIRST, Week
@@ -129,11 +129,11 @@ class Conductor:
         By client: what its data are known by in the ledger of what noise costs, where all clients
         are in this process.
     week
-        The how manieth time that the run goes on with what is new, if it does.
+        How often the run has gone on with what is new, this time included.
     """
 
     file: PlanFile
-    course: Course
+    course: Workflow
     about: About
     engines: Engines
     store: RunFolder
@@ -280,7 +280,7 @@ class Conductor:
 
     def _facts(self, done: Done) -> dict[str, str]:
         features, last = done.features, done.result.records[-1]
-        units = features.reservoir.n_units if isinstance(features, EchoStateMap) else None
+        units = features.reservoir.n_units if isinstance(features, EchoState) else None
         facts = self._planned | {
             "own_row": label(self.file),
             "classes": json.dumps(self.about.classes),

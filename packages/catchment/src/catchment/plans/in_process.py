@@ -44,11 +44,10 @@ from catchment.engine.local import AnySource, LocalEngine, Workers, data_of, run
 from catchment.engine.processes import with_workers
 from catchment.errors import TooFewClientsError
 from catchment.features.base import FeatureMap, name_of
-from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.federation.algorithm import Memory
 from catchment.federation.blocks import EVERY
 from catchment.federation.client import Elsewhere, refuse_shared
-from catchment.federation.course import EVALUATION, TRAINING, AnyPlan, Course, Known, conduct
 from catchment.federation.delivery import DeliveredEvaluation
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ensemble import ReservoirEnsemble
@@ -61,6 +60,7 @@ from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking
 from catchment.federation.runs.folder import CLIENTS, JOURNAL, MODEL, RunFolder
 from catchment.federation.runs.read import Fold, Run, folds_fact, read_run, reported
+from catchment.federation.workflow import EVALUATION, TRAINING, AnyPlan, Known, Workflow, conduct
 from catchment.plans.conductor import (
     Conductor,
     Done,
@@ -73,8 +73,7 @@ from catchment.plans.conductor import (
 )
 from catchment.plans.data import Clients, Files, PlanData
 from catchment.plans.file import PlanFile
-from catchment.plans.names import NORMAL_PLAN
-from catchment.plans.plan_file import Week, begin_week, own_kinds, weekly_memories
+from catchment.plans.plan_file import NORMAL_PLAN, Week, begin_week, own_kinds, weekly_memories
 from catchment.plugins import installed, plugin
 from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.dp.noise import GaussianNoise
@@ -83,7 +82,7 @@ from catchment.privacy.secure_sum.protection import is_name
 from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
 from catchment.readout.personal_models import PersonalModels
 from catchment.readout.predictor import Predictor
-from catchment.storage import load
+from catchment.readout.storage import load
 
 FOLDS = 5
 ANY = Limits(min_usable=0.0, over_median=1e9)  # a test leaves out whom it cannot test
@@ -190,7 +189,7 @@ def trained_on(
     return conduct(_in_the_clear(file.course(held.about, None, len(clients))), run)[1]
 
 
-def _in_the_clear(course: Course) -> Course:
+def _in_the_clear(course: Workflow) -> Workflow:
     plain = tuple(
         # Nothing of the folds is released but scores, so that nothing is charged for them.
         replace(one, budget=None) if isinstance(one, GaussianNoise) else one
@@ -275,7 +274,7 @@ def contenders(
 
 
 def _ensemble(features: FeatureMap, classes: tuple[str, ...] | None) -> ReservoirEnsemble:
-    if not isinstance(features, EchoStateMap):
+    if not isinstance(features, EchoState):
         raise ValueError(
             'the baseline "ensemble" gives every client a reservoir of its own, and '
             f"{name_of(features)} has none; leave it out of baselines"
@@ -675,7 +674,7 @@ def weekly_rows(file: PlanFile, done: Done, week: Week, threads: int | None) -> 
     own = own_rows(file, done)
     if not own or not isinstance(week.earlier, PersonalModels) or not week.new:
         return own
-    plan = Plan(algorithm=Evaluation(model_under_test=week.earlier.shared), limits=ANY)
+    plan = Plan(algorithm=Evaluation(model_under_test=week.earlier.model), limits=ANY)
     began = time.perf_counter()
     result = run_locally(plan, week.new, threads=threads)
     seconds = time.perf_counter() - began

@@ -23,45 +23,58 @@ from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.features.base import FeatureMap, imported
+from catchment.features.default_map import DefaultMap
 from catchment.features.echo_state.echo_state import EchoState
-from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.nvar import NVAR
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
-from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Maps
 from catchment.federation.increments import unread
-from catchment.federation.learn.automatic import Offered, offered_maps, refuse_settings
+from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings
+from catchment.federation.learn.normal import FederatedNormal
+from catchment.federation.learn.personal import PersonalReadouts
+from catchment.federation.learn.personal_increments import PersonalIncrements
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.protection import Masking
 from catchment.federation.runs.folder import CLIENTS, EARLIER, MODEL, PRIVATE, RunFolder, records_of
+from catchment.federation.workflow import (
+    DELIVERY,
+    EVALUATION,
+    TRAINING,
+    Adaptation,
+    Maps,
+    Workflow,
+)
 from catchment.files import replace_file
 from catchment.plans.data import About, Clients, Files, Origin, PlanData, Sharing, arrange
-from catchment.plans.names import (
-    BUDGET,
-    BUDGET_SETTINGS,
-    NORMAL_PLAN,
+from catchment.plans.settings import (
+    ALGORITHMS,
+    MORE,
     PLASTICITY,
-    PLASTICITY_ROUNDS,
     PROTECTIONS,
     RESERVOIRS,
     WITHOUT_GRAM,
-    Given,
-    algorithm_of,
+    Table,
     beside,
-    check_data,
-    entered,
+    chosen,
+    made,
     map_of,
-    named,
-    stand_in_classes,
-    uploads_of,
+    own_classes,
+    read,
+    values,
     with_map,
 )
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.readout.detector import ANOMALY, NORMAL
 from catchment.readout.intervals import checked_cuts
 from catchment.readout.predictor import Predictor
-from catchment.storage import load
+from catchment.readout.storage import load
 
+NORMAL_PLAN = "normal"
+PLASTICITY_ROUNDS = 10
+WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
 Baseline = Literal[
     "random",
     "majority",
@@ -88,15 +101,8 @@ class RunSettings:
         Fraction of the clients asked in each round.
     min_clients
         Fewest answers with which a round may end.
-    min_usable
-        Least share of the clients asked whose answers must be usable, else the run ends.
-    max_rows
-        Most rows that one client may claim to have in a round.
-    max_weight
-        Most weight per row that one may claim.
-    over_median
-        How many times the median of the round's clients one of them may claim; whoever claims more
-        is refused and named.
+    limits
+        What a round takes from one client; its settings are those of the same table.
     seed
         Names the draws of clients and the algorithm's own.
     baselines
@@ -115,25 +121,12 @@ class RunSettings:
     rounds: int | None = None
     share: float = 1.0
     min_clients: int = 1
-    min_usable: float = LIMITS.min_usable
-    max_rows: int = LIMITS.max_rows
-    max_weight: float = LIMITS.max_weight
-    over_median: float = LIMITS.over_median
+    limits: Limits = LIMITS
     seed: int = 0
     baselines: tuple[Baseline, ...] | None = None
     lags: int = 10
     intervals: bool = False
     bands: tuple[float, ...] = ()
-
-    @property
-    def limits(self) -> Limits:
-        """The limits of a round."""
-        return Limits(
-            min_usable=self.min_usable,
-            max_rows=self.max_rows,
-            max_weight=self.max_weight,
-            over_median=self.over_median,
-        )
 
 
 NOTHING_NEW = "nothing is new since the last time, and the run is as it was"
@@ -220,8 +213,6 @@ def refuse_weeks(file: PlanFile) -> None:
 
 def own_kinds(file: PlanFile) -> list[type]:
     """Return the classes of one's own that the plan's map is made of."""
-    from catchment.plans.names import own_classes  # it imports this module, by way of plans
-
     return [imported(name) for name in own_classes(file.features)]
 
 
@@ -314,12 +305,7 @@ def check(file: PlanFile) -> None:
         )
     normal = file.algorithm == NORMAL_PLAN
     if normal:
-        numbers = isinstance(file.origin, Files) and file.origin.target is not None
-        check_data(
-            target=numbers or file.source == "narma",
-            horizon=file.prepare.horizon is not None,
-            baselines=bool(file.run.baselines) and not file.origin.has_targets,
-        )
+        _check_normal(file)
     if not file.origin.has_targets and file.prepare.horizon is None and not normal:
         raise ValueError(
             'there is nothing to predict; write label = "column" or target = "column" into '
@@ -346,6 +332,25 @@ def check(file: PlanFile) -> None:
     _ = file.course(About(channels, classes, per_step=classes is None or normal)).fingerprint
     if file.is_noisy:
         _check_noise(file, About(channels, classes))
+
+
+def _check_normal(file: PlanFile) -> None:
+    """Raise ValueError if what a plan says of its data has no meaning for what is normal."""
+    if file.source == "narma" or (isinstance(file.origin, Files) and file.origin.target):
+        raise ValueError(
+            "[data] has a target of numbers, and what is normal is learned of the inputs; leave it "
+            'out, or name a column of two labels, label = "..."'
+        )
+    if file.prepare.horizon is not None:
+        raise ValueError(
+            'horizon in [prepare] is for targets; write score = "error" and the horizon into '
+            "[learn], which forecasts the inputs itself"
+        )
+    if file.run.baselines and not file.origin.has_targets:
+        raise ValueError(
+            "baselines are compared by labels, and [data] has none; leave them out, or name a "
+            'column of two labels, label = "..."'
+        )
 
 
 def _check_intervals(file: PlanFile) -> None:
@@ -394,7 +399,7 @@ def _some_classes(file: PlanFile) -> tuple[str, ...] | None:
         return None
     named = isinstance(origin, Files) and origin.classes != "auto"
     if file.algorithm == NORMAL_PLAN and not named:
-        return stand_in_classes(file.learn)
+        return str(file.learn.get("normal_class") or NORMAL), ANOMALY
     if isinstance(origin, Files):
         return ("a", "b") if origin.classes == "auto" else tuple(map(str, origin.classes))
     return None if file.source == "narma" else ("a", "b")
@@ -414,7 +419,24 @@ def refuse_one_class(classes: tuple[str, ...] | None) -> None:
         )
 
 
-Table = Mapping[str, object]
+def entered(one: FeatureMap, table: Table) -> FeatureMap:
+    """Return a map with a row per step that waits until its memory is filled.
+
+    Before that, rows are unlike those that set the threshold, and most would be alarms. A washout
+    that the table of the map names stays as it is, and so do maps without the setting.
+
+    >>> entered(NVAR(delays=3, stride=2), {"map": "nvar"}).washout
+    4
+    >>> entered(NVAR(delays=3), {"map": "nvar", "washout": 0}).washout
+    0
+    """
+    if isinstance(one, DefaultMap):
+        one = one.meant(1, per_step=True)
+    if "washout" in table or "washout" not in {each.name for each in fields(one)}:
+        return one
+    steps = (one.delays - 1) * one.stride if isinstance(one, NVAR) else WASHOUT
+    changed: dict[str, Any] = {"washout": steps}
+    return replace(one, **changed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -532,7 +554,7 @@ class PlanFile:
         about: About,
         identities: Mapping[str, str] | None = None,
         n_clients: int | None = None,
-    ) -> Course:
+    ) -> Workflow:
         """Return the stages of the plan for data like these.
 
         Parameters
@@ -554,22 +576,28 @@ class PlanFile:
             self._refuse_large(about, per_step)
         offered = self.offered(self.prepare.n_inputs(len(about.channels)), per_step, n_clients)
         table = self._learning(offered)
-        given = Given(
-            (),
-            about.classes,
-            any(isinstance(one, Masking) for one in protections),
-            n_clients,
-            self.base,
-            protected=bool(protections),
-            n_targets=_n_targets(about),
-        )
-        uploads = uploads_of(table, given)
+        hidden = any(isinstance(one, Masking) for one in protections)
+        given: dict[str, Any] = {"features": None, "classes": about.classes, "base": self.base}
+        kind, rest = chosen(ALGORITHMS, table, "[learn]", key="algorithm", own=True)
+        uploads = None
+        if kind is FederatedRidge:
+            own = values(kind, rest, "[learn]", given, MORE["ridge"])
+            uploads = _uploads(own, about, protected=bool(protections), hidden=hidden)
 
         def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
             several = bool(self.candidates) or offered.several
-            return algorithm_of(table, replace(given, maps=maps), several=several)
+            known = given | {"features": maps if several else maps[0]}
+            if uploads is not None:
+                return uploads.learner(n_clients=n_clients, **own | {"features": maps[0]})
+            made: Any = read(kind, rest, "[learn]", known)
+            if isinstance(made, PersonalReadouts) and made.ridge.carries:
+                return PersonalIncrements(ridge=made.ridge, method=made.method)
+            if isinstance(made, FederatedNormal) and hidden:
+                return replace(made, keep_clients=False)
+            return made if isinstance(made, Algorithm) else made.algorithm()
 
-        return Course(
+        adapt, adapt_rounds = self._plasticity()
+        return Workflow(
             prepare=self.prepare,
             maps=offered.maps,
             learn=learn,
@@ -578,8 +606,8 @@ class PlanFile:
             classes=about.classes,
             per_step=per_step,
             targets=_n_targets(about),
-            adapt=self.adapting if self.plasticity else None,
-            adapt_rounds=self._adapt_rounds,
+            adapt=adapt,
+            adapt_rounds=adapt_rounds,
             rounds=self.run.rounds,
             share=self.run.share,
             min_clients=self.run.min_clients,
@@ -633,43 +661,32 @@ class PlanFile:
         return {"algorithm": "candidates", **kept}
 
     def _protection(self, table: Table, where: str, identities: Mapping[str, str]) -> Any:
-        given: dict[str, object] = {"identities": dict(identities)}
-        settings = {key: value for key, value in table.items() if key not in BUDGET_SETTINGS}
-        if table.get("name") != "gaussian_noise":
-            return named(PROTECTIONS, table, where, given)
-        noise: GaussianNoise = named(PROTECTIONS, settings, where, given)
-        path, epsilon = table.get("budget", BUDGET), table.get("budget_epsilon", noise.epsilon)
-        if not isinstance(path, str):
-            raise ValueError(f"budget in {where} is {path!r}; give the file of a ledger")
-        if (
-            not isinstance(epsilon, int | float)
-            or isinstance(epsilon, bool)
-            or not noise.epsilon <= epsilon
-        ):
+        kind, rest = chosen(PROTECTIONS, table, where)
+        if kind is not GaussianNoise:
+            return read(kind, rest, where, {"identities": dict(identities)})
+        found = values(kind, rest, where, more=MORE["gaussian_noise"])
+        path, epsilon = found.pop("budget", "budget.sqlite"), found.pop("budget_epsilon", None)
+        noise: GaussianNoise = made(kind, found, where)
+        if epsilon is None:
+            epsilon = noise.epsilon
+        if not noise.epsilon <= epsilon:
             raise ValueError(
-                f"budget_epsilon in {where} is {epsilon!r}; give a number, the plan's epsilon of "
+                f"budget_epsilon in {where} is {epsilon!r}; give the plan's epsilon of "
                 f"{noise.epsilon:g} or more"
             )
         # Where clients have keys they are known by them, whatever their names are.
         known = {name: (key,) for name, key in identities.items()}
-        budget = Budget(
-            path=self.base / path, epsilon=float(epsilon), delta=noise.delta, known=known
-        )
+        budget = Budget(path=self.base / path, epsilon=epsilon, delta=noise.delta, known=known)
         return replace(noise, budget=budget)
 
-    def adapting(self, reservoir: Reservoir) -> Algorithm[Any, Any, Reservoir]:
-        """Return what adapts the reservoir before training."""
-        table = {key: value for key, value in self.plasticity.items() if key != "rounds"}
-        made: Algorithm[Any, Any, Reservoir]
-        made = named(PLASTICITY, table, "[plasticity]", {"reservoir": reservoir})
-        return made
-
-    @property
-    def _adapt_rounds(self) -> int:
-        rounds = self.plasticity.get("rounds", PLASTICITY_ROUNDS)
-        if type(rounds) is not int or rounds < 1:
-            raise ValueError(f"rounds in [plasticity] is {rounds!r}; give a whole number from 1 on")
-        return rounds
+    def _plasticity(self) -> tuple[Adaptation | None, int]:
+        """Return what adapts a reservoir before the training, and over how many rounds."""
+        if not self.plasticity:
+            return None, PLASTICITY_ROUNDS
+        kind, rest = chosen(PLASTICITY, self.plasticity, "[plasticity]")
+        found = values(kind, rest, "[plasticity]", {"reservoir": None}, MORE["plasticity"])
+        rounds = found.pop("rounds", PLASTICITY_ROUNDS)
+        return (lambda one: made(kind, found | {"reservoir": one}, "[plasticity]")), rounds
 
     def check(self) -> None:
         """Raise ValueError if a setting is wrong, as far as can be told without the data."""
@@ -688,6 +705,23 @@ def _washout(one: object) -> int:
     settings = known.values()
     inside = [m for value in settings for m in (value if isinstance(value, tuple) else (value,))]
     return max((_washout(m) for m in inside), default=0)
+
+
+def _uploads(own: dict[str, Any], about: About, *, protected: bool, hidden: bool) -> Uploads:
+    """Return what the upload of a ridge is chosen by; what only that needs leaves the settings."""
+    asked, ridge = own.pop("upload", "auto"), own.pop("ridge", "auto")
+    usual = {one.name: one.default for one in fields(FederatedRidge)} | {"keep_clients": False}
+    free = {"features", "classes", "standardise"}
+    if asked == "factors":
+        free |= {"per_output", "keep_clients", "increments", "intercept"}
+    return Uploads(
+        asked=asked,
+        protected=protected,
+        hidden=hidden,
+        summed=any(own[name] not in (usual[name], None) for name in own if name not in free),
+        ridge=ridge,
+        n_targets=len(about.classes) if about.classes else _n_targets(about) or 1,
+    )
 
 
 def _n_targets(about: About) -> int | None:

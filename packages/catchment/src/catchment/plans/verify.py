@@ -20,7 +20,7 @@ from catchment.federation.runs.verify import Check, Verification, compared, veri
 from catchment.plans.data import About, Recordings, arrange
 from catchment.plans.file import PlanFile, fingerprint_of, read_plan
 from catchment.readout.answers import read_for
-from catchment.storage import load
+from catchment.readout.storage import load
 
 __all__ = ["Check", "Verification", "verify_run"]
 

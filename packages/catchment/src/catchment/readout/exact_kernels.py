@@ -411,6 +411,18 @@ def packed_upper(matrix, packed):
 
 
 @njit(nogil=True, cache=True)
+def split_digits(values, width, slices):
+    """Fill slices (count, n) with so many binary digits of int64 (n,) each, the last with signs."""
+    mask = (1 << width) - 1
+    for i in range(len(values)):
+        value = values[i]
+        for k in range(len(slices) - 1):
+            slices[k, i] = value & mask
+            value >>= width
+        slices[-1, i] = value
+
+
+@njit(nogil=True, cache=True)
 def split_in_two(y, unit, piece, pieces):
     """Fill pieces (n, 2 K) with y (n, K) in units, what is a multiple of `piece` on the right.
 

@@ -30,14 +30,10 @@ from catchment.arrays import Array
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features.base import FeatureMap, label_of
 from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
-from catchment.federation.learn.ridge import (
-    FederatedRidge,
-    has_a_class_alone,
-    learned,
-    readout_figures,
-)
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.ridge_state import has_a_class_alone, learned, readout_figures
 from catchment.federation.rows import Rows, stretch
-from catchment.federation.sums import Tally
+from catchment.federation.sums import Tally, added_by_key
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
 from catchment.readout.grid import Grid
@@ -375,9 +371,9 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
         Names of the outputs if they are classes.
 
     >>> from catchment import Recipe, Reservoir
-    >>> from catchment.features import EchoStateMap
+    >>> from catchment.features import EchoState
     >>> recipes = [Recipe(units=20, inputs=1, leak_rate=a) for a in (0.1, 0.3, 0.5, 1.0)]
-    >>> maps = tuple(EchoStateMap(Reservoir.from_recipe(r), washout=10) for r in recipes)
+    >>> maps = tuple(EchoState.of(Reservoir.from_recipe(r), washout=10) for r in recipes)
     >>> Candidates(features=maps, halvings=2).needs.rounds
     3
     """
@@ -453,9 +449,8 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
         return Tally.of(update, turn.client)
 
     def server_update(self, state: Race, total: Tally[StatisticsSet], turn: Turn) -> Race:
-        by_client = {name: old.only(state.alive) for name, old in state.by_client.items()}
-        for name, new in total.by_client.items():
-            by_client[name] = by_client[name] + new if name in by_client else new
+        before = {name: old.only(state.alive) for name, old in state.by_client.items()}
+        by_client = added_by_key(before, total.by_client)
         summed = state.total.only(state.alive) + total.total if state.total else total.total
         return self._judged(replace(state, total=summed, by_client=by_client))
 

@@ -26,7 +26,7 @@ from catchment.data.recording import Recording
 from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
-from catchment.federation.learn.ridge import chosen_ridge
+from catchment.federation.learn.ridge_state import chosen_ridge
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics

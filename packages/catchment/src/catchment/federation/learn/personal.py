@@ -34,7 +34,8 @@ from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.ridge_state import RidgeState, learned
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
 from catchment.federation.sums import Tally
 from catchment.readout.personal_models import PersonalModels

@@ -32,7 +32,8 @@ from catchment.federation.learn.personal import (
     smallest_good_step,
     towards,
 )
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.measure.outliers import Drift
 from catchment.federation.sums import Tally
 from catchment.readout.personal_models import PersonalModels

@@ -21,7 +21,7 @@ from catchment.readout.detector import with_labels
 from catchment.readout.device import device_for
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
-from catchment.readout.predictor import Predictor, check_channels
+from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout
 from catchment.readout.storage import to_bytes
 from catchment.wire import Kind, Parts, Structure
@@ -239,7 +239,7 @@ def _prepared(model: Predictor, data: Data) -> list[Recording]:
     if not raw:
         raise ValueError("no sequences were given; pass at least one with targets")
     for k, recording in enumerate(raw):
-        check_channels(model, recording, k)
+        model.check_channels(recording, k)
     return with_labels(model, model.prepare.apply(raw))
 
 

@@ -1,7 +1,7 @@
 """A whole training as stages of one loop: scaling, plasticity, training, delivery, evaluation.
 
 Every way in (a call in Python, scikit-learn, a plan file in one process, Flower) describes what it
-wants as a `Course`, and `conduct` runs its stages, each a `Plan` of its own, on whatever engine
+wants as a `Workflow`, and `conduct` runs its stages, each a `Plan` of its own, on whatever engine
 carries the messages. What a stage finds is `Known` to the next ones; where clients are elsewhere it
 travels with every request, and a client builds the stage's plan from it and from the course that it
 agreed to. Maps are built once, by whoever conducts: nobody else solves an eigenvalue. A client
@@ -22,7 +22,7 @@ from catchment.data.prepare import RAW, Prepare
 from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
 from catchment.features.base import FeatureMap, building_only, restored
-from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.pipeline import suited
 from catchment.federation.algorithm import Algorithm
@@ -71,14 +71,14 @@ class Known:
 
     @classmethod
     def from_parts(
-        cls, parts: Parts, use: Iterable[type] = (), *, of: Course | None = None, stage: str = ""
+        cls, parts: Parts, use: Iterable[type] = (), *, of: Workflow | None = None, stage: str = ""
     ) -> Known:
         """Return what travelled; IntegrityError if it is malformed.
 
         Parameters
         ----------
         of, stage
-            Course of whoever receives it, and the stage: what is not of that course is refused
+            Workflow of whoever receives it, and the stage: what is not of that course is refused
             before anything is built of it, and after the training no map is built at all.
         """
         named = split(parts, "known")
@@ -121,7 +121,7 @@ class Reasoning(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Course:
+class Workflow:
     """What is learned, from what, how often and how protected: all stages of one training.
 
     Parameters
@@ -213,7 +213,7 @@ class Course:
     def fingerprint(self) -> str:
         """SHA-256 of all that is agreed on before the first stage; nothing is built for it."""
         lines = [_line(k + 1) for k in range(len(self.maps))]
-        maps = tuple(EchoStateMap(one, pool=None if self.per_step else "mean") for one in lines)
+        maps = tuple(EchoState.of(one, pool=None if self.per_step else "mean") for one in lines)
         described = {
             "prepare": self.prepare,
             "maps": self.maps,
@@ -364,15 +364,15 @@ class Course:
             return replace(known, prepare=result)
         if isinstance(result, Reservoir):
             (one,) = known.maps
-            assert isinstance(one, EchoStateMap)
-            return replace(known, maps=(replace(one, reservoir=result),))
+            assert isinstance(one, EchoState)
+            return replace(known, maps=(one.reading(result),))
         return known
 
 
 RunStage = Callable[[str, AnyPlan, Known], Result[Any, Any]]
 
 
-def conduct(course: Course, run: RunStage) -> tuple[Known, Result[Any, Any]]:
+def conduct(course: Workflow, run: RunStage) -> tuple[Known, Result[Any, Any]]:
     """Run the stages up to the training, and return what is known and what the training gave.
 
     Parameters
@@ -400,6 +400,6 @@ def _line(units: int) -> Reservoir:
 
 def _reservoir(maps: Maps) -> Reservoir:
     match maps:
-        case (EchoStateMap() as one,):
+        case (EchoState() as one,):
             return one.reservoir
     raise ValueError("plasticity adapts one reservoir; use one EchoState map with it")
