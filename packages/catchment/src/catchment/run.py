@@ -36,7 +36,7 @@ class Run:
     folder.
     """
 
-    course: Workflow
+    workflow: Workflow
     known: Known
     training: Result[Any, Any]
     stages: Mapping[str, tuple[Record, ...]]
@@ -86,7 +86,7 @@ class Run:
     @property
     def upload(self) -> str:
         """In one sentence: what clients sent, and why that."""
-        return self.course.upload(self.known)
+        return self.workflow.upload(self.known)
 
     @property
     def statistics(self) -> RidgeStatistics:
@@ -141,7 +141,7 @@ class Run:
 
     @property
     def _features(self) -> Maps:
-        """The map of the model, or those of the course where what was learned has none."""
+        """The map of the model, or those of the workflow where what was learned has none."""
         result = self.training.result
         return (result.features,) if isinstance(result, Model) else self.known.maps
 
@@ -155,10 +155,10 @@ class Run:
 
     def describe_in(self, store: RunFolder, scores: Scores | None = None) -> None:
         """Keep the facts and tables that a report shows beside the messages."""
-        plan, classes = self.training.plan, self.course.classes
+        plan, classes = self.training.plan, self.workflow.classes
         write_results(store, plan.algorithm.kept(self.training.state), scores, classes)
         n_clients = max((record.n_used for record in self.records), default=0)
-        described = ", ".join(type(one).__name__ for one in self.course.maps)
+        described = ", ".join(type(one).__name__ for one in self.workflow.maps)
         facts = {
             "title": f"{n_clients} client{'' if n_clients == 1 else 's'}, {described}",
             "algorithm": type(plan.algorithm).__name__,

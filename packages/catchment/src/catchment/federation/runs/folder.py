@@ -54,7 +54,7 @@ from catchment.federation.runs.ledger import Entries, Entry, Keeper
 from catchment.files import replace_file
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
-from catchment.wire import Kind, Parts
+from catchment.wire import Parts
 
 S = TypeVar("S")
 
@@ -245,16 +245,12 @@ class RunFolder:
                     "settings = excluded.settings",
                     (stage, len(known), *told),
                 )
-                self.write_kinds(plan.messages().values())
+                # What messages hold and tell, as those who send them declare.
+                for kind in plan.messages().values():
+                    if kind.holds:
+                        said = (kind.name, kind.holds, json.dumps(kind.tells))
+                        self.database.execute("INSERT OR IGNORE INTO kinds VALUES (?, ?, ?)", said)
         return StageKeeper(self, stage, plan, logs=logs)
-
-    def write_kinds(self, kinds: Iterable[Kind]) -> None:
-        """Keep what messages hold and tell, as those who send them declare."""
-        with self.transaction():
-            self.database.executemany(
-                "INSERT INTO kinds VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                [(kind.name, kind.holds, json.dumps(kind.tells)) for kind in kinds if kind.holds],
-            )
 
     def flush(self) -> None:
         """Commit the messages so far."""
