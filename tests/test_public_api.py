@@ -44,7 +44,7 @@ FACES = {
     ),
     "catchment.federation": (
         "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Needs Plan "
-        "Protection Record Result Rows SmallestUpload Store Turn Workflow explain messages_of "
+        "Protection Record Result Rows SmallestUpload RunFolder Turn Workflow explain messages_of "
         "read_run"
     ),
     "catchment.federation.learn": (
