@@ -27,7 +27,6 @@ from catchment import (
 from catchment.data import ACTIVITIES, Prepare, synthetic_wearables
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, RefusedClientsWarning, TooFewClientsError, UploadError
-from catchment.features import EchoStateMap
 from catchment.federation import (
     FEWEST,
     LIMITS,
@@ -63,7 +62,7 @@ CLIENTS = dict(list(PEOPLE.items())[:12])
 STRANGERS = dict(list(PEOPLE.items())[12:])
 BAD = "user-011"
 OTHERS = {name: data for name, data in CLIENTS.items() if name != BAD}
-MAP = EchoStateMap(
+MAP = EchoState.of(
     Reservoir.from_recipe(Recipe(units=50, inputs=6, seed=1)), bias=True, pool="mean"
 )
 PLAN: Plan[Any, Any, Any] = Plan(

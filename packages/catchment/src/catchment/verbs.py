@@ -140,6 +140,7 @@ class Options(EngineOptions, total=False):
     min_clients: int
     limits: Limits
     seed: int
+    row_stride: int
 
 
 @overload
@@ -240,6 +241,8 @@ def federate(
         An earlier run to whose sums these clients' are added: the model is that of all of them,
         and nobody of the earlier run is asked again. Its map and its preparation, as fitted then,
         stay; clients may bring new classes.
+    row_stride
+        Learn from every `row_stride`-th row of a recording only, where every step has a row.
 
     >>> import numpy as np
     >>> from catchment import EchoState
@@ -354,14 +357,14 @@ def _described(
 ) -> tuple[Workflow, str]:
     """Return the workflow, and why a choice among maps was not made if it was asked for."""
     names, prepare, per_step = shared.classes, pipeline.prepare, shared.per_step
-    hidden = noisy = False
+    hidden, noisy, stride = False, False, options.get("row_stride", 1)
     for protection in protect:
         hidden, noisy = hidden or isinstance(protection, Masking), noisy or protection.is_noise
     uploads = Uploads(
         asked=upload,
         protected=bool(protect),
         hidden=hidden,
-        summed=head is not None or earlier is not None,
+        summed=head is not None or earlier is not None or stride != 1,
         ridge=ridge,
         n_targets=shared.n_targets if names is None else len(names),
     )
@@ -375,7 +378,7 @@ def _described(
     )
     if offered.several:
         given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
-        given |= {"head": head is not None, "onto": earlier is not None}
+        given |= {"head": head is not None, "onto": earlier is not None, "row_stride": stride != 1}
         refuse_settings([name for name, is_set in given.items() if is_set])
     if earlier is not None:
         # Where some are known only as a sum, nobody can be left out of it.
@@ -385,7 +388,7 @@ def _described(
     workflow = Workflow(
         prepare=prepare,
         maps=offered.maps,
-        learn=partial(_learner, uploads, names, n_clients, hidden, head),
+        learn=partial(_learner, uploads, names, n_clients, hidden, head, stride),
         uploads=None if offered.several else uploads,
         channels=shared.channels,
         classes=names,
@@ -404,11 +407,13 @@ def _learner(
     n_clients: int,
     hidden: bool,
     head: Head | None,
+    row_stride: int,
     maps: Maps,
 ) -> Algorithm[Any, Any, Any]:
     if len(maps) > 1:
         return Candidates(features=maps, classes=classes)
-    return uploads.learner(maps[0], classes=classes, n_clients=n_clients, hidden=hidden, head=head)
+    known: dict[str, Any] = {"classes": classes, "n_clients": n_clients, "hidden": hidden}
+    return uploads.learner(maps[0], **known, head=head, row_stride=row_stride)
 
 
 def _local(

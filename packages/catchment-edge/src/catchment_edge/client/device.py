@@ -350,7 +350,7 @@ def _unseen(plan: AnyPlan, algorithm: FederatedRidge, outputs: int) -> RidgeStat
         )
     features = algorithm.features
     grid = Grid.of(features, classes=algorithm.classes is not None)
-    return RidgeStatistics.zero(features.n_features, outputs, features.fingerprint, grid)
+    return RidgeStatistics.zero(features.n_features, outputs, algorithm.statistics_name, grid)
 
 
 def _settle(link: Link, round_: int, memory: Memory) -> None:

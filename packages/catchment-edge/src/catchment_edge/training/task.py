@@ -33,6 +33,8 @@ class Task:
         keys that the export does not have.
     secure
         Whether the plan has a secure sum.
+    row_stride
+        Learn from every `row_stride`-th row of a recording only.
     """
 
     features: FeatureMap
@@ -42,6 +44,7 @@ class Task:
     classes: tuple[str, ...] | None = None
     course: str = ""
     secure: bool = False
+    row_stride: int = 1
 
     def __post_init__(self) -> None:
         _check_preparation(self.prepare, per_step=self.features.per_step)
@@ -93,6 +96,7 @@ def task_of(plan_file: str | Path) -> Task:
         course.classes,
         "" if file.is_secret else course.fingerprint,
         file.is_secret,
+        learner.row_stride,
     )
 
 

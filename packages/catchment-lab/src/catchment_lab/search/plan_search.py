@@ -141,7 +141,7 @@ def search_plan(
     names = cohorts(sorted(clients), validation=found.validation, test=0, seed=found.settings.seed)
 
     def features(reservoir: Reservoir) -> FeatureMap:
-        return described.of(reservoir, per_step=per_step, classes=classes)
+        return described.reading(reservoir, per_step=per_step, classes=classes)
 
     return search(
         {name: clients[name] for name in names.train},

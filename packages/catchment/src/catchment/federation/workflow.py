@@ -31,7 +31,7 @@ from catchment.data.prepare import RAW, Prepare
 from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError, UploadError
 from catchment.features.base import FeatureMap, building_only, restored
-from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.pipeline import suited
 from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
@@ -236,7 +236,7 @@ class Workflow:
     def fingerprint(self) -> str:
         """SHA-256 of all that is agreed on before the first stage; nothing is built for it."""
         lines = [_line(k + 1) for k in range(len(self.maps))]
-        maps = tuple(EchoStateMap(one, pool=None if self.per_step else "mean") for one in lines)
+        maps = tuple(EchoState.of(one, pool=None if self.per_step else "mean") for one in lines)
         described = {
             "prepare": self.prepare,
             "maps": self.maps,
@@ -387,8 +387,8 @@ class Workflow:
             return replace(known, prepare=result)
         if isinstance(result, Reservoir):
             (one,) = known.maps
-            assert isinstance(one, EchoStateMap)
-            return replace(known, maps=(replace(one, reservoir=result),))
+            assert isinstance(one, EchoState)
+            return replace(known, maps=(one.reading(result),))
         return known
 
 
@@ -478,7 +478,7 @@ def _line(units: int) -> Reservoir:
 
 def _reservoir(maps: Maps) -> Reservoir:
     match maps:
-        case (EchoStateMap() as one,):
+        case (EchoState() as one,):
             return one.reservoir
     raise ValueError("plasticity adapts one reservoir; use one EchoState map with it")
 

@@ -19,6 +19,7 @@ from catchment.plans.conductor import (
 from catchment.plans.data import (
     About as About,
     Files as Files,
+    Origin as Origin,
     PlanData as PlanData,
     Recordings as Recordings,
     arrange as arrange,

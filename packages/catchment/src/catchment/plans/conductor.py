@@ -28,7 +28,7 @@ from catchment.data.recording import Recording
 from catchment.engine.local import data_of
 from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
 from catchment.features.base import FeatureMap, label_of
-from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.federation.blocks import EVERY
 from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Result, model_of
@@ -115,7 +115,7 @@ class PlanRun:
         By client: what its data are known by in the ledger of what noise costs, where all clients
         are in this process.
     week
-        The how manieth time that the run goes on with what is new, if it does.
+        How often the run has gone on with what is new, this time included.
     """
 
     file: PlanFile
@@ -252,7 +252,7 @@ class PlanRun:
 
     def _facts(self, done: Done) -> dict[str, str]:
         features, last = done.features, done.result.records[-1]
-        units = features.reservoir.n_units if isinstance(features, EchoStateMap) else None
+        units = features.reservoir.n_units if isinstance(features, EchoState) else None
         facts = self._planned | {
             "own_row": label(self.file),
             "classes": json.dumps(self.about.classes),

@@ -107,6 +107,13 @@ def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{name} is not valid TOML: {error}") from error
+    return plan_of_tables(tables, text=text, base=Path.cwd() if base is None else base, name=name)
+
+
+def plan_of_tables(
+    tables: Table, *, text: str = "", base: Path = Path(), name: str = "the plan"
+) -> PlanFile:
+    """Return the plan of a file's tables, whose text is kept with the runs."""
     refuse_unknown(tables, SECTIONS, name)
     source, origin, sharing = _data(tables.get("data"), name)
     learn = {"algorithm": "ridge", **_table(tables, "learn")}
@@ -128,7 +135,7 @@ def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -
         run=read(RunSettings, _table(tables, "run"), "[run]"),
         protect=protect,
         search=_table(tables, "search"),
-        base=Path.cwd() if base is None else base,
+        base=base,
         fingerprint=fingerprint_of(tables),
         text=text,
     )

@@ -42,7 +42,7 @@ from catchment.engine.contenders import Contender, centralised, compare, guess, 
 from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.features.base import FeatureMap, name_of
-from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.federation.algorithm import Memory
 from catchment.federation.blocks import EVERY
 from catchment.federation.client import Elsewhere, refuse_shared
@@ -256,7 +256,7 @@ def contenders(
 
 
 def _ensemble(features: FeatureMap, classes: tuple[str, ...] | None) -> ReservoirEnsemble:
-    if not isinstance(features, EchoStateMap):
+    if not isinstance(features, EchoState):
         raise ValueError(
             'the baseline "ensemble" gives every client a reservoir of its own, and '
             f"{name_of(features)} has none; leave it out of baselines"

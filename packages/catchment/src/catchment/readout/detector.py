@@ -50,6 +50,7 @@ from catchment.data.recording import Recording
 from catchment.features.base import Carried, FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.readout.device import refuse_device
+from catchment.readout.heads import oas_shrinkage
 from catchment.readout.predictor import New, Predictor, is_alone
 from catchment.readout.solve import feature_scale
 from catchment.readout.statistics import (
@@ -197,25 +198,12 @@ def shrunk_covariance(
             "nothing varies in the rows, so that every change would be infinitely unusual; use "
             "recordings in which something happens, or another map"
         )
-    share = oracle_shrinkage(covariance, n_rows) if shrinkage == "auto" else float(shrinkage)
+    share = oas_shrinkage(covariance, n_rows) if shrinkage == "auto" else float(shrinkage)
     if not 0 <= share <= 1:
         raise ValueError(f"shrinkage is {shrinkage}; pass a number from 0 to 1, or 'auto'")
     shrunk = (1.0 - share) * covariance
     shrunk[np.arange(F), np.arange(F)] += share * mean_variance
     return shrunk, share
-
-
-def oracle_shrinkage(covariance: Array, n_rows: float) -> float:
-    """Return how far to shrink the covariance (F, F) of so many independent normal rows.
-
-    >>> round(oracle_shrinkage(np.diag([1.0, 3.0]), 100), 4)
-    0.1287
-    """
-    F = len(covariance)
-    mean_square = float(np.mean(np.square(covariance)))
-    squared_mean = (float(np.trace(covariance)) / F) ** 2
-    spread = (n_rows + 1.0) * (mean_square - squared_mean / F)
-    return 1.0 if spread <= 0 else min(1.0, (mean_square + squared_mean) / spread)
 
 
 def _checked_weight(statistics: RidgeStatistics) -> float:

@@ -18,20 +18,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import solve_triangular
 
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
-from catchment.errors import SingularError
 from catchment.features.pipeline import Pipeline, as_recordings
-from catchment.readout.heads import Gaussian, class_covariance, class_means
+from catchment.readout.heads import Gaussian, class_covariance, class_means, covariance_factor
 from catchment.readout.model import Model, model_of
 from catchment.readout.predictor import New, Predictor
-from catchment.readout.solve import rescaled, scale_of
+from catchment.readout.solve import feature_scale, rescaled
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import Own, Stored, typed
 
@@ -87,14 +88,11 @@ class KnownClasses:
         standardise
             Whether features are divided by their spread over all rows first.
         """
-        by_class = None if isinstance(sums, RidgeStatistics) else [sums[k] for k in sorted(sums)]
-        total = sums if isinstance(sums, RidgeStatistics) else _added(by_class or [])
-        scale = scale_of(total, standardise)
-        if scale is None:
-            scale = np.ones(total.n_features)
+        every = [sums] if isinstance(sums, RidgeStatistics) else [sums[k] for k in sorted(sums)]
+        total = reduce(add, every)
+        scale = feature_scale(total) if standardise else np.ones(total.n_features)
         rows, means = class_means(rescaled(total, scale))
         head = Gaussian(shrinkage=shrinkage)
-        every = [total] if by_class is None else by_class
         factors = [_factor(rescaled(one, scale), head) for one in every]
         return cls(means, np.stack(factors), np.asarray(rows), scale)
 
@@ -112,28 +110,13 @@ class KnownClasses:
         return np.asarray(self.distances(z).min(axis=1))
 
 
-def _added(by_class: list[RidgeStatistics]) -> RidgeStatistics:
-    total = by_class[0]
-    for one in by_class[1:]:
-        total = total + one
-    return total
-
-
 def _factor(statistics: RidgeStatistics, head: Gaussian) -> Array:
     """Return the lower Cholesky factor (F, F) of the shrunk covariance around class means."""
     if not statistics.n_rows:
         return np.eye(statistics.n_features)
     S = class_covariance(statistics)
     share, added = head.strength(S, statistics.weight)
-    S = (1 - share) * S + added * np.eye(len(S))
-    factor, info = lapack.dpotrf(S, lower=1)
-    noise = S.diagonal() * (16 + 4 * len(S)) * np.finfo(np.float64).eps
-    if info or (factor.diagonal() ** 2 < noise).any():
-        raise SingularError(
-            f"the covariance of {len(S)} features has no inverse: some do not vary, or repeat "
-            "others; pass shrinkage='oas' or a number above 0"
-        )
-    return np.asarray(factor)
+    return covariance_factor((1 - share) * S + added * np.eye(len(S)))
 
 
 KIND = "open"

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from catchment import Array, Recipe, Recording, Reservoir
 from catchment.data import ACTIVITIES, mackey_glass, synthetic_wearables
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import Plan
 from catchment.federation.measure import (
     Evaluation,
@@ -44,9 +44,9 @@ def wearers() -> dict[str, list[Recording]]:
     return synthetic_wearables(4, windows_per_user=12, steps=40)
 
 
-def features(pool: bool = True) -> EchoStateMap:
+def features(pool: bool = True) -> EchoState:
     reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=1))
-    return EchoStateMap(reservoir, pool="mean" if pool else None)
+    return EchoState.of(reservoir, pool="mean" if pool else None)
 
 
 def test_a_delay_line_holds_the_last_inputs() -> None:
@@ -86,7 +86,7 @@ def test_majority_is_the_most_frequent_class_of_all_clients() -> None:
 
 def test_the_mean_of_a_series_scores_one() -> None:
     data = forecasts()
-    plan = mean_target(EchoStateMap(delay_line(1, 1)))
+    plan = mean_target(EchoState.of(delay_line(1, 1)))
     model = run_locally(plan, data).model
     assert model is not None
     scores = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), data).state

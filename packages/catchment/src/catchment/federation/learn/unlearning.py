@@ -164,8 +164,8 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
 
     >>> import numpy as np
     >>> from catchment import Plan, Recipe, Reservoir, Recording, federate
-    >>> from catchment.features import EchoStateMap
-    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=9, inputs=1)))
+    >>> from catchment.features import EchoState
+    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=9, inputs=1)))
     >>> waves = {name: np.sin(np.arange(80.0) / k) for k, name in enumerate("abc", start=3)}
     >>> clients = {name: [Recording(u[:-1], u[1:])] for name, u in waves.items()}
     >>> algorithm = FederatedRidge(features=features, ridge=1e-3)

@@ -20,7 +20,7 @@ from catchment.arrays import Array, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
-from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge
@@ -73,7 +73,7 @@ def autoregression(
     >>> autoregression(1, lags=4).algorithm.features.n_features
     4
     """
-    features = EchoStateMap(delay_line(inputs, lags), input=False, washout=washout)
+    features = EchoState.of(delay_line(inputs, lags), input=False, washout=washout)
     return Plan(algorithm=FederatedRidge(features=features, ridge=ridge))
 
 
