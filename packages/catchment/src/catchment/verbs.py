@@ -234,6 +234,8 @@ def federate(
     out
         A folder to keep the run in, as `catchment run` does: its ledger, states and model. It must
         not hold another run.
+    row_stride
+        Learn from every `row_stride`-th row of a recording only, where every step has a row.
     head
         Another way from the same sums to class scores, such as `Gaussian()`, which is linear
         discriminant analysis; ridge regression on one-hot targets if not given.
@@ -241,8 +243,6 @@ def federate(
         An earlier run to whose sums these clients' are added: the model is that of all of them,
         and nobody of the earlier run is asked again. Its map and its preparation, as fitted then,
         stay; clients may bring new classes.
-    row_stride
-        Learn from every `row_stride`-th row of a recording only, where every step has a row.
 
     >>> import numpy as np
     >>> from catchment import EchoState
@@ -412,8 +412,8 @@ def _learner(
 ) -> Algorithm[Any, Any, Any]:
     if len(maps) > 1:
         return Candidates(features=maps, classes=classes)
-    known: dict[str, Any] = {"classes": classes, "n_clients": n_clients, "hidden": hidden}
-    return uploads.learner(maps[0], **known, head=head, row_stride=row_stride)
+    settings: dict[str, Any] = {"hidden": hidden, "head": head, "row_stride": row_stride}
+    return uploads.learner(maps[0], classes=classes, n_clients=n_clients, **settings)
 
 
 def _local(

@@ -68,9 +68,8 @@ from catchment.data.frames import (
 from catchment.data.prepare import Prepared as Prepared, check_continuable as check_continuable
 from catchment.data.recording import check_channels as check_channels, trusted as trusted
 from catchment.data.scaling import (
-    ExactSums as ExactSums,
     Moments as Moments,
-    federated_scaler as federated_scaler,
+    exact_sums as exact_sums,
     from_limbs as from_limbs,
     limbs_of as limbs_of,
     on_digits as on_digits,

@@ -146,6 +146,9 @@ def together(
     per_step: bool | None,
 ) -> Clients:
     """Return the recordings of files that are open, with the classes and channels they share."""
+    for table in tables:
+        for name in named.every:
+            table.column(name)
     chosen = inputs_of(tables, named.every) if inputs is None else listed(inputs)
     found: tuple[Any, ...] | None = None
     if named.label is not None:
@@ -153,8 +156,9 @@ def together(
         found = classes_of(tables, named.label) if classes == "auto" else tuple(classes)
     else:
         refuse_text(tables, listed(named.target))
-    if named.predicted is not None:
-        per_step = targets_change(tables, named.predicted, named.client, named.recording, per_step)
+    if named.predicted is not None and per_step is None:
+        predicted = listed(named.predicted)
+        per_step = targets_change(tables, predicted, named.client, named.recording)
     held: dict[str, list[Recording]] = {}
     for table in tables:
         read_here = table.recordings(
@@ -370,24 +374,18 @@ def classes_of(tables: list[Table], label: str) -> tuple[Any, ...]:
 
 
 def targets_change(
-    tables: list[Table],
-    target: str | Sequence[str] | None,
-    client: str | None,
-    recording: str | None,
-    per_step: bool | None,
+    tables: Iterable[Table], targets: Sequence[str], client: str | None, recording: str | None
 ) -> bool:
-    """Return whether a target changes within any recording, unless that is settled."""
-    if per_step is not None:
-        return per_step
+    """Return whether a target changes within any recording; files need not have all columns."""
+    grouping = [name for name in (client, recording) if name is not None]
     for table in tables:
-        groups = [table.column(name).tolist() for name in (*listed(client), *listed(recording))]
-        keys = list(zip(*groups, strict=True)) if groups else None
-        for name in listed(target):
-            values = table.column(name)
+        groups = [table.columns[name].tolist() for name in grouping if name in table.columns]
+        keys = list(zip(*groups, strict=True))
+        for values in (table.columns[name] for name in targets if name in table.columns):
             first: dict[Any, Any] = {}
+            labels = values.tolist()
             for row in np.flatnonzero(~missing_values(values)).tolist():
-                key = None if keys is None else keys[row]
-                if first.setdefault(key, values[row]) != values[row]:
+                if first.setdefault(keys[row] if keys else None, labels[row]) != labels[row]:
                     return True
     return False
 

@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from itertools import repeat
 from typing import Literal, get_args
 
 import numpy as np
@@ -73,91 +72,68 @@ def fill_gaps(
     kept: list[Recording] = []
     report = GapReport()
     for number, recording in enumerate(recordings):
-        pieces, found = fill_recording(recording, policy, number)
-        report = report + found
-        kept.extend(piece for _, piece in pieces)
+        pieces = [piece for _, piece in fill_recording(recording, policy, number)]
+        missing = np.isnan(recording.u)
+        gap_rows, restart = int(missing.any(axis=1).sum()), policy == "restart"
+        known = [piece.y for piece in pieces if piece.y is not None]
+        report += GapReport(
+            gap_rows=gap_rows,
+            values_filled=0 if restart else int(missing.sum()),
+            silent_channels=0 if restart else int(missing.all(axis=0).sum()),
+            rows_removed=gap_rows if restart else 0,
+            restarts=max(0, len(pieces) - 1),
+            sequences_removed=int(not pieces),
+            target_rows_missing=sum(int(np.isnan(y).any(axis=-1).sum()) for y in known),
+        )
+        kept += pieces
     return kept, report
 
 
 def fill_recording(
     recording: Recording, policy: Policy, number: int = 0, *, silent: float = 0.0
-) -> tuple[list[tuple[int, Recording]], GapReport]:
-    """Return (first step, piece) for each piece that is left of a recording, and the counts.
+) -> list[tuple[int, Recording]]:
+    """Return (first step, piece) for each piece that is left of a recording.
 
     `number` is what an error calls the recording, `silent` what "hold" and "interpolate" put in a
     channel without any value.
 
-    >>> pieces, _ = fill_recording(Recording([1.0, np.nan, 3.0]), "restart")
+    >>> pieces = fill_recording(Recording([1.0, np.nan, 3.0]), "restart")
     >>> [start for start, _ in pieces]
     [0, 2]
     """
     missing = np.isnan(recording.u)
     if not missing.any():
-        pieces, found = [(0, recording)], GapReport()
-    elif policy == "error":
-        step, channel = (int(index) for index in np.argwhere(missing)[0])
+        return [(0, recording)]
+    if policy == "error":
+        step, channel = np.argwhere(missing)[0].tolist()
         name = channel if recording.channels is None else repr(recording.channels[channel])
         raise ValueError(
             f"recording {number} has no input in channel {name} at step {step}; "
             'set gaps to "hold", "interpolate" or "restart"'
         )
-    elif policy == "restart":
-        pieces, found = _cut(recording, missing)
-    else:
-        filled, found = _filled(recording, missing, policy, silent)
-        pieces = [(0, filled)]
-    unknown = sum(_missing_targets(piece) for _, piece in pieces)
-    return pieces, found + GapReport(target_rows_missing=unknown)
-
-
-def _cut(recording: Recording, missing: Booleans) -> tuple[list[tuple[int, Recording]], GapReport]:
-    gap = np.logical_or.reduce(missing, axis=1)
-    edges = np.flatnonzero(np.diff(np.concatenate([[True], gap, [True]]).astype(np.int8)))
-    n_kept = int((~gap).sum())
-    pieces = []
-    for start, stop in edges.reshape(-1, 2).tolist():
-        piece = recording.part(start, stop)
-        if recording.per_step is False:
-            piece = replace(piece, weight=recording.weight * piece.n_steps / n_kept)
-        pieces.append((start, piece))
-    report = GapReport(
-        gap_rows=int(gap.sum()),
-        rows_removed=int(gap.sum()),
-        restarts=max(0, len(pieces) - 1),
-        sequences_removed=int(not pieces),
-    )
-    return pieces, report
-
-
-def _filled(
-    recording: Recording, missing: Booleans, policy: Policy, silent: float
-) -> tuple[Recording, GapReport]:
+    if policy == "restart":
+        gap = missing.any(axis=1)
+        edges = np.flatnonzero(np.diff(gap, prepend=True, append=True))
+        n_kept, pieces = int((~gap).sum()), []
+        for start, stop in edges.reshape(-1, 2).tolist():
+            piece = recording.part(start, stop)
+            if recording.per_step is False:
+                piece = replace(piece, weight=recording.weight * piece.n_steps / n_kept)
+            pieces.append((start, piece))
+        return pieces
     u: Array = recording.u.copy()
     steps = np.arange(len(u))
-    n_silent = 0
     for channel in np.flatnonzero(missing.any(axis=0)):
         gap = missing[:, channel]
         known = np.flatnonzero(~gap)
         if len(known) == 0:
             u[:, channel] = silent
-            n_silent += 1
         elif policy == "interpolate":
             u[gap, channel] = np.interp(steps[gap], known, u[known, channel])
         else:
             last = np.maximum(np.searchsorted(known, steps[gap]) - 1, 0)
             u[gap, channel] = u[known[last], channel]
-    report = GapReport(
-        gap_rows=int(missing.any(axis=1).sum()),
-        values_filled=int(missing.sum()),
-        silent_channels=n_silent,
-    )
-    return replace(recording, u=u), report
-
-
-def _missing_targets(recording: Recording) -> int:
-    if recording.y is None:
-        return 0
-    return int(np.isnan(np.atleast_2d(recording.y)).any(axis=1).sum())
+    return [(0, replace(recording, u=u))]
 
 
 MAX_GAP = 2.5  # intervals, of the recording or of the new rate, whichever is longer
@@ -282,46 +258,34 @@ def cut_windows(
     >>> [(start, window.u.ravel().tolist(), window.y.tolist()) for start, window in made]
     [(0, [1.0, 2.0], [4.5]), (1, [2.0, 3.0], [5.5])]
     """
-    starts = range(0, recording.n_steps - window + 1, step)
-    targets: Iterable[Array | None] = repeat(recording.y, len(starts))
-    if recording.y is not None and recording.per_step:
-        _refuse_label(recording, number, label)
-        targets = _targets(recording.y, starts, window, label)
-    for start, y in zip(starts, targets, strict=True):
-        yield start, cut(recording, start, start + window, y)
-
-
-def _targets(y: Array, starts: range, window: int, label: WindowLabel) -> Iterator[Array]:
-    """Yield one target (K,) for each window, from those (T, K) of the steps."""
-    if label == "last":
-        yield from (y[start + window - 1] for start in starts)
-        return
-    known = ~np.logical_or.reduce(np.isnan(y), axis=1)
-    values = np.where(known[:, None], y, 0.0)
-    for start in starts:
-        n_known = np.count_nonzero(known[start : start + window])
-        total: Array = values[start : start + window].sum(axis=0)
-        if n_known == 0:
-            total[:] = np.nan
-        elif label == "mean":
-            total /= n_known
-        else:
-            most = total.argmax()
-            total[:] = 0.0
-            total[most] = 1.0
-        yield frozen(total)
-
-
-def _refuse_label(recording: Recording, number: int, label: WindowLabel) -> None:
-    if label == "last" or recording.y is None or np.isnan(recording.y).any(axis=1).all():
-        return
-    classes = are_classes(recording.y)
-    if classes != (label == "majority"):
-        kind, other = ("classes", "majority") if classes else ("numbers", "mean")
-        raise ValueError(
-            f'label is "{label}", but the targets of recording {number} are {kind}; '
-            f'pass label="last" or "{other}"'
-        )
+    y, per_step = recording.y, recording.per_step
+    known: Booleans = np.zeros(0, dtype=bool)
+    values = np.zeros(0)
+    if y is not None and per_step and label != "last":
+        known = ~np.logical_or.reduce(np.isnan(y), axis=1)
+        values = np.where(known[:, None], y, 0.0)
+        classes = are_classes(y)
+        if classes != (label == "majority") and known.any():
+            kind, other = ("classes", "majority") if classes else ("numbers", "mean")
+            raise ValueError(
+                f'label is "{label}", but the targets of recording {number} are {kind}; '
+                f'pass label="last" or "{other}"'
+            )
+    for start in range(0, recording.n_steps - window + 1, step):
+        own, stop = y, start + window
+        if y is not None and per_step and label == "last":
+            own = y[stop - 1]
+        elif per_step:
+            own = values[start:stop].sum(axis=0)
+            n_known = np.count_nonzero(known[start:stop])
+            if n_known == 0:
+                own[:] = np.nan
+            elif label == "mean":
+                own /= n_known
+            else:
+                own = (np.arange(len(own)) == own.argmax()).astype(float)
+            frozen(own)
+        yield start, cut(recording, start, stop, own)
 
 
 def duration(name: str, length: str) -> float:

@@ -51,8 +51,7 @@ from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.limits import Limits
 from catchment.federation.loop import Result, model_of
 from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregression, mean_target
-from catchment.federation.measure.evaluation import Evaluation, Score, Scores
-from catchment.federation.measure.personal_evaluation import PersonalEvaluation
+from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking
 from catchment.federation.runs.read import Fold, Run, folds_fact, read_run, reported
