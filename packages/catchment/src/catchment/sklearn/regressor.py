@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -110,17 +110,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         given = self._given(X)
         return self._learn(given, y, sample_weight, self.model_)
 
-    @overload
-    def predict(self, X: Inputs, return_std: Literal[False] = False) -> NDArray[Any]: ...
-
-    @overload
-    def predict(
-        self, X: Inputs, return_std: Literal[True]
-    ) -> tuple[NDArray[Any], NDArray[Any]]: ...
-
-    def predict(
-        self, X: Inputs, return_std: bool = False
-    ) -> NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]:
+    def predict(self, X: Inputs, return_std: bool = False) -> Any:
         """Return predictions arranged like X; with `return_std`, also their standard deviations.
 
         The deviation is that of a new target under the Bayesian linear model of `bayesian_readout`.
