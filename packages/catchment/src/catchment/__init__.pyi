@@ -20,7 +20,7 @@ from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
 from catchment.features.projected import Projected as Projected
 from catchment.features.random_fourier import RandomFourier as RandomFourier
-from catchment.features.union import Concat as Concat, Thinned as Thinned, WithNorm as WithNorm
+from catchment.features.union import Concat as Concat, WithNorm as WithNorm
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
 from catchment.federation.limits import Limits as Limits
@@ -100,7 +100,6 @@ __all__ = [
     "Scores",
     "SecureSum",
     "Spread",
-    "Thinned",
     "WindowStatistics",
     "WithNorm",
     "__version__",

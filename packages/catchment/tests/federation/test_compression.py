@@ -11,7 +11,7 @@ from catchment import Recipe, Recording, Reservoir
 from catchment.data import ACTIVITIES, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import UploadError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import (
     Float32,
     Plan,
@@ -28,7 +28,7 @@ from catchment.wire import Parts
 pytestmark = pytest.mark.processor
 
 TURN = Turn(0, (), client="a")
-FEATURES = EchoStateMap(
+FEATURES = EchoState.of(
     Reservoir.from_recipe(Recipe(units=40, inputs=1, leak_rate=0.8, seed=1)), washout=20
 )
 
@@ -115,7 +115,7 @@ def test_bounds_without_a_ridge_are_infinite() -> None:
 def test_classes_and_evaluation_travel_compressed_too() -> None:
     users = synthetic_wearables(n_users=4, windows_per_user=18, steps=40)
     reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=2))
-    features = EchoStateMap(reservoir, pool="mean_std")
+    features = EchoState.of(reservoir, pool="mean_std")
     algorithm = FederatedRidge(features=features, classes=ACTIVITIES, ridge=1.0)
     exact = run_locally(Plan(algorithm=algorithm), users).model
     plan = Plan(algorithm=algorithm, protections=(Float32(),))

@@ -12,7 +12,7 @@ import pytest
 
 from catchment import load
 from catchment.data import Prepare, Scaler
-from catchment.features import DefaultMap, EchoStateMap, name_of
+from catchment.features import DefaultMap, EchoState, name_of
 from catchment.features.echo_state import Spread
 from catchment.federation import Limits, Plan
 from catchment.federation.learn import (
@@ -130,7 +130,7 @@ name = "float32"
     assert isinstance(algorithm, GradientAveraging)
     assert algorithm.optimiser == Adam(learning_rate=0.5)
     features = algorithm.features
-    assert isinstance(features, EchoStateMap)
+    assert isinstance(features, EchoState)
     assert (features.segments, features.washout) == (2, 3)
     recipe = features.reservoir.recipe
     assert recipe is not None
@@ -281,8 +281,8 @@ def test_noise_does_not_go_with_a_stage_that_it_would_not_cover() -> None:
         (("users = 4", "user = 4"), r"\[data\] has no setting 'user'; did you mean 'users'"),
         (("users = 4", "label = 'x'"), r"\[data\] has no setting 'label'"),
         (("users = 4", "scaling = 'own'"), r"\[data\] has no setting 'scaling'"),
-        (("users = 4", "test = 1.5"), r"\[data\]: test is 1.5"),
-        (("users = 4", "test_after = 1.0"), "test_after is 1.0"),
+        (("users = 4", "test = 1.5"), r"test in \[data\] is 1.5; give less than 1 or 'official'"),
+        (("users = 4", "test_after = 1.0"), "test_after in .* is 1.0; give less than 1"),
         (("users = 4", 'test = "official"\ntest_of = "steps"'), "official test part"),
         (("[data]\n", "[[data]]\n"), r"lacks \[data\]"),
         (("[features]\nunits = 10", "[[features]]\nunits = 10"), "make it a table"),

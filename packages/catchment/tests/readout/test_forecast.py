@@ -10,7 +10,7 @@ import pytest
 import catchment as ct
 from catchment import Array
 from catchment.data import Recording, mackey_glass
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.readout import (
     ForecastLimitWarning,
     Model,
@@ -23,9 +23,9 @@ from catchment.readout import (
 
 def features(
     inputs: int = 1, units: int | tuple[int, ...] = 60, *, bias: bool = False, input: bool = True
-) -> EchoStateMap:
+) -> EchoState:
     recipe = Recipe(units=units, inputs=inputs, leak_rate=0.5, seed=2)
-    return EchoStateMap(Reservoir.from_recipe(recipe), bias=bias, input=input, washout=50)
+    return EchoState.of(Reservoir.from_recipe(recipe), bias=bias, input=input, washout=50)
 
 
 def waves(T: int = 700) -> Array:
@@ -55,7 +55,7 @@ def naive_forecast(model: Model, warmup: Array, horizon: int) -> Array:
         features(2, units=(30, 20)),
     ],
 )
-def test_the_closed_loop_is_the_naive_loop(features_: EchoStateMap) -> None:
+def test_the_closed_loop_is_the_naive_loop(features_: EchoState) -> None:
     s = waves()
     model = train(features_, [next_step(s)], 1e-4)
     expected = naive_forecast(model, s[:200], 12)
@@ -73,7 +73,7 @@ def test_mackey_glass_is_followed_for_a_hundred_steps() -> None:
     reservoir = Reservoir.from_recipe(
         Recipe(units=300, inputs=1, spectral_radius=0.95, leak_rate=0.5, seed=4)
     )
-    model = train(EchoStateMap(reservoir, washout=100), [next_step(s[:3000])], 1e-8)
+    model = train(EchoState(reservoir, washout=100), [next_step(s[:3000])], 1e-8)
     error = np.abs(forecast(model, s[:3000], 100) - s[3000:3100])
     assert error[:50].max() < 0.05 * s.std()
     assert error.max() < 0.25 * s.std()
@@ -114,7 +114,7 @@ def test_known_inputs_go_in_as_they_are() -> None:
 
 def test_single_precision_states_are_run_on_in_single_precision() -> None:
     s = waves()
-    single = EchoStateMap(features(2).reservoir, washout=50, precision="float32")
+    single = EchoState.of(features(2).reservoir, washout=50, precision="float32")
     model = train(single, [next_step(s)], 1e-3)
     np.testing.assert_allclose(
         forecast(model, s[:200], 5), naive_forecast(model, s[:200], 5), atol=1e-4
@@ -132,8 +132,8 @@ def test_wrong_forecasts_are_refused() -> None:
         forecast(model, s[:, :1], 3)
     with pytest.raises(ValueError, match="not finite"):
         forecast(model, np.where(s > 0.9, np.nan, s), 3)
-    assert isinstance(model.features, EchoStateMap)
-    pooled = EchoStateMap(model.features.reservoir, pool="mean")
+    assert isinstance(model.features, EchoState)
+    pooled = EchoState.of(model.features.reservoir, pool="mean")
     once = train(pooled, [Recording(s, s[-1])], 1.0)
     with pytest.raises(ValueError, match="pool=None"):
         forecast(once, s, 3)
@@ -144,7 +144,7 @@ def test_wrong_forecasts_are_refused() -> None:
 
 def test_a_forecast_without_bound_is_an_error_not_infinity() -> None:
     reservoir = Reservoir.from_matrices([[0.0]], [[1.0]], activation="identity")
-    model = Model(EchoStateMap(reservoir, input=False), Readout(np.array([[1e200]]), np.zeros(1)))
+    model = Model(EchoState.of(reservoir, input=False), Readout(np.array([[1e200]]), np.zeros(1)))
     with (
         np.errstate(over="ignore"),
         pytest.raises(ValueError, match="1e\\+200 at row 0; scale the values"),

@@ -22,7 +22,7 @@ from sklearn.linear_model import Ridge
 from catchment import Array, EchoState, Recording
 from catchment.engine import run_locally
 from catchment.errors import CoarseTargetsWarning, IntegrityError, UploadError
-from catchment.features import EchoStateMap, FeatureMap, on_grid
+from catchment.features import FeatureMap, on_grid
 from catchment.federation import Float32, Plan, Tally, Turn, check_statistics, learn
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import InfluenceCap, influence
@@ -359,12 +359,12 @@ def test_digests_differ_where_values_do() -> None:
 # Maps
 
 
-def echo_state(bits: int | None, *, per_step: bool, units: int = 20) -> EchoStateMap:
+def echo_state(bits: int | None, *, per_step: bool, units: int = 20) -> EchoState:
     """Return a map whose features lie on a grid of so many bits, or on none."""
     grid = None if bits is None else 24
     described = EchoState(units, seed=1, washout=5, grid=grid, feature_grid=bits, input_range=8.0)
     built = described.build(2, per_step=per_step)
-    assert isinstance(built, EchoStateMap)
+    assert isinstance(built, EchoState)
     return built
 
 
@@ -386,7 +386,7 @@ def recordings(
     return found
 
 
-def from_rows(features: EchoStateMap, data: Sequence[Recording], *, classes: bool) -> Any:
+def from_rows(features: EchoState, data: Sequence[Recording], *, classes: bool) -> Any:
     grid = Grid.of(features, classes=classes)
     assert grid is not None
     parts = []

@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 from catchment import Array, Integers
 from catchment.data import Recording
 from catchment.errors import FingerprintError
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.readout import (
     Model,
@@ -45,7 +45,7 @@ def noisy_classes(n: int, seed: int) -> list[Recording]:
 
 
 def classifier(pool: Pool | None = "mean") -> Model:
-    return train(EchoStateMap(RESERVOIR, pool=pool), noisy_classes(150, 0), 1e-2, classes=NAMES)
+    return train(EchoState.of(RESERVOIR, pool=pool), noisy_classes(150, 0), 1e-2, classes=NAMES)
 
 
 def labels_of(sequences: list[Recording]) -> Integers:
@@ -66,7 +66,7 @@ def calibration_error(probabilities: Array, labels: Integers, n_bins: int = 10) 
 def test_a_trained_model_is_sklearns_ridge_on_its_features() -> None:
     rng = np.random.default_rng(1)
     sequences = [Recording(u, u[:, :1] * 2 + 1) for u in rng.normal(size=(4, 50, 2))]
-    features = EchoStateMap(RESERVOIR, washout=10)
+    features = EchoState.of(RESERVOIR, washout=10)
     model = train(features, sequences, 0.1)
     z = np.concatenate(features.rows([s.u for s in sequences]))
     y = np.concatenate([np.asarray(s.y)[10:] for s in sequences])

@@ -22,7 +22,6 @@ from catchment.data import Prepare, Scaler
 from catchment.errors import DeviceError, IntegrityError
 from catchment.federation import (
     Asked,
-    Course,
     Delivery,
     Elsewhere,
     Memory,
@@ -30,6 +29,7 @@ from catchment.federation import (
     Receipt,
     Turn,
     Upload,
+    Workflow,
     claimed,
 )
 from catchment.federation.learn import FederatedRidge, FederatedScaling, SentMoments
@@ -77,7 +77,7 @@ class Device(Elsewhere):
     def __post_init__(self) -> None:
         object.__setattr__(self, "_place", Address.of(self.address))
 
-    def within(self, course: Course, *, of_plan_file: bool = True) -> Device:
+    def within(self, course: Workflow, *, of_plan_file: bool = True) -> Device:
         """Return the device as one of a course: one that was exported from another is refused.
 
         Parameters
@@ -350,7 +350,7 @@ def _unseen(plan: AnyPlan, algorithm: FederatedRidge, outputs: int) -> RidgeStat
         )
     features = algorithm.features
     grid = Grid.of(features, classes=algorithm.classes is not None)
-    return RidgeStatistics.zero(features.n_features, outputs, features.fingerprint, grid)
+    return RidgeStatistics.zero(features.n_features, outputs, algorithm.statistics_name, grid)
 
 
 def _settle(link: Link, round_: int, memory: Memory) -> None:

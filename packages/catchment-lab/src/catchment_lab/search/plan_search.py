@@ -74,13 +74,9 @@ def read_search(file: PlanFile, *, per_step: bool = False) -> PlanSearch:
     left = [name for name in RANGES if name not in ranges]
     known: dict[str, object] = {name: _fixed(recipe, name) for name in left}
     known["units"] = (recipe.units,)
-    made = read(
-        Space, ranges, "[search]", {k: v for k, v in known.items() if k not in ranges}
-    )
+    made = read(Space, ranges, "[search]", {k: v for k, v in known.items() if k not in ranges})
     if plasticity is not None:
-        made = replace(
-            made, plasticity=read(PlasticitySpace, plasticity, "[search.plasticity]")
-        )
+        made = replace(made, plasticity=read(PlasticitySpace, plasticity, "[search.plasticity]"))
     return PlanSearch(settings, validation, made)
 
 
@@ -145,7 +141,7 @@ def search_plan(
     names = cohorts(sorted(clients), validation=found.validation, test=0, seed=found.settings.seed)
 
     def features(reservoir: Reservoir) -> FeatureMap:
-        return described.of(reservoir, per_step=per_step, classes=classes)
+        return described.reading(reservoir, per_step=per_step, classes=classes)
 
     return search(
         {name: clients[name] for name in names.train},

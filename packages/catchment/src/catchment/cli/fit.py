@@ -21,6 +21,7 @@ from catchment.files import replace_file
 if TYPE_CHECKING:
     from catchment.data.survey import Survey
     from catchment.federation.runs.read import Run
+    from catchment.plans.plan_file import PlanFile
     from catchment.plans.propose import Proposal
 
 
@@ -348,10 +349,12 @@ def fit(
     check(asked, found)
     made = propose(found, files, plan, Choices(window, map_, horizon), asked.command())
     plan.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(plan, made.text.encode())
+    replace_file(plan, made.file.text.encode())
     if not as_json:
         typer.echo(f"wrote {plan}   ({made.said})")
-    ran = _run(plan, folder, threads, quiet=as_json, again=asked.command(), seen=_summary(found))
+    ran = _run(
+        made.file, folder, threads, quiet=as_json, again=asked.command(), seen=_summary(found)
+    )
     if as_json:
         print_json(_as_json(found, made, plan, ran))
         return
@@ -369,7 +372,7 @@ class Ran:
 
 
 def _run(
-    plan: Path,
+    file: PlanFile,
     folder: Path,
     threads: int | None,
     *,
@@ -378,11 +381,9 @@ def _run(
     seen: Iterable[str],
 ) -> Ran:
     from catchment.cli.show import progress
-    from catchment.plans.file import read_plan
     from catchment.plans.in_process import run_plan
 
     started, said = time.monotonic(), list[str]()
-    file = read_plan(plan)
     try:
         with progress(quiet=quiet) as watch, _quietly(said):
             facts = {"summary": json.dumps(list(seen))}

@@ -31,6 +31,7 @@ from catchment.data.prepare import Prepare
 from catchment.plans.data import SOURCES, Files, Origin, Sharing, origin_of
 from catchment.plans.plan_file import PlanFile as PlanFile
 from catchment.plans.plan_file import RunSettings as RunSettings
+from catchment.plans.plan_file import check
 from catchment.plans.settings import (
     ALGORITHMS,
     ANY_MAP,
@@ -107,6 +108,13 @@ def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{name} is not valid TOML: {error}") from error
+    return plan_of_tables(tables, text=text, base=Path.cwd() if base is None else base, name=name)
+
+
+def plan_of_tables(
+    tables: Table, *, text: str = "", base: Path = Path(), name: str = "the plan"
+) -> PlanFile:
+    """Return the plan of a file's tables, whose text is kept with the runs."""
     refuse_unknown(tables, SECTIONS, name)
     source, origin, sharing = _data(tables.get("data"), name)
     learn = {"algorithm": "ridge", **_table(tables, "learn")}
@@ -128,11 +136,11 @@ def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -
         run=read(RunSettings, _table(tables, "run"), "[run]"),
         protect=protect,
         search=_table(tables, "search"),
-        base=Path.cwd() if base is None else base,
+        base=base,
         fingerprint=fingerprint_of(tables),
         text=text,
     )
-    plan.check()
+    check(plan)
     return plan
 
 

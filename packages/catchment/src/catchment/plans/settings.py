@@ -117,7 +117,12 @@ CHOICES: dict[object, Mapping[str, type]] = {
     Head: HEADS,
 }
 # Fields that a file cannot say: no plain settings.
-HIDDEN = {GradientAveraging: "initial", GaussianNoise: "budget", Clip: "reference"}
+HIDDEN = {
+    GradientAveraging: ("initial",),
+    GaussianNoise: ("budget",),
+    Clip: ("reference",),
+    EchoState: ("n_inputs", "matrices"),
+}
 GIVEN = ("features", "classes", "base", "identities", "reservoir")
 BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
 NOTHING: Mapping[str, Any] = types.MappingProxyType({})
@@ -166,7 +171,14 @@ WORDS = {
     "tuple_type": "a list",
     "dict_type": "a table",
 }
-LIMIT_WORDS = {"ge": "{} or more", "gt": "more than {}", "le": "{} or less", "lt": "less than {}"}
+LIMIT_WORDS = {
+    "ge": "{:g} or more",
+    "gt": "more than {:g}",
+    "le": "{:g} or less",
+    "lt": "less than {:g}",
+    "min_length": "a list of {} or more",
+    "max_length": "a list of {}",
+}
 
 
 class Setting(NamedTuple):
@@ -191,7 +203,7 @@ def settings(kind: type) -> Mapping[str, Setting]:
     """Return the settings of a dataclass by their names in a file."""
     hints = get_type_hints(kind, include_extras=True)
     of = ("map", "inner") if kind.__module__.startswith("catchment.features.") else ()
-    shown = [f for f in fields(kind) if f.init and f.name != HIDDEN.get(kind)]
+    shown = [f for f in fields(kind) if f.init and f.name not in HIDDEN.get(kind, ())]
     return {"of" if f.name in of else f.name: Setting(f, hints[f.name]) for f in shown}
 
 
@@ -358,8 +370,6 @@ def _word(error: Mapping[str, Any]) -> str:
     for limit, word in LIMIT_WORDS.items():
         if limit in context:
             return word.format(context[limit])
-    if "max_length" in context or "min_length" in context:
-        return f"a list of {context.get('max_length', context.get('min_length'))}"
     return str(context.get("expected") or WORDS.get(error["type"]) or error["msg"])
 
 

@@ -52,6 +52,7 @@ from catchment.readout.device import (
     VARIABLE as VARIABLE,
     device_for as device_for,
     refuse_device as refuse_device,
+    statistics_name as statistics_name,
     torch_form as torch_form,
 )
 from catchment.readout.exact import (

@@ -29,7 +29,7 @@ from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.data.steps import resample
 from catchment.features.base import name_of
-from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.run import advance
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
@@ -142,7 +142,7 @@ def closed_loop_limits(
     return limits[0], limits[1]
 
 
-def closed_loop_map(model: Model) -> EchoStateMap:
+def closed_loop_map(model: Model) -> EchoState:
     """Return the map of a model that can be run step by step."""
     if model.prepare.looks_around or model.prepare.predicted is not None:
         raise ValueError(
@@ -154,7 +154,7 @@ def closed_loop_map(model: Model) -> EchoStateMap:
         raise ValueError(
             "these features give one row per recording; forecasts need a row per step, pool=None"
         )
-    if not isinstance(model.features, EchoStateMap):
+    if not isinstance(model.features, EchoState):
         raise ValueError(
             f"a closed loop needs a map with a state, {name_of(model.features)} has none; "
             "use EchoState, or a direct forecast of several horizons"
@@ -162,12 +162,12 @@ def closed_loop_map(model: Model) -> EchoStateMap:
     return model.features
 
 
-def _known(model: Model, features: EchoStateMap, known: ArrayLike | None, horizon: int) -> Array:
-    n_known = features.n_inputs - model.n_outputs
+def _known(model: Model, features: EchoState, known: ArrayLike | None, horizon: int) -> Array:
+    n_known = features.known_inputs - model.n_outputs
     if n_known < 0 or (n_known > 0 and known is None):
         raise ValueError(
             f"the model has {model.n_outputs} outputs, which cannot be the next values of its "
-            f"{features.n_inputs} inputs; train it with horizon=1, or pass `known` "
+            f"{features.known_inputs} inputs; train it with horizon=1, or pass `known` "
             "for the inputs it does not predict"
         )
     values = np.zeros((horizon, 0)) if known is None else as_matrix(known, "known")
@@ -231,7 +231,7 @@ def _scaled(values: Array, scale: object, K: int) -> Array:
     return (values - scale.mean[:K]) / scale.scale[:K]
 
 
-def _at(features: EchoStateMap, u: Array, at: NDArray[np.int_]) -> tuple[Array, Array]:
+def _at(features: EchoState, u: Array, at: NDArray[np.int_]) -> tuple[Array, Array]:
     """Return features (n, F) and states (N, n) after the first `at` steps of inputs (T, I)."""
     rows = np.concatenate(
         [block.rows[:, :, :1].copy() for block in advance(features.programs, [u[: at.max()]])],
@@ -240,14 +240,14 @@ def _at(features: EchoStateMap, u: Array, at: NDArray[np.int_]) -> tuple[Array, 
     return _of(features, rows[:, at - 1, 0][:, None, :])
 
 
-def _onwards(features: EchoStateMap, u: Array, x: Array) -> tuple[Array, Array]:
+def _onwards(features: EchoState, u: Array, x: Array) -> tuple[Array, Array]:
     """Return features (n, F) and states (N, n) one step of inputs (n, I) after states (N, n)."""
     (block,) = advance(features.programs, [one[None] for one in u], x0=x)
     return _of(features, block.rows[:, -1:, : len(u)])
 
 
-def _of(features: EchoStateMap, rows: NDArray[np.floating[Any]]) -> tuple[Array, Array]:
-    state = rows[1 + features.n_inputs :, 0].astype(np.float64)
+def _of(features: EchoState, rows: NDArray[np.floating[Any]]) -> tuple[Array, Array]:
+    state = rows[1 + features.known_inputs :, 0].astype(np.float64)
     return features.selected(rows.copy())[:, 0].T.astype(np.float64), state
 
 

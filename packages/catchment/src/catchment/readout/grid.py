@@ -69,10 +69,10 @@ class Grid:
         classes
             Whether targets are whole, as those of classes are.
         """
-        if features.grid is None:
+        if features.feature_grid is None:
             return None
         # Asked for every client, of which a round may have a million.
-        return _grid_of(features.grid, features.bounds.tobytes(), classes)
+        return _grid_of(features.feature_grid, features.bounds.tobytes(), classes)
 
     @classmethod
     def from_digits(cls, bits: int, digits: Integers, *, classes: bool) -> Grid:

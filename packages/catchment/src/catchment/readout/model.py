@@ -34,7 +34,7 @@ from catchment.features.default_map import AutoMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
 from catchment.readout.accumulation import accumulate
-from catchment.readout.device import device_for, same_features, torch_form
+from catchment.readout.device import device_for, same_features, statistics_name, torch_form
 from catchment.readout.intervals import Counts, Intervals
 from catchment.readout.predictor import New, Predictor
 from catchment.readout.ridge_choice import RidgeChoice, chosen_readout
@@ -260,7 +260,10 @@ class Model(Predictor):
 def model_of(held: Stored, use: Own = ()) -> Model:
     """Return the model that a file holds."""
     facts, tensors, intervals = held.facts, held.tensors, None
-    sums = facts["statistics"]
+    before, once, sums = before_of(held, use), facts["map"]["facts"], facts["statistics"]
+    if sums is not None and once.get("class") == "thinned":  # a map then, that named its statistics
+        name, stride = before["before"].features.fingerprint, once["settings"]["every"]
+        sums = {**sums, "fingerprint": statistics_name(name, row_stride=stride)}
     if (known := facts.get("intervals")) is not None:
         edges = tuple(typed(tensors, "intervals.edges", np.float64).tolist())
         errors = Counts(tensors["intervals.counts"], edges, float(known["weight"]))
@@ -272,7 +275,7 @@ def model_of(held: Stored, use: Own = ()) -> Model:
         target_range=tensors.get("target_range"),
         deviation=tensors.get("deviation"),
         intervals=intervals,
-        **before_of(held, use),
+        **before,
     )
 
 

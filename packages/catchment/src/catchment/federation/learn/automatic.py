@@ -104,6 +104,11 @@ def automatic_ridge(
                 "behind a secure sum a ridge is chosen by clients only where all compute on the "
                 "CPU or on a grid; pass ridge='gcv' or a number with devices='any'"
             )
+        if settings.get("row_stride", 1) != 1:
+            raise ValueError(
+                "behind a secure sum a ridge is chosen by clients from all rows; pass ridge='gcv' "
+                "or a number with a row_stride"
+            )
         left = {name: settings[name] for name in settings if name in ("per_output", "standardise")}
         return SelectedRidge(features=features, classes=classes, **left)
     kept: bool | Literal["groups"] = not hidden and not alone
