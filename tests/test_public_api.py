@@ -76,6 +76,12 @@ FACES = {
         "predictive_variance save_statistics train"
     ),
     "catchment.report": "write_report",
+    "catchment.wire": (
+        "ANY_FLOAT CLIENTS COUNTED Fact GATHERED Kind LATER Measured NOTHING NOT_NEGATIVE "
+        "POOLED Parts REMARK ROWS SAME SIGNED Shape Structure Summable Triangle WEIGHT "
+        "added digest equal is_whole join kind_of marked measured places_of plain_text "
+        "plus put_together split subtracted taken_apart"
+    ),
     "catchment_edge": (
         "Agreement CCode Device DeviceHello DevicePlan OnnxFile c_code to_c to_device to_onnx"
     ),
@@ -132,7 +138,6 @@ MODULES = {
     "catchment.plugins",
     "catchment.sklearn",
     "catchment.verbs",
-    "catchment.wire",
     "catchment_lab.datasets",
 }
 PUBLIC = MODULES | set(FACES)
