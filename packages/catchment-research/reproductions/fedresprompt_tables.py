@@ -44,7 +44,8 @@ NEVER_RUN = (
     "parameters, was run here**: their weights were not at hand. `--model` takes any folder in the "
     "layout of transformers, so whoever has one of them can run the same comparison. What differs "
     "besides: whole sentences of the whole set instead of 512 and 512, three seeds instead of "
-    "one, a projection from a seed instead of a trained one, rates searched for every method."
+    "one, a projection from a seed beside the trained one (`published`), rates searched for every "
+    "method."
 )
 
 
