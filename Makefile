@@ -35,7 +35,7 @@ BIN := $(VENV)/bin
 PINS := requirements/constraints.txt
 INSTALL = -m pip install -qq --disable-pip-version-check
 INPUTS := pyproject.toml $(wildcard packages/*/pyproject.toml) $(wildcard requirements/*.txt)
-EVERY := -e 'packages/catchment[all]' -e 'packages/catchment-lab[track]' -e 'packages/catchment-fleet[ray]' \
+EVERY := -e 'packages/catchment[all]' -e packages/catchment-lab -e 'packages/catchment-fleet[ray]' \
 	$(foreach one,edge gpu research,-e packages/catchment-$(one))
 # One more than cores, up to four: tests that start processes wait for these.
 WORKERS ?= $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN) + 1 )); echo $$(( n < 4 ? n : 4 )))
@@ -245,7 +245,7 @@ clean:
 $(VENV)/.installed: $(INPUTS)
 	$(call environment,$(VENV))
 	@echo "installing catchment into $(VENV) (a minute or two, once)"
-	@$(BIN)/python $(INSTALL) -c $(PINS) -e 'packages/catchment[dp,frames,secure]' -e packages/catchment-lab
+	@$(BIN)/python $(INSTALL) -c $(PINS) -e 'packages/catchment[dp,secure]' -e packages/catchment-lab
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed

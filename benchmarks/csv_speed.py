@@ -1,4 +1,4 @@
-"""How fast a large CSV file is read: without any extra, with pyarrow, and by pandas.
+"""How fast a large CSV file is read: by this library and by pandas.
 
     python -m benchmarks.csv_speed             # 1.45 million rows, 107 MB; writes results/csv.json
 
@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.record import write
 
 ROWS, REPEATS = 1_450_000, 3
-READERS = {"no extra": "lines", "extra frames (pyarrow)": "arrow", "pandas": "pandas"}
+READERS = ("catchment", "pandas")
 
 
 def write_file(path: Path, n_rows: int) -> None:
@@ -43,10 +43,8 @@ def write_file(path: Path, n_rows: int) -> None:
 def measure(reader: str, path: Path) -> dict[str, float]:
     """Return the CPU seconds of reading a file in this process, and its peak of memory."""
     read: Any
-    if reader == "lines":
-        from catchment.data import read_csv as read
-    elif reader == "arrow":
-        from catchment.data.csv_arrow import read_csv as read
+    if reader == "catchment":
+        from catchment.data import read_columns as read
     else:
         from pandas import read_csv as read
     before = time.process_time()
@@ -64,8 +62,8 @@ def main() -> None:
         size = path.stat().st_size / 1e6
         found: dict[str, list[dict[str, float]]] = {name: [] for name in READERS}
         for _ in range(REPEATS):
-            for name, reader in READERS.items():
-                command = [sys.executable, "-m", "benchmarks.csv_speed", reader, str(path)]
+            for name in READERS:
+                command = [sys.executable, "-m", "benchmarks.csv_speed", name, str(path)]
                 done = subprocess.run(command, check=True, capture_output=True, text=True)
                 found[name].append(json.loads(done.stdout))
     rows = []

@@ -18,7 +18,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-SMALL = ("frames", "secure", "dp", "onnx", "reservoirpy")
+SMALL = ("secure", "dp", "onnx", "reservoirpy")
 EXTRAS = (*SMALL, "lab", "edge", "fleet", "gpu", "research")
 
 
@@ -70,9 +70,8 @@ def main() -> None:
     """Print the sizes as JSON."""
     core = needed("catchment")
     rows = {"": {"packages": len(core), "megabytes": round(sum(map(size, core)))}}
-    for extra in (*EXTRAS, "track"):
-        of = "catchment-lab" if extra == "track" else "catchment"
-        more = needed(of, frozenset({extra})) - core
+    for extra in EXTRAS:
+        more = needed("catchment", frozenset({extra})) - core
         rows[extra] = {"packages": len(more), "megabytes": round(sum(map(size, more)))}
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     print(json.dumps({"machine": machine, "extras": rows}, indent=1))

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOMS = ("readout", "features", "data", "sklearn", "federation")
 TESTS = tuple(f"packages/catchment/tests/{name}" for name in ROOMS)
 # Besides the library: what runs the tests, and whom they compare with.
-EXTRAS = "dp,frames,onnx,secure"
+EXTRAS = "dp,onnx,secure"
 TOOLS = ["pytest", "pytest-xdist", "hypothesis", "networkx", "pandas", "polars", "onnx"]
 TOOLS += ["jsonschema"]
 

@@ -42,8 +42,8 @@ from catchment.sklearn import (
     EchoStateClassifier,
     EchoStateFeatures,
     EchoStateRegressor,
-    MiniRocketClassifier,
     SequenceScaler,
+    TimeSeriesClassifier,
 )
 from catchment_edge import to_onnx
 from tests.export.onnx_models import (
@@ -75,7 +75,7 @@ def test_scores_probabilities_and_labels_are_the_models(
     written = to_onnx(model, tmp_path / "m.onnx")
     found = outputs_in(tmp_path / "m.onnx", np.stack(new))
     np.testing.assert_allclose(found["scores"], model.scores(new), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found["probabilities"], model.proba(new), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(new), rtol=0, atol=1e-12)
     assert found["label"].tolist() == model.predict(new) == model.classify(new)
     assert written.relative_difference < 1e-12
     assert written.n_bytes == (tmp_path / "m.onnx").stat().st_size
@@ -105,7 +105,7 @@ def test_probabilities_are_the_nearest_on_the_simplex(
     to_onnx(model, path)
     u = np.tile(np.array(scores), (4, 1))
     found = outputs_in(path, u[None])
-    np.testing.assert_allclose(found["probabilities"], model.proba([u]), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba([u]), rtol=0, atol=1e-12)
     assert found["label"].tolist() == model.classify([u])
 
 
@@ -233,7 +233,7 @@ def test_a_network_in_a_model_is_in_its_file(tmp_path: Path) -> None:
 def test_estimators_have_files_with_their_own_labels(tmp_path: Path) -> None:
     X, y = np.stack(waves(24)), np.arange(24) % 3 + 5
     X[y == 6] *= 2.0
-    for estimator in (EchoStateClassifier(30), MiniRocketClassifier(84)):
+    for estimator in (EchoStateClassifier(30), TimeSeriesClassifier(MiniRocket(84))):
         estimator.set_params(layout="time_first").fit(X, y)
         to_onnx(estimator, tmp_path / "m.onnx", steps=STEPS)
         found = outputs_in(tmp_path / "m.onnx", X)

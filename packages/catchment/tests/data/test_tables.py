@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from catchment.data import class_labels, read_columns, read_table
-from catchment.errors import MissingExtraError
+from catchment.data import class_labels, from_frame, read_columns
 
 TEXT = """who,t,x,label
 ann,2024-01-02,0.2,sit
@@ -37,8 +35,8 @@ def test_every_format_gives_the_same_sequences(tmp_path: Path, name: str) -> Non
         path.write_bytes(gzip.compress(TEXT.encode()))
     else:
         path.write_text(TEXT.replace(",", "\t") if name.endswith("tsv") else TEXT)
-    clients = read_table(
-        path,
+    clients = from_frame(
+        read_columns(path),
         inputs="x",
         target="label",
         client="who",
@@ -114,11 +112,11 @@ def test_types_that_only_parquet_has_become_plain_columns(tmp_path: Path) -> Non
 
 def test_a_missing_file_and_a_strange_one_are_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no file .*nothing\.csv; check the path"):
-        read_table(tmp_path / "nothing.csv", inputs="x")
+        read_columns(tmp_path / "nothing.csv")
     strange = tmp_path / "log.xlsx"
     strange.write_text("x")
     with pytest.raises(ValueError, match=r"log\.xlsx is not a \.csv"):
-        read_table(strange, inputs="x")
+        read_columns(strange)
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
@@ -133,13 +131,13 @@ def test_empty_files_and_repeated_columns_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("")
     with pytest.raises(ValueError, match="cannot be read"):
-        read_table(path, inputs="x")
+        from_frame(read_columns(path), inputs="x")
     path.write_text("x\n")
     with pytest.raises(ValueError, match="no rows"):
-        read_table(path, inputs="x")
+        from_frame(read_columns(path), inputs="x")
     path.write_text("x,x\n1,2\n")
     with pytest.raises(ValueError, match="two columns of one name"):
-        read_table(path, inputs="x")
+        from_frame(read_columns(path), inputs="x")
 
 
 def test_npz_files_hold_columns_as_vectors_and_as_matrices(tmp_path: Path) -> None:
@@ -149,7 +147,7 @@ def test_npz_files_hold_columns_as_vectors_and_as_matrices(tmp_path: Path) -> No
     columns = read_columns(path)
     assert sorted(columns) == ["both_0", "both_1", "word", "x"]
     np.testing.assert_array_equal(columns["both_1"], both[:, 1])
-    held = read_table(path, inputs=["x", "both_0"], target="both_1", client="word")
+    held = from_frame(read_columns(path), inputs=["x", "both_0"], target="both_1", client="word")
     assert {name: one.u.tolist() for name, (one,) in held.items()} == {
         "a": [[0.0, 0.0], [2.0, 4.0]],
         "b": [[1.0, 2.0]],
@@ -181,16 +179,3 @@ def test_a_damaged_npz_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(ValueError, match=r"log\.npz cannot be read"):
         read_columns(path)
-
-
-def test_without_pyarrow_only_parquet_asks_for_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pd.DataFrame({"x": [1.5]}).to_parquet(tmp_path / "log.parquet")
-    (tmp_path / "log.csv").write_text("x,y\n" + "1.5,a\n" * 300_000)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "catchment.data.csv_arrow", raising=False)
-    monkeypatch.delattr("catchment.data.csv_arrow", raising=False)
-    assert len(read_columns(tmp_path / "log.csv")["x"]) == 300_000
-    with pytest.raises(MissingExtraError, match=r"Parquet files need.*catchment\[frames\]"):
-        read_columns(tmp_path / "log.parquet")

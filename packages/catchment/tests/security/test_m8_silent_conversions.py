@@ -23,8 +23,7 @@ from catchment import (
     refuse_infinite,
     refuse_nonfinite,
 )
-from catchment.data import Moments, Scaler, from_frame, sequences_from_arrays
-from catchment.features import EchoStateMap
+from catchment.data import Moments, Scaler, from_frame
 from catchment.readout import RidgeStatistics
 from catchment.sklearn import EchoStateClassifier, EchoStateRegressor
 
@@ -51,14 +50,12 @@ BAD: dict[str, tuple[Any, str]] = {
 MODEL = fit(EchoState(5, washout=5), [Recording(WAVE[:-1], WAVE[1:])])
 REGRESSOR = EchoStateRegressor(units=5, pool=None, washout=2)
 CLASSIFIER = EchoStateClassifier(units=5, pool=None, washout=2)
-MAP = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
+MAP = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
 ENTRANCES: dict[str, Callable[[Any], object]] = {
     "inputs": lambda bad: Recording(bad),
     "targets per step": lambda bad: Recording(WAVE, bad),
     "a target per recording": lambda bad: Recording(WAVE, bad, per_step=False),
     "labelled": lambda bad: Recording.labelled(bad, 0, 2),
-    "arrays": lambda bad: sequences_from_arrays(bad),
-    "a list of arrays": lambda bad: sequences_from_arrays([bad, bad]),
     "an input column": lambda bad: from_frame({"x": bad}, inputs="x"),
     "a target column": lambda bad: from_frame({"x": WAVE, "y": bad}, inputs="x", target="y"),
     "moments": lambda bad: Moments.of_array(bad),

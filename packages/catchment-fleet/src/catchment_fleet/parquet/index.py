@@ -19,7 +19,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from catchment import ordered_map
-from catchment.data import named, plain
+from catchment.data import column_names, values_of
 from catchment_fleet.parquet.storage import Storage, columns_of_folders, name_of
 
 Rows = NDArray[np.int64]
@@ -140,7 +140,7 @@ def index_of(storage: Storage, files: Sequence[str], client: str) -> Index:
 def columns_in(file: pyarrow.parquet.ParquetFile, path: str) -> dict[str, str]:
     """Return the columns of a file by their names without spaces around them."""
     names = file.schema_arrow.names
-    return dict(zip(named(names, Path(path)), names, strict=True))
+    return dict(zip(column_names(names, Path(path)), names, strict=True))
 
 
 def _runs(file: pyarrow.parquet.ParquetFile, path: str, client: str) -> _File:
@@ -203,7 +203,7 @@ def texts_of(values: pyarrow.Array) -> pyarrow.Array:
         return values.cast(pyarrow.large_string())
     if pyarrow.types.is_large_string(kind):
         return values
-    numpy_values = np.asarray(plain(pyarrow.chunked_array([values])))
+    numpy_values = values_of(pyarrow.chunked_array([values]))
     return pyarrow.array([str(key) for key in numpy_values.tolist()], pyarrow.large_string())
 
 

@@ -26,9 +26,9 @@ from catchment.data import (
     missing_values,
     nearest,
     numbers_of,
-    plain,
     times_of,
     trusted,
+    values_of,
     whole_labels,
 )
 from catchment.errors import SettingError
@@ -107,7 +107,7 @@ class Reader:
 
     def _row_group(self, held: dict[str, pyarrow.ChunkedArray]) -> RowGroup:
         def values(names: Sequence[str]) -> dict[str, NDArray[Any]]:
-            return {name: np.asarray(plain(held[name])) for name in dict.fromkeys(names)}
+            return {name: values_of(held[name]) for name in dict.fromkeys(names)}
 
         u = frozen(numbers_of(values(self.inputs), list(self.inputs)))
         labels = targets = None
@@ -350,7 +350,7 @@ def _labels(column: pyarrow.ChunkedArray, classes: tuple[Any, ...], *, as_text: 
     if pyarrow.types.is_null(column.type):
         column = column.cast(pyarrow.string())
     values, codes = _coded(column)
-    known = whole_labels(np.asarray(plain(pyarrow.chunked_array([values]))))
+    known = whole_labels(values_of(pyarrow.chunked_array([values])))
     if as_text:
         known = [None if one is None else str(one) for one in known]
     place = {label: k for k, label in enumerate(classes)}

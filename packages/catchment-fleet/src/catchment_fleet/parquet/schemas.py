@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow
 
 from catchment import ordered_map
-from catchment.data import nearest, plain, whole_labels
+from catchment.data import nearest, values_of, whole_labels
 from catchment.errors import SettingError
 from catchment_fleet.parquet.index import columns_in
 from catchment_fleet.parquet.storage import Storage, columns_of_folders, name_of
@@ -132,4 +131,4 @@ def _is_text(kind: pyarrow.DataType) -> bool | None:
 
 def _distinct(table: pyarrow.Table) -> list[Any]:
     """Return the values that occur in a table's one column."""
-    return whole_labels(np.asarray(plain(pyarrow.chunked_array([table.column(0).unique()]))))
+    return whole_labels(values_of(pyarrow.chunked_array([table.column(0).unique()])))

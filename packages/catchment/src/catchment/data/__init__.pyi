@@ -9,14 +9,10 @@ from catchment.data.clients import (
     split as split,
 )
 from catchment.data.files import read as read
-from catchment.data.frames import (
-    from_frame as from_frame,
-    sequences_from_arrays as sequences_from_arrays,
-)
+from catchment.data.frames import from_frame as from_frame
 from catchment.data.prepare import Prepare as Prepare, RAW as RAW
 from catchment.data.recording import Recording as Recording
 from catchment.data.scaling import Scaler as Scaler
-from catchment.data.steps import GapReport as GapReport, fill_gaps as fill_gaps
 from catchment.data.synthetic import (
     ACTIVITIES as ACTIVITIES,
     henon as henon,
@@ -42,8 +38,6 @@ from catchment.data.clients import (
     part_of as part_of,
     select as select,
 )
-from catchment.data.csv_arrow import plain as plain
-from catchment.data.csv_lines import MISSING as MISSING, named as named, read_csv as read_csv
 from catchment.data.files import (
     ENVIRONMENT as ENVIRONMENT,
     MODELS_ENVIRONMENT as MODELS_ENVIRONMENT,
@@ -52,7 +46,6 @@ from catchment.data.files import (
     data_directories as data_directories,
     find_files as find_files,
     is_uri as is_uri,
-    listed as listed,
     model_directories as model_directories,
     whole_labels as whole_labels,
 )
@@ -61,6 +54,7 @@ from catchment.data.frames import (
     class_labels as class_labels,
     epoch_of as epoch_of,
     is_missing as is_missing,
+    listed as listed,
     missing_values as missing_values,
     nearest as nearest,
     numbers_of as numbers_of,
@@ -70,9 +64,8 @@ from catchment.data.frames import (
 from catchment.data.prepare import Prepared as Prepared, check_continuable as check_continuable
 from catchment.data.recording import check_channels as check_channels, trusted as trusted
 from catchment.data.scaling import (
-    ExactSums as ExactSums,
     Moments as Moments,
-    federated_scaler as federated_scaler,
+    exact_sums as exact_sums,
     from_limbs as from_limbs,
     limbs_of as limbs_of,
     on_digits as on_digits,
@@ -80,27 +73,33 @@ from catchment.data.scaling import (
     scale_each as scale_each,
     whole_numbers as whole_numbers,
 )
-from catchment.data.steps import count_steps as count_steps, resample as resample
+from catchment.data.steps import (
+    count_steps as count_steps,
+    fill_recording as fill_recording,
+    resample as resample,
+)
 from catchment.data.synthetic import (
     CHANNELS as CHANNELS,
     seeded_generator as seeded_generator,
     wearable_user as wearable_user,
 )
-from catchment.data.tables import read_columns as read_columns, read_table as read_table
+from catchment.data.tables import (
+    column_names as column_names,
+    read_columns as read_columns,
+    values_of as values_of,
+)
 from catchment.data.units import ALL as ALL, Units as Units, units_of_files as units_of_files
 
 __all__ = [
     "ACTIVITIES",
     "Cached",
     "Clients",
-    "GapReport",
     "Prepare",
     "RAW",
     "Recording",
     "Scaler",
     "by_subject",
     "contiguous",
-    "fill_gaps",
     "from_frame",
     "henon",
     "iid",
@@ -111,7 +110,6 @@ __all__ = [
     "one_step",
     "quantity_skew",
     "read",
-    "sequences_from_arrays",
     "split",
     "synthetic_wearables",
 ]
