@@ -238,7 +238,7 @@ def _what_to_predict(asked: Asked, found: Survey, columns: list[str], labels: li
 
 def refuse_to_overwrite(asked: Asked, folder: Path, *, force: bool) -> None:
     """Raise ValueError where a plan that was changed, or a run, would be replaced."""
-    from catchment.federation.runs.write import is_begun
+    from catchment.federation.runs.folder import is_begun
     from catchment.plans.propose import is_untouched
 
     if force:
@@ -421,8 +421,8 @@ def _summary(found: Survey) -> list[str]:
 def _outcome(ran: Ran, folder: Path) -> list[str]:
     """Return how good the model is, where it is, and what to type next."""
     from catchment.federation.messages import headline
+    from catchment.federation.runs.folder import MODEL
     from catchment.federation.runs.read import worst_client
-    from catchment.federation.runs.write import MODEL
 
     done = ran.run
     last = done.rounds["training"][-1]

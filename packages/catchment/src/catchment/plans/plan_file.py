@@ -34,7 +34,7 @@ from catchment.federation.learn.personal import PersonalIncrements, PersonalRead
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.protection import Masking
-from catchment.federation.runs.write import CLIENTS, EARLIER, MODEL, PRIVATE, Store
+from catchment.federation.runs.folder import CLIENTS, EARLIER, MODEL, PRIVATE, RunFolder, records_of
 from catchment.federation.workflow import (
     DELIVERY,
     EVALUATION,
@@ -203,7 +203,7 @@ def weekly_memories(folder: Path, clients: list[str]) -> dict[str, Memory]:
 
 
 def begin_week(
-    store: Store,
+    store: RunFolder,
     about: About,
     train: Clients,
     memories: Mapping[str, Memory],
@@ -234,7 +234,8 @@ def begin_week(
         _refuse_others(about, facts)
         number += 1
         replace_file(store.folder / EARLIER, (store.folder / MODEL).read_bytes(), mode=PRIVATE)
-        had = {stage: len(store.finished(stage)) for stage in (TRAINING, DELIVERY, EVALUATION)}
+        stages = (TRAINING, DELIVERY, EVALUATION)
+        had = {stage: len(records_of(store.database, stage)) for stage in stages}
         store.go_on({"week": str(number), "rounds_before": json.dumps(had)})
         facts = store.facts()
     if number == 1:
