@@ -40,7 +40,7 @@ from catchment.federation.limits import Limits
 from catchment.federation.loop import Engine, Keeper, Record, Result, run
 from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
 from catchment.federation.plan import Plan, describe
-from catchment.federation.protection import Journal, Masking, Protection
+from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.write import Logged, Notes, Store
 from catchment.federation.sums import Tally
 from catchment.readout.predictor import Predictor
@@ -414,7 +414,7 @@ class Engines(ABC):
     """
 
     watch: Callable[[str, int, int, int], None] | None = None
-    journal: Journal | None = None
+    journal: Any = None
     telling: bool = True
     settled: Callable[[AnyPlan], AnyPlan] | None = None
     had: Mapping[str, int] = field(default_factory=dict)
