@@ -20,7 +20,6 @@ from catchment.data import (
     ACTIVITIES,
     Prepare,
     Scaler,
-    federated_scaler,
     find_files,
     read_columns,
     synthetic_wearables,
@@ -465,7 +464,7 @@ def test_the_folder_says_what_was_computed(tmp_path: Path) -> None:
     held = file.load_data()
     # The same by hand: one scaler of the training people, ridge, evaluation.
     train = {name: list(data_of(source)()) for name, source in held.train.items()}
-    scaler = federated_scaler(train)
+    scaler = Scaler.fit(one for own in train.values() for one in own)
     kept = as_model(load(tmp_path / "run" / MODEL))
     assert isinstance(kept.prepare.scale, Scaler)
     np.testing.assert_allclose(kept.prepare.scale.mean, scaler.mean, rtol=1e-12)
@@ -568,7 +567,7 @@ def test_plasticity_comes_before_training(name: str, tmp_path: Path) -> None:
     file = parse_plan(text.replace("rounds = 5", "rounds = 2"))
     model = as_model(run_plan(file, tmp_path / "run").model)
     held = file.load_data()
-    scaler = federated_scaler({name: data_of(source)() for name, source in held.train.items()})
+    scaler = Scaler.fit(one for source in held.train.values() for one in data_of(source)())
     scaled = held.prepared(Prepare(horizon=6, scale=scaler)).train
     (described,) = file.maps
     assert isinstance(described, EchoState)

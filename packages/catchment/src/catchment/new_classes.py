@@ -19,7 +19,6 @@ from catchment.clients_alike import all_classes, placed
 from catchment.engine.local import AnySource, run_locally
 from catchment.errors import FederationError
 from catchment.federation.compression import Float32, SmallestUpload
-from catchment.federation.delivery import sha256_of
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.classes import (
     RowsOfClass,
@@ -41,6 +40,7 @@ from catchment.federation.runs.ledger import Entry
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, described
 from catchment.federation.runs.write import CLIENTS, MODEL, Store, write_flags, write_rows
+from catchment.federation.workflow import sha256_of
 from catchment.readout.model import Model
 from catchment.readout.open_model import OpenModel, Shrinkage
 from catchment.readout.storage import load, to_bytes

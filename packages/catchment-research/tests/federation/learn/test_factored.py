@@ -176,7 +176,7 @@ def test_settings_that_are_about_sums_are_refused() -> None:
     for line in ("forgetting = 0.5", "window = 2", 'devices = "any"', 'head = "gaussian"'):
         told = f'[data]\nsource = "wearables"\n[learn]\nupload = "factors"\n{line}\n'
         with pytest.raises(ValueError, match="use upload='statistics'"):
-            parse_plan(told).check()
+            parse_plan(told)
     for settings in ({"ridge": "best"}, {"keep_clients": "no"}, {"increments": "new"}):
         with pytest.raises(ValueError, match="pass"):
             FactoredRidge(features=FEATURES, **settings)  # type: ignore[arg-type]

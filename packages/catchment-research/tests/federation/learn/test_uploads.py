@@ -70,7 +70,7 @@ def test_gradients_end_in_the_readout_of_statistics() -> None:
 
 def _as_if(n_features: int) -> Any:
     """Return a map that knows no more than how many features it has."""
-    settings = {"grid": 8, "n_features": n_features, "bounds": np.ones(n_features)}
+    settings = {"feature_grid": 8, "n_features": n_features, "bounds": np.ones(n_features)}
     return SimpleNamespace(**settings)
 
 

@@ -85,7 +85,7 @@ class Outline:
 
     @classmethod
     def of(cls, parts: Parts) -> Outline:
-        return cls(parts.kind, parts.facts, tuple(array.shape for array in parts.arrays))
+        return cls(parts.kind, parts.facts, tuple(map(np.shape, parts.arrays)))
 
     def digest(self) -> bytes:
         """Return the SHA-256 (32,) of it: nobody chooses where theirs comes among others'."""
@@ -120,11 +120,9 @@ class Sums:
 
     def __init__(self, cohort: Sequence[str]) -> None:
         # The clients of a block share one number: a hundred thousand of them would be megabytes.
-        self.blocks = {
-            client: number
-            for number in range(-(-len(cohort) // BLOCK))
-            for client in cohort[number * BLOCK : (number + 1) * BLOCK]
-        }
+        self.blocks: dict[str, int] = {}
+        for number in range(-(-len(cohort) // BLOCK)):
+            self.blocks |= dict.fromkeys(cohort[number * BLOCK : (number + 1) * BLOCK], number)
         self.left_out: list[Refusal] = []
         self._groups: list[_Group] = []
 
@@ -132,10 +130,6 @@ class Sums:
     def used(self) -> list[str]:
         """The clients in the largest sum."""
         return self._largest().clients if self._groups else []
-
-    @property
-    def n_used(self) -> int:
-        return len(self.used)
 
     @property
     def is_one(self) -> bool:
@@ -190,9 +184,9 @@ class Sums:
                     self._leave_out(group, *_difference(group, largest))
             self._groups = [largest]
         self.left_out.sort(key=lambda refusal: refusal.client)
-        if not self._groups or self.n_used < fewest:
+        if len(self.used) < max(fewest, 1):
             raise TooFewClientsError(
-                f"{self.n_used} clients gave a usable answer, the plan asks for {fewest} of the "
+                f"{len(self.used)} clients gave a usable answer, the plan asks for {fewest} of the "
                 f"{len(self.blocks)} asked{reasons([*refused, *self.left_out])}"
             )
         return self._groups[0].total()
@@ -201,6 +195,8 @@ class Sums:
         self.left_out += [Refusal.of(client, code, reason) for client in group.clients]
 
     def _largest(self) -> _Group:
+        if len(self._groups) == 1:
+            return self._groups[0]
         # By digest where as many sent one as the other: not by who came first.
         return min(self._groups, key=lambda group: (-len(group.clients), group.outline.digest()))
 
@@ -474,7 +470,9 @@ class Round:
         cohort = self.turn.cohort
         self.message = self.send("update", {"": payload}, len(cohort))[""]
         first = self._take_up() if self.keeper is not None else 0
-        blocks = [cohort[begin : begin + BLOCK] for begin in range(0, len(cohort), BLOCK)]
+        blocks: list[tuple[str, ...]] = []
+        for begin in range(0, len(cohort), BLOCK):
+            blocks.append(cohort[begin : begin + BLOCK])
         sums = self.engine.sums(self.message, blocks, first)
         if sums is None:
             self._ask(cohort[first * BLOCK :])
@@ -484,7 +482,7 @@ class Round:
             self.sums.add(client, update, outline)
         total = self.sums.total(self.plan.fewest(len(cohort)), self.refused)
         self.refused.extend(self.sums.left_out)
-        return total, self.sums.n_used
+        return total, len(self.sums.used)
 
     def _ask(self, clients: Sequence[str]) -> None:
         """Ask clients one by one and add what may be added by now."""
@@ -591,7 +589,7 @@ class Round:
             self.bytes_down,
             self.bytes_up,
             tuple(self.refused),
-            {name: float(value) for name, value in figures.items()},
+            dict(zip(figures, map(float, figures.values()), strict=True)),
         )
 
     @property

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import filterfalse
+from operator import attrgetter
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from catchment.data.prepare import Prepare
@@ -192,8 +194,8 @@ def run(
             keeper.close_round(state, records[-1])
         if exchange is not None:
             exchange.publish()
-        left_out = {refusal.client for refusal in records[-1].refused}
-        engine.counted(number, [client for client in cohort if client not in left_out])
+        left_out = set(map(attrgetter("client"), records[-1].refused))
+        engine.counted(number, [*filterfalse(left_out.__contains__, cohort)])
     return Result(state, plan, records)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catchment.data.survey.words import length
+from catchment.data.survey.look import length
 from catchment.data.tables import kind_of
 from catchment.plans.data import Files, listed
 from catchment.plans.file import PlanFile, plan_of_tables

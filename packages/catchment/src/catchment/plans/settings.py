@@ -118,10 +118,10 @@ CHOICES: dict[object, Mapping[str, type]] = {
 }
 # Fields that a file cannot say: no plain settings.
 HIDDEN = {
-    GradientAveraging: "initial",
-    GaussianNoise: "budget",
-    Clip: "reference",
-    EchoState: "matrices",
+    GradientAveraging: ("initial",),
+    GaussianNoise: ("budget",),
+    Clip: ("reference",),
+    EchoState: ("n_inputs", "matrices"),
 }
 GIVEN = ("features", "classes", "base", "identities", "reservoir")
 BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
@@ -203,7 +203,7 @@ def settings(kind: type) -> Mapping[str, Setting]:
     """Return the settings of a dataclass by their names in a file."""
     hints = get_type_hints(kind, include_extras=True)
     of = ("map", "inner") if kind.__module__.startswith("catchment.features.") else ()
-    shown = [f for f in fields(kind) if f.init and f.name != HIDDEN.get(kind)]
+    shown = [f for f in fields(kind) if f.init and f.name not in HIDDEN.get(kind, ())]
     return {"of" if f.name in of else f.name: Setting(f, hints[f.name]) for f in shown}
 
 

@@ -259,6 +259,7 @@ class GaussianNoise(Protection):
         Ledger that refuses releases beyond what it allows.
     """
 
+    is_noise: ClassVar[bool] = True
     messages: ClassVar[tuple[Kind, ...]] = (Clipped.KIND,)
 
     epsilon: float
