@@ -35,7 +35,7 @@ BIN := $(VENV)/bin
 PINS := requirements/constraints.txt
 INSTALL = -m pip install -qq --disable-pip-version-check
 INPUTS := pyproject.toml $(wildcard packages/*/pyproject.toml) $(wildcard requirements/*.txt)
-EVERY := -e 'packages/catchment[all]' -e 'packages/catchment-lab[track]' -e 'packages/catchment-fleet[ray]' \
+EVERY := -e 'packages/catchment[all]' -e packages/catchment-lab -e 'packages/catchment-fleet[ray]' \
 	$(foreach one,edge gpu research,-e packages/catchment-$(one))
 # One more than cores, up to four: tests that start processes wait for these.
 WORKERS ?= $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN) + 1 )); echo $$(( n < 4 ? n : 4 )))

@@ -19,28 +19,24 @@ from catchment import Recipe, Recording, Reservoir
 from catchment.data import ACTIVITIES, contiguous, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import MissingDataError
-from catchment.features import EchoStateMap
-from catchment.federation import FactorUpload, Float32, Plan
+from catchment.features import EchoState
+from catchment.federation import Float32, Plan
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.federation.measure import Evaluation
 from catchment.readout import Model, Readout, RidgeStatistics
 from reproductions.places import load
 
 Clients = Mapping[str, Sequence[Recording]]
-COMPRESSIONS: dict[str, Float32 | FactorUpload | None] = {
+COMPRESSIONS: dict[str, Float32 | None] = {
     "packed float64 (default)": None,
     "packed float32": Float32(),
-    "factor float64": FactorUpload(bits=64),
-    "factor float32": FactorUpload(bits=32),
-    "factor 16 bit": FactorUpload(bits=16),
-    "factor 8 bit": FactorUpload(bits=8),
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
     name: str
-    features: EchoStateMap
+    features: EchoState
     train: Clients
     test: Clients
     ridge: float
@@ -48,13 +44,13 @@ class Task:
 
 
 def tasks() -> list[Task]:
-    series = EchoStateMap(
+    series = EchoState.of(
         Reservoir.from_recipe(Recipe(units=200, inputs=1, leak_rate=1.0, seed=1)), washout=50
     )
     train, test = contiguous(narma(6000, seed=1), 8), {"test": [narma(2000, seed=2)]}
     users = synthetic_wearables(n_users=12, windows_per_user=120, seed=1)
     wearable = Reservoir.from_recipe(Recipe(units=150, inputs=6, leak_rate=0.3, seed=1))
-    pooled = EchoStateMap(wearable, pool="mean_std")
+    pooled = EchoState.of(wearable, pool="mean_std")
     many = {name: windows[:100] for name, windows in users.items()}
     few = {name: windows[:12] for name, windows in users.items()}
     held_out = {name: windows[100:] for name, windows in users.items()}
@@ -69,7 +65,7 @@ def tasks() -> list[Task]:
     except MissingDataError:
         return found
     har = Reservoir.from_recipe(Recipe(units=250, inputs=9, leak_rate=0.3, seed=1))
-    features = EchoStateMap(har, pool="mean_std")
+    features = EchoState.of(har, pool="mean_std")
     return [*found, Task("UCI HAR", features, data.train, data.test, 1e-1, data.classes)]
 
 
@@ -119,7 +115,7 @@ def distance(readout: Readout, exact: Readout) -> float:
 
 
 def bound(
-    compression: Float32 | FactorUpload | None,
+    compression: Float32 | None,
     total: RidgeStatistics,
     readout: Readout,
     exact: Readout,

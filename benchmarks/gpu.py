@@ -37,7 +37,7 @@ from benchmarks.gpu_cases import (
 from benchmarks.gpu_plain import graphed, plain_gram, plain_steps
 from catchment import Array, DefaultMap, DiagonalReservoir, EchoState, MiniRocket
 from catchment.data import Recording
-from catchment.features import EchoStateMap, FeatureMap
+from catchment.features import FeatureMap
 from catchment.readout import accumulate, train
 from catchment_gpu.echo_state import TorchForm, Uploaded, cut_into_pieces
 from catchment_gpu.readout import Products, padded
@@ -96,7 +96,7 @@ def echo_states(bench: Bench) -> Iterator[Line]:
         rng = np.random.default_rng(0)
         inputs = [rng.normal(size=(T, 3)) for _ in range(K)]
         for name, bits in (("grid", 20), ("float64", None)):
-            features = EchoStateMap(reservoir(N, 3, bits), feature_grid=bits)
+            features = EchoState.of(reservoir(N, 3, bits), feature_grid=bits)
             line[name] = _millions(K * T, _state_seconds(bench, features, inputs))
             whole = _state_seconds(bench, features, inputs, from_host=True)
             line[f"{name}, from the host"] = _millions(K * T, whole)
@@ -117,13 +117,13 @@ def reservoir_matrices(N: int) -> tuple[Array, Array]:
 
 
 def _state_seconds(
-    bench: Bench, features: EchoStateMap, inputs: list[Array], *, from_host: bool = False
+    bench: Bench, features: EchoState, inputs: list[Array], *, from_host: bool = False
 ) -> float:
     """Return the time of all states of sequences that are on the device, or that are not yet."""
     form, checked = TorchForm(features, bench.device), features.checked_all(inputs)
     pieces = cut_into_pieces([len(u) for u in checked], (0, 0), 0)
     lanes = Uploaded(checked, bench.device).lanes(pieces)
-    height = 1 + features.n_inputs + features.reservoir.n_units
+    height = 1 + features.known_inputs + features.reservoir.n_units
 
     def work() -> None:
         for _ in form.blocks(checked) if from_host else form._batch(lanes, pieces, height):
@@ -142,7 +142,7 @@ def one_sequence(bench: Bench) -> Iterator[Line]:
     inputs = [np.random.default_rng(0).normal(size=(T, 3))]
     line: Line = {"units": N, "steps": T}
     for name, bits in (("grid", 20), ("float64", None)):
-        features = EchoStateMap(reservoir(N, 3, bits), feature_grid=bits)
+        features = EchoState.of(reservoir(N, 3, bits), feature_grid=bits)
         line[f"{name}, steps/s"] = round(T / _state_seconds(bench, features, inputs))
     line["esnfed, published"] = PUBLISHED
     if bench.peer is not None:
@@ -280,7 +280,7 @@ def search(bench: Bench) -> Iterator[Line]:
         return searched(
             people.train,
             people.validation,
-            features=lambda one: people.described.of(one, per_step=False, classes=True),
+            features=lambda one: people.described.reading(one, per_step=False, classes=True),
             classes=people.classes,
             space=space,
             base=people.described.recipe(9, per_step=False, classes=True),

@@ -21,7 +21,6 @@ from catchment import (
     Projected,
     RandomFourier,
     Recording,
-    Thinned,
     WindowStatistics,
     WithNorm,
 )
@@ -54,7 +53,6 @@ CASES: dict[str, tuple[Any, bool]] = {
     "nvar": (NVAR(delays=3), True),
     "random_fourier": (RandomFourier(EchoState(30), features=50), True),
     "projected": (Projected(EchoState(80), features=32), False),
-    "thinned": (Thinned(EchoState(40), every=4), True),
     "window_statistics": (WindowStatistics(), False),
     "with_norm": (WithNorm(WindowStatistics()), False),
     "minirocket": (MiniRocket(168), False),

@@ -43,7 +43,7 @@ except ImportError:
     COMPILED, sys.modules["numba"] = False, _stand_in()
 
 from catchment.data import Recording
-from catchment.features import EchoStateMap, Reservoir, digits_after_point, on_grid
+from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import LINEAR_BOUND, ROUND, cut_places
 from catchment.features.echo_state import kernels as grid
 from catchment.readout import Grid, RidgeStatistics, statistics_of, target_pieces
@@ -95,10 +95,10 @@ def activated(code: int, p: Array, digits: int) -> Array:
     return np.maximum(linear, 0.0) if code == 2 else linear
 
 
-def numpy_states(features: EchoStateMap, u: Array) -> Array:
+def numpy_states(features: EchoState, u: Array) -> Array:
     """Return [1, u, states] (T, 1 + I + N) of one sequence, step by step."""
-    out = np.ones((len(u), 1 + features.n_inputs + features.reservoir.n_units))
-    out[:, 1 : 1 + features.n_inputs] = u
+    out = np.ones((len(u), 1 + features.known_inputs + features.reservoir.n_units))
+    out[:, 1 : 1 + features.known_inputs] = u
     for begin, first, end in cut_places(len(u), features.reservoir.cut, 0):
         xs = [np.zeros(program.n_units) for program in features.programs]
         for t in range(begin, end):
@@ -116,24 +116,22 @@ def numpy_states(features: EchoStateMap, u: Array) -> Array:
                 below = xs[k]
                 found.append(below)
             if t >= first:
-                out[t, 1 + features.n_inputs :] = np.concatenate(found)
+                out[t, 1 + features.known_inputs :] = np.concatenate(found)
     return out
 
 
-def numpy_rows(features: EchoStateMap, inputs: list[Array]) -> list[Array]:
+def numpy_rows(features: EchoState, inputs: list[Array]) -> list[Array]:
     """Return the feature rows of sequences: of each step, or their mean and deviation."""
-    assert features.grid is not None
-    digits = digits_after_point(features.bounds, features.grid)
     chosen = np.repeat(
         [features.bias, features.input, features.state],
-        [1, features.n_inputs, features.reservoir.n_units],
+        [1, features.known_inputs, features.reservoir.n_units],
     )
     found = []
     for u in inputs:
         z = numpy_states(features, features.checked(u))[features.washout :, chosen]
         if not features.per_step:
             z = mean_and_deviation(z, features.reservoir.grid or 0)[None]
-        found.append(on_grid(z, digits, features.grid))
+        found.append(features.rounded(z))
     return found
 
 
@@ -150,7 +148,7 @@ def mean_and_deviation(z: Array, bits: int) -> Array:
 
 
 def numpy_statistics(
-    features: EchoStateMap, z: Array, data: list[Recording], units: Grid
+    features: EchoState, z: Array, data: list[Recording], units: Grid
 ) -> RidgeStatistics:
     """Return the statistics of rows (n, F) by Python's integers."""
     known = [s.y for s in data if s.y is not None]
@@ -186,21 +184,21 @@ def reservoir(N: int, I: int, share: float, bits: int, **settings: Any) -> Reser
     return Reservoir.from_matrices(W, W_in, bias=bias, grid=bits, **kept)
 
 
-def small_cases() -> dict[str, tuple[EchoStateMap, bool]]:
+def small_cases() -> dict[str, tuple[EchoState, bool]]:
     """Return maps to compare, and whether targets are classes."""
-    cases: dict[str, tuple[EchoStateMap, bool]] = {}
+    cases: dict[str, tuple[EchoState, bool]] = {}
     mixed = [("tanh", "sigmoid", "sin", "relu", "identity")[k % 5] for k in range(40)]
     for bits in (15, 20, 24):
         plain = reservoir(50, 3, 0.1, bits, leak_rate=0.3)
-        cases[f"tanh, sparse, {bits} bits"] = EchoStateMap(plain, feature_grid=bits), False
+        cases[f"tanh, sparse, {bits} bits"] = EchoState.of(plain, feature_grid=bits), False
         dense = reservoir(40, 3, 0.8, bits, activation=mixed, leak_rate=0.7)
         cases[f"mixed, dense, {bits} bits"] = (
-            EchoStateMap(dense, feature_grid=bits, washout=5),
+            EchoState.of(dense, feature_grid=bits, washout=5),
             False,
         )
         cut = reservoir(50, 3, 0.1, bits, cut=(64, 24))
-        cases[f"cut, {bits} bits, classes"] = EchoStateMap(cut, feature_grid=8, washout=70), True
-        pooled = EchoStateMap(cut, feature_grid=8, pool="mean_std", washout=5)
+        cases[f"cut, {bits} bits, classes"] = EchoState.of(cut, feature_grid=8, washout=70), True
+        pooled = EchoState.of(cut, feature_grid=8, pool="mean_std", washout=5)
         cases[f"pooled, cut, {bits} bits, classes"] = pooled, True
     return cases
 
@@ -287,7 +285,7 @@ def time_states() -> Results:
     ]
     for shape in [(50, 1.0, 32, 10), (50, 0.1, 32, 10)] if SMALL else shapes:
         N, share, B, T = shape
-        features = EchoStateMap(reservoir(N, 3, share, 20), feature_grid=20)
+        features = EchoState.of(reservoir(N, 3, share, 20), feature_grid=20)
         u = np.rint(np.random.default_rng(0).normal(size=(3, T, B)) * 2**20) / 2**20
         inputs = torch.from_numpy(u).to(device)
         layer = TorchForm(features, device, fused=False).layers[0]
@@ -361,7 +359,7 @@ def time_statistics() -> Results:
     n, T, N = (20, 40, 30) if SMALL else (8000, 128, 200)
     for bits, pool in ((8, None), (20, None), (8, "mean_std")):
         network = reservoir(N, 6, min(1.0, 10 / N), 20)
-        features = EchoStateMap(network, feature_grid=bits, washout=10, pool=pool)  # type: ignore[arg-type]
+        features = EchoState.of(network, feature_grid=bits, washout=10, pool=pool)  # type: ignore[arg-type]
         data = recordings(n, T, 6, 6, classes=True, per_step=pool is None)
         line, seen = _timed_statistics(features, data)
         shape = {"sequences": n, "steps": T, "units": N, "bits": bits, "pool": pool}
@@ -369,7 +367,7 @@ def time_statistics() -> Results:
 
 
 def _timed_statistics(
-    features: EchoStateMap, data: list[Recording]
+    features: EchoState, data: list[Recording]
 ) -> tuple[dict[str, float], dict[str, str]]:
     units = Grid.of(features, classes=True)
     assert units is not None

@@ -20,7 +20,7 @@ from benchmarks.record import write
 from benchmarks.runners import Work
 from benchmarks.timing import once
 from catchment import Recording, Reservoir
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.features.echo_state import AUTO_GRID
 from catchment.readout import accumulate
 
@@ -49,7 +49,7 @@ def work_of(problem: Problem, *, classes: bool, on_grid: bool) -> tuple[Work, in
         grid=bits if on_grid else None,
         input_range=largest,
     )
-    features = EchoStateMap(
+    features = EchoState.of(
         reservoir,
         bias=True,
         pool=problem.job.pool,

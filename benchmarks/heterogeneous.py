@@ -24,7 +24,7 @@ from benchmarks.record import write
 from catchment import Recipe, Recording, Reservoir
 from catchment.data import narma
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import Plan
 from catchment.federation.learn import Ensemble, FederatedRidge, ReservoirEnsemble, joint_features
 from catchment.federation.measure import evaluate
@@ -62,11 +62,11 @@ def split(task: Recording, n_clients: int) -> Clients:
     }
 
 
-def features(seed: int) -> EchoStateMap:
+def features(seed: int) -> EchoState:
     recipe = Recipe(
         units=UNITS, inputs=1, spectral_radius=0.9, leak_rate=1.0, input_scaling=0.5, seed=seed
     )
-    return EchoStateMap(Reservoir.from_recipe(recipe), washout=WASHOUT)
+    return EchoState.of(Reservoir.from_recipe(recipe), washout=WASHOUT)
 
 
 def nrmse(model: Model | None, test: Recording) -> float:

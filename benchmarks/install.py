@@ -70,9 +70,8 @@ def main() -> None:
     """Print the sizes as JSON."""
     core = needed("catchment")
     rows = {"": {"packages": len(core), "megabytes": round(sum(map(size, core)))}}
-    for extra in (*EXTRAS, "track"):
-        of = "catchment-lab" if extra == "track" else "catchment"
-        more = needed(of, frozenset({extra})) - core
+    for extra in EXTRAS:
+        more = needed("catchment", frozenset({extra})) - core
         rows[extra] = {"packages": len(more), "megabytes": round(sum(map(size, more)))}
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     print(json.dumps({"machine": machine, "extras": rows}, indent=1))

@@ -18,7 +18,6 @@ import numpy as np
 
 from benchmarks.million_data import CLASSES, INPUTS
 from catchment import Array, EchoState, single_blas_thread
-from catchment.features import EchoStateMap
 
 PEER_CLIENTS = 1_000
 UNITS, WASHOUT, CONNECTIONS, LEAK, RIDGE = 100, 20, 10, 0.3, 1e-3
@@ -45,7 +44,7 @@ def weights() -> tuple[Array, Array, Array]:
     built = EchoState(
         UNITS, connections=CONNECTIONS, leak_rate=LEAK, washout=WASHOUT, seed=1
     ).build(len(INPUTS), per_step=True, classes=True)
-    assert isinstance(built, EchoStateMap)
+    assert isinstance(built, EchoState)
     layer = built.reservoir.layers[0]
     return layer.W.to_dense(), layer.W_in.to_dense(), layer.bias
 

@@ -28,11 +28,11 @@ import numpy as np
 from benchmarks.record import RESULTS, write
 from catchment.data import Dealt, Recording, Scaler, select
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import PersonalEvaluation
-from catchment.federation.measure.personal_evaluation import Comparison
+from catchment.federation.measure.evaluation import Comparison
 from catchment.readout import Model
 from reproductions.places import load
 
@@ -102,7 +102,7 @@ def compare(
             input_scaling=0.5,
             seed=seed,
         )
-        features = EchoStateMap(Reservoir.from_recipe(recipe), pool="mean_std")
+        features = EchoState.of(Reservoir.from_recipe(recipe), pool="mean_std")
         shared = FederatedRidge(features=features, classes=classes)
         scaled = {name: scaler.apply(part) for name, part in training.items()}
         state = run_locally(Plan(algorithm=shared), scaled).state

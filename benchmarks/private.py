@@ -30,7 +30,7 @@ import numpy as np
 from benchmarks import record
 from catchment import Array, Integers
 from catchment.data import Recording, scale_each, wearable_user
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Turn
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.privacy import Clip, GaussianNoise
@@ -52,11 +52,11 @@ class Task:
     public: Clients
     segments: int = 1
 
-    def features(self, units: int) -> EchoStateMap:
+    def features(self, units: int) -> EchoState:
         n_inputs = next(iter(self.train.values()))[0].n_inputs
         recipe = Recipe(units=units, inputs=n_inputs, leak_rate=0.3, seed=1)
         reservoir = Reservoir.from_recipe(recipe)
-        return EchoStateMap(reservoir, input=False, pool="mean", segments=self.segments)
+        return EchoState.of(reservoir, input=False, pool="mean", segments=self.segments)
 
 
 def writers(n_public: int, n_test: int, n_train: int) -> Task:
@@ -96,7 +96,7 @@ def wearables(n: int) -> Task:
     return Task(people(0, n), people(50_000, 100), people(90_000, 10))
 
 
-def rows(features: EchoStateMap, clients: Clients) -> tuple[Array, Integers]:
+def rows(features: EchoState, clients: Clients) -> tuple[Array, Integers]:
     sequences = [s for data in clients.values() for s in data]
     z = np.concatenate(features.rows([s.u for s in sequences]))
     return z, np.array([int(np.argmax(s.y)) for s in sequences if s.y is not None])
@@ -110,7 +110,7 @@ def accuracy(readout: Readout, z: Array, labels: Integers) -> float:
 class Uploads:
     """The statistics of every client, or of every sequence, made one after the other."""
 
-    features: EchoStateMap
+    features: EchoState
     clients: Clients
     unit: str
 
@@ -149,7 +149,7 @@ def measure(task: Task, units: int, unit: str, draws: int) -> dict[str, object]:
 
 
 def private(
-    features: EchoStateMap, clip: Clip, sent: Uploads, draws: int, z: Array, labels: Integers
+    features: EchoState, clip: Clip, sent: Uploads, draws: int, z: Array, labels: Integers
 ) -> dict[str, float]:
     """Return the median accuracy over draws of the noise, by epsilon."""
     algorithm = FederatedRidge(features=features, ridge=0.0, keep_clients=False)

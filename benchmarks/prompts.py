@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks import record
 from catchment import Array
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import Adam
 from catchment.privacy import PromptNoise
@@ -48,16 +48,16 @@ EPSILONS = (64.0, 16.0, 4.0, 1.0)
 PER_CLIENT = 60
 
 
-def features(inputs: int, leak_rate: float, units: int = 100, pool: str = "last") -> EchoStateMap:
+def features(inputs: int, leak_rate: float, units: int = 100, pool: str = "last") -> EchoState:
     recipe = Recipe(units=units, inputs=inputs, leak_rate=leak_rate, seed=1)
-    return EchoStateMap(Reservoir.from_recipe(recipe), bias=True, pool=pool)  # type: ignore[arg-type]
+    return EchoState.of(Reservoir.from_recipe(recipe), bias=True, pool=pool)  # type: ignore[arg-type]
 
 
-def signal(F: EchoStateMap, steps: int, seed: int, client: int = 0) -> Array:
+def signal(F: EchoState, steps: int, seed: int, client: int = 0) -> Array:
     return generated(Setting(features=F, steps=steps, seed=seed), client)[0].u
 
 
-def controller(F: EchoStateMap, seed: int) -> Array:
+def controller(F: EchoState, seed: int) -> Array:
     drawn: Array = np.random.default_rng(seed).normal(size=(BOTTLENECK, F.n_features))
     return drawn / float(np.sqrt(F.n_features))
 
@@ -116,7 +116,7 @@ class Naming:
 
     lm: TransformersLM
     task: WordTask
-    features: EchoStateMap
+    features: EchoState
 
     @classmethod
     def made(cls) -> Naming:

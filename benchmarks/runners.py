@@ -15,7 +15,7 @@ from scipy.sparse import csr_matrix
 
 from benchmarks.jobs import LEAK, RADIUS, RIDGE, Problem
 from catchment import Array, Recording, Reservoir
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.readout import accumulate
 
 Work = Callable[[int], Array]
@@ -24,7 +24,7 @@ Runner = Callable[[Problem], Work]
 
 def ours(problem: Problem) -> Work:
     reservoir = Reservoir.from_matrices(problem.W, problem.W_in, bias=problem.bias, leak_rate=LEAK)
-    features = EchoStateMap(
+    features = EchoState.of(
         reservoir, bias=True, pool=problem.job.pool, washout=problem.job.washout
     )
     sequences = [Recording(u, y) for u, y in zip(problem.u, problem.y, strict=True)]

@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks.record import write
 from catchment import Array, Recipe, Recording, Reservoir, ordered_map, single_blas_thread
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import BLOCK, Plan, Tally
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.readout import Model, RidgeStatistics
@@ -63,11 +63,11 @@ def client_data(k: int) -> list[Recording]:
     return [Recording(*series(k))]
 
 
-def features() -> EchoStateMap:
+def features() -> EchoState:
     recipe = Recipe(
         units=UNITS, inputs=1, spectral_radius=RADIUS, leak_rate=LEAK, connections=10, seed=1
     )
-    return EchoStateMap(Reservoir.from_recipe(recipe), washout=WASHOUT)
+    return EchoState.of(Reservoir.from_recipe(recipe), washout=WASHOUT)
 
 
 def plan() -> Plan[RidgeState, Tally[RidgeStatistics], Model]:

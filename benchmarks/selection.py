@@ -29,7 +29,7 @@ from benchmarks.record import RESULTS, write
 from catchment import Array
 from catchment.data import Dealt, Recording, Scaler, contiguous
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import Candidates, FederatedRidge
 from catchment.federation.measure import evaluate
@@ -77,7 +77,7 @@ def reservoir_features(
     leak_rate: float = 0.5,
     spectral_radius: float = 0.9,
     input_scaling: float = 1.0,
-) -> EchoStateMap:
+) -> EchoState:
     """Return features of a reservoir; unless told otherwise with the peer's settings."""
     recipe = Recipe(
         units=units,
@@ -88,14 +88,14 @@ def reservoir_features(
         input_scaling=input_scaling,
         seed=seed,
     )
-    return EchoStateMap(Reservoir.from_recipe(recipe), washout=task.washout)
+    return EchoState.of(Reservoir.from_recipe(recipe), washout=task.washout)
 
 
-def lag_features(task: Task, n_lags: int) -> EchoStateMap:
+def lag_features(task: Task, n_lags: int) -> EchoState:
     """Return the last values of the input as features: a delay line of linear units."""
     first = np.eye(n_lags)[:, :1]
     line = Reservoir.from_matrices(np.eye(n_lags, k=-1), first, activation="identity")
-    return EchoStateMap(line, input=False, washout=task.washout)
+    return EchoState.of(line, input=False, washout=task.washout)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Run:
     chosen: str = ""
 
 
-def run_ridge(task: Task, features: EchoStateMap, *, fixed: float | None = None) -> Run:
+def run_ridge(task: Task, features: EchoState, *, fixed: float | None = None) -> Run:
     algorithm = FederatedRidge(features=features, ridge="clients" if fixed is None else fixed)
     began = time.perf_counter()
     result = run_locally(Plan(algorithm=algorithm), task.clients)
@@ -119,7 +119,7 @@ def run_ridge(task: Task, features: EchoStateMap, *, fixed: float | None = None)
     return Run(task.error(result.model), seconds, sent, f"ridge {float(ridge):.3g}")
 
 
-def run_candidates(task: Task, candidates: Mapping[str, EchoStateMap], halvings: int = 0) -> Run:
+def run_candidates(task: Task, candidates: Mapping[str, EchoState], halvings: int = 0) -> Run:
     algorithm = Candidates(features=tuple(candidates.values()), halvings=halvings)
     began = time.perf_counter()
     result = run_locally(Plan(algorithm=algorithm, rounds=algorithm.needs.rounds), task.clients)
@@ -132,7 +132,7 @@ def run_candidates(task: Task, candidates: Mapping[str, EchoStateMap], halvings:
     return Run(task.error(result.model), seconds, sent, f"{name}, ridge {ridge:.3g}")
 
 
-def recipes(task: Task, seed: int, units: int) -> dict[str, EchoStateMap]:
+def recipes(task: Task, seed: int, units: int) -> dict[str, EchoState]:
     """Return the candidates by name."""
     return {
         f"leak {a:g} radius {rho:g} scaling {scale:g}": reservoir_features(

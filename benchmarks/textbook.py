@@ -25,7 +25,7 @@ from benchmarks.record import RESULTS, write
 from catchment import Array, EchoState, Pipeline, Prepare, Recording, federate
 from catchment.data import contiguous, lorenz, mackey_glass, narma
 from catchment.errors import PrecisionWarning
-from catchment.readout import ForecastLimitWarning, Model, forecast, next_step_sequence, nrmse
+from catchment.readout import ForecastLimitWarning, Model, forecast, nrmse
 from catchment_lab.datasets import santafe_laser
 
 PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "statistics.md"
@@ -76,7 +76,7 @@ def mackey_glass_task(seed: int) -> Task:
         ends = [forecast(model, x[at - 500 : at], LOOP)[-1] for at in starts]
         return float(np.sqrt(np.mean((np.array(ends) - x[starts + LOOP - 1]) ** 2)) / x.std())
 
-    return next_step_sequence(x[:TRAIN]), score
+    return Recording(x[: TRAIN - 1], x[1:TRAIN]), score
 
 
 TASKS: dict[str, Callable[[int], Task]] = {

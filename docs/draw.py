@@ -20,8 +20,6 @@ from catchment.readout import (
     accumulate,
     bayesian_readout,
     choose_by_blocks,
-    forecast_direct,
-    horizon_targets,
     train,
 )
 from catchment_lab import plots
@@ -120,13 +118,13 @@ def forecast_picture() -> None:
     reservoir = ct.EchoState(
         300, leak_rate=0.3, spectral_radius=0.95, bias_scaling=0.2, washout=200, seed=1
     )
-    features = reservoir.build(1, per_step=True)
-    model = train(features, [ct.Recording(past, horizon_targets(past, range(1, 61)))], 1e-5)
+    ahead = ct.Prepare(horizon=tuple(range(1, 61)), scale="none")
+    model = train(ct.Pipeline(ahead, reservoir.build(1, per_step=True)), [ct.Recording(past)], 1e-5)
     assert model.statistics is not None
-    (z,) = features.rows([past])
+    (z,) = model.features.rows([past])
     lower, upper = bayesian_readout(model.statistics, 1e-5).interval(z[-1:], 0.95)
     figure = plots.forecast(
-        forecast_direct(model, past, 60),
+        model.predict(past)[-1:].T,
         history=past[-140:],
         truth=future,
         lower=lower.T,
@@ -174,7 +172,7 @@ def anomaly_picture() -> None:
     detector = ct.federate(plan, clients).result
     new = machines[9].copy()
     new[500:530, 1] += 1.5
-    scores = detector.scores(new)
+    scores = -detector.score_samples(new)
     steps = detector.washout + np.arange(len(scores))
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)

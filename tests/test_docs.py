@@ -155,7 +155,7 @@ def test_the_table_of_extras_is_the_one_that_was_counted() -> None:
     text = (ROOT / "docs" / "guides" / "install.md").read_text(encoding="utf-8")
     counted = json.loads((ROOT / "benchmarks" / "results" / "install.json").read_text())["extras"]
     project = tomllib.loads((ROOT / "packages/catchment/pyproject.toml").read_text())["project"]
-    extras = {*project["optional-dependencies"], "track"}  # which is one of catchment-lab
+    extras = {*project["optional-dependencies"]}
     assert set(counted) == {"", *extras} - {"all", "aeon", "sktime"}
     for extra, row in counted.items():
         name = f"`{extra}`" if extra else r"\(none\)"

@@ -40,7 +40,6 @@ OTHERS = {
     ("forms", "torch"): "predict model.safetensors one.csv --device cpu",
     ("readers", "parquet"): "plan lake.toml",
     ("reports", "served"): "explain run --client client-0",
-    ("reports", "track"): "run plan.toml --track mlflow",
     ("models", "network"): "predict network.safetensors one.csv",
     ("models", "prompt"): "predict prompt.safetensors one.csv",
 }

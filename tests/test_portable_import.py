@@ -24,7 +24,6 @@ EXTRAS += [
     "polars",
     "aeon",
     "sktime",
-    "mlflow",
 ]
 CODE = """
 import importlib, json, os, pkgutil, signal, sys

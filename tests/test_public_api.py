@@ -24,7 +24,7 @@ FACES = {
         "AutoMap Clip Concat DefaultMap DiagonalReservoir EchoState Encoder Evaluation "
         "FederatedRidge GaussianNoise Hydra Limits MiniRocket Mixture Model NVAR Pipeline Plan "
         "Prepare Projected RAW RandomFourier Readout Recipe Recording Reservoir RidgeStatistics "
-        "Run Scores SecureSum Spread Thinned WindowStatistics WithNorm __version__ calibrate "
+        "Run Scores SecureSum Spread WindowStatistics WithNorm __version__ calibrate "
         "compare evaluate federate fit join load make_identities read retire save split "
         "tell_unknown"
     ),
@@ -38,13 +38,14 @@ FACES = {
         "Deadline LocalEngine Processes centralised compare guess local_only run_locally trained"
     ),
     "catchment.features": (
-        "AutoMap Concat DefaultMap DiagonalReservoir EchoState EchoStateMap Encoder FeatureMap "
+        "AutoMap Concat DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
         "Hydra Layers MiniRocket Mixture NVAR Pipeline "
-        "Projected RandomFourier Recipe Reservoir Spread Thinned WindowStatistics WithNorm"
+        "Projected RandomFourier Recipe Reservoir Spread WindowStatistics WithNorm"
     ),
     "catchment.federation": (
-        "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Limits Masking Needs Plan "
-        "Protection Record Result Rows SmallestUpload Store Turn explain messages_of read_run"
+        "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Needs Plan "
+        "Protection Record Result Rows SmallestUpload Store Turn Workflow explain messages_of "
+        "read_run"
     ),
     "catchment.federation.learn": (
         "Adagrad Adam BalancedRidge Candidates Certificate Ensemble FederatedNormal "
@@ -71,8 +72,8 @@ FACES = {
         "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses Model "
         "NormalModel OnlineRidge OpenModel PersonalModels Predictor Readout RidgeChoice "
         "RidgeStatistics SlidingWindow Unit accumulate accuracy bayesian_readout choose_by_blocks "
-        "choose_by_gcv conformal_quantile conformal_readout forecast_direct forecasts "
-        "horizon_targets load_statistics log_edges nrmse save_statistics train"
+        "choose_by_gcv conformal_quantile forecasts load_statistics log_edges nrmse "
+        "save_statistics train"
     ),
     "catchment.report": "write_report",
     "catchment_edge": (
@@ -97,7 +98,7 @@ FACES = {
     "catchment_lab.search": (
         "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan"
     ),
-    "catchment_lab.watch": "Snapshot log_run look watching",
+    "catchment_lab.watch": "Snapshot look watching",
     "catchment_research": "RoundedUpload from_reservoirpy model_from_reservoirpy",
     "catchment_research.factors": (
         "FactoredRidge RidgeFactors accumulate_factors automatic_factors choose_by_factor_blocks "

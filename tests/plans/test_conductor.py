@@ -26,7 +26,7 @@ from catchment.data import (
 )
 from catchment.engine import data_of, run_locally
 from catchment.errors import FederationError, TooFewClientsError
-from catchment.features import EchoState, EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import Plan, Store, messages_of, read_run
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import Evaluation
@@ -572,8 +572,8 @@ def test_plasticity_comes_before_training(name: str, tmp_path: Path) -> None:
     (described,) = file.maps
     assert isinstance(described, EchoState)
     built = described.build(1, per_step=True)
-    assert isinstance(built, EchoStateMap)
-    assert isinstance(model.features, EchoStateMap)
+    assert isinstance(built, EchoState)
+    assert isinstance(model.features, EchoState)
     reservoir = built.reservoir
     rule = IntrinsicPlasticity(target_std=0.5, learning_rate=0.0003, epochs=2)
     kind = FederatedPlasticity if name == "fedip" else MomentPlasticity

@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from catchment import FederatedRidge, Plan, Recipe, Reservoir, federate
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation.learn import ReadoutAveraging
 from catchment.readout import Readout, RidgeStatistics
 from catchment_lab.search import (
@@ -28,7 +28,7 @@ from catchment_lab.search import (
 from reproductions.people import synthetic_people
 
 PEOPLE = synthetic_people(n_users=6, windows=14)
-FEATURES = EchoStateMap(
+FEATURES = EchoState.of(
     Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=1)), input=False, pool="mean"
 )
 UNEVEN = {name: rows[: 4 + 3 * k] for k, (name, rows) in enumerate(PEOPLE.train.items())}

@@ -14,7 +14,7 @@ from catchment import Reservoir
 from catchment.cli import app
 from catchment.data import narma
 from catchment.errors import FederationError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.plans import parse_plan
 from catchment_lab.search import PlasticitySpace, SearchSettings, Space, Trial, read_search, search
 from reproductions.fedip import validated
@@ -27,8 +27,8 @@ SPACE = Space(units=(15, 25), connections=(1, 10))
 SETTINGS = SearchSettings(trials=5, sampler="random", shares=(0.5, 1.0), prune=False)
 
 
-def mean_pooled(reservoir: Reservoir) -> EchoStateMap:
-    return EchoStateMap(reservoir, input=False, pool="mean")
+def mean_pooled(reservoir: Reservoir) -> EchoState:
+    return EchoState.of(reservoir, input=False, pool="mean")
 
 
 def run(settings: SearchSettings = SETTINGS, storage: Path | None = None) -> list[Trial]:
@@ -151,7 +151,7 @@ def test_forecasts_are_judged_by_nrmse(tmp_path: Path) -> None:
     result = search(
         {"c0": clients["c0"], "c1": clients["c1"]},
         {"c2": clients["c2"]},
-        features=lambda reservoir: EchoStateMap(reservoir, washout=20),
+        features=lambda reservoir: EchoState.of(reservoir, washout=20),
         space=SPACE,
         settings=SETTINGS,
         watch=seen.append,

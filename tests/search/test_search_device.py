@@ -10,7 +10,7 @@ pytest.importorskip("optuna")
 
 from catchment import Recipe, Reservoir
 from catchment.data import narma
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment_lab.search import SearchResult, SearchSettings, Space, search
 from reproductions.people import synthetic_people
 from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
@@ -28,9 +28,9 @@ def test_a_device_finds_the_same_trials_and_the_same_recipe(kind: str, device: s
     waves = {f"c{k}": [narma(60, seed=k)] for k in range(4)}
     train = PEOPLE.train if people else {name: waves[name] for name in ("c0", "c1", "c2")}
 
-    def features(reservoir: Reservoir) -> EchoStateMap:
+    def features(reservoir: Reservoir) -> EchoState:
         pool: Literal["mean_std"] | None = "mean_std" if people else None
-        return EchoStateMap(reservoir, pool=pool, feature_grid=8 if people else 20)
+        return EchoState.of(reservoir, pool=pool, feature_grid=8 if people else 20)
 
     def found(device: str | None) -> SearchResult:
         return search(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment import Array, Integers
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.readout import TARGET_DIGITS, Grid, RidgeStatistics
 from catchment_edge import IntegerMap, whole
 
@@ -27,7 +27,7 @@ class IntegerSequence:
     y: Integers
 
     @classmethod
-    def of(cls, features: EchoStateMap, u: Array, y: Integers) -> IntegerSequence:
+    def of(cls, features: EchoState, u: Array, y: Integers) -> IntegerSequence:
         """Return inputs as the map takes them: cut off at its range and rounded to its grid."""
         bits = features.reservoir.grid
         if bits is None:
@@ -48,7 +48,7 @@ class Answer:
     cross: Integers
     target_gram: Integers
 
-    def statistics(self, features: EchoStateMap, *, classes: bool = True) -> RidgeStatistics:
+    def statistics(self, features: EchoState, *, classes: bool = True) -> RidgeStatistics:
         """Return the sums as the library holds them; their digest is the server's, too.
 
         Parameters

@@ -17,7 +17,7 @@ from typing import Any
 
 from catchment.engine import run_locally
 from catchment.errors import FederationError
-from catchment.features import EchoStateMap, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Plan, Record
 from catchment.federation.learn import FederatedRidge
@@ -182,7 +182,7 @@ class Table:
         return cells
 
     def _plain(self, chosen: Tried, pool: Pool, retraining: int) -> list[Cell]:
-        features = EchoStateMap(_drawn(chosen, retraining), input=False, pool=pool)
+        features = EchoState.of(_drawn(chosen, retraining), input=False, pool=pool)
         read = read_subjects(features, self.people.everyone)
         return [
             share_cell(f"incfed-{pool}", read, self.people, share, retraining)
@@ -217,7 +217,7 @@ class Table:
         """Return what the last adaptation and a ridge cost."""
         pool = self.settings.pools[-1]
         ridge = FederatedRidge(
-            features=EchoStateMap(_drawn(self.chosen["incfed", pool], 0), input=False, pool=pool),
+            features=EchoState.of(_drawn(self.chosen["incfed", pool], 0), input=False, pool=pool),
             ridge="gcv",
             classes=self.people.classes,
         )
@@ -245,7 +245,7 @@ def trained_cell(
     """Return the cell of the exact readout of a reservoir on a share of the subjects."""
     names = people.share(share, repetition)
     needed = together({name: people.train[name] for name in names}, people.validation, people.test)
-    read = read_subjects(EchoStateMap(reservoir, input=False, pool=pool), needed)
+    read = read_subjects(EchoState.of(reservoir, input=False, pool=pool), needed)
     return share_cell(method, read, people, share, repetition)
 
 

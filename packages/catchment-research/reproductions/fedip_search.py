@@ -21,7 +21,7 @@ from itertools import product
 import numpy as np
 
 from catchment.errors import FederationError
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Rows
 from catchment.readout import RidgeStatistics
@@ -147,7 +147,7 @@ def read_pools(
     rows = {}
     for pool in pools:
         if pool != "mean" or "mean_std" not in pools:
-            features = EchoStateMap(reservoir, input=False, pool=pool)
+            features = EchoState.of(reservoir, input=False, pool=pool)
             rows[pool] = Rows.of(features, together).pair
     if "mean" in pools and "mean" not in rows:
         z, y = rows["mean_std"]

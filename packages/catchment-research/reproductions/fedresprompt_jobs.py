@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import Adam, FederatedRidge, Mean
 from catchment.privacy import PromptNoise
@@ -88,15 +88,15 @@ def task_of(settings: PromptSettings, name: str, seed: int) -> WordTask:
     return task if settings.most is None else task.within(settings.most)
 
 
-def features_of(task: WordTask, units: int, seed: int) -> EchoStateMap:
+def features_of(task: WordTask, units: int, seed: int) -> EchoState:
     """Return the reservoir's features: the mean over words; mean and deviation over a window."""
     if task.name == "sst2":
         recipe = Recipe(
             units=units, inputs=task.n_inputs, leak_rate=0.4, input_scaling=0.1, seed=seed
         )
-        return EchoStateMap(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean")
+        return EchoState.of(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean")
     recipe = Recipe(units=units, inputs=task.n_inputs, leak_rate=0.5, input_scaling=0.3, seed=seed)
-    return EchoStateMap(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean_std")
+    return EchoState.of(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean_std")
 
 
 def begin(task: WordTask, model: TransformersLM, length: int) -> tuple[int, ...]:
@@ -126,7 +126,7 @@ def _zero_shot(job: Job, task: WordTask, model: TransformersLM) -> Cell:
     return Cell(job=job, development=accuracy(task.development), test=accuracy(task.test))
 
 
-def _ridge(job: Job, task: WordTask) -> tuple[Cell, EchoStateMap, Readout]:
+def _ridge(job: Job, task: WordTask) -> tuple[Cell, EchoState, Readout]:
     """Return the exact federated readout on the reservoir's features."""
     features = features_of(task, job.variant.units, job.seed)
     K = len(task.classes)

@@ -10,7 +10,6 @@ import numpy as np
 import catchment as ct
 from catchment import Array
 from catchment.features import FeatureMap
-from catchment.readout import horizon_targets
 from reproductions.forecast_data import N_TEST, N_TRAIN, N_VALIDATION
 
 HORIZONS = (96, 192, 336, 720)
@@ -71,8 +70,14 @@ def recording(series: Array, part: str, horizon: int, form: str) -> ct.Recording
     go inputs that are such differences too, as NLinear has them.
     """
     values = stretch(series, part)
-    y = horizon_targets(values, range(1, horizon + 1))
+    y = _ahead(values, horizon)
     return ct.Recording(values, y - values[:, None] if form == "changes" else y, per_step=True)
+
+
+def _ahead(values: Array, horizon: int) -> Array:
+    """Return the values (T, horizon) that come after each; NaN where they are not known."""
+    later = np.concatenate([values[1:], np.full(horizon, np.nan)])
+    return np.lib.stride_tricks.sliding_window_view(later, horizon)[: len(values)].copy()
 
 
 def fitted(series: Mapping[str, Array], horizon: int, form: str, ridge: float) -> ct.Model:
@@ -104,7 +109,7 @@ def naive(series: Mapping[str, Array], name: str, horizon: int) -> dict[str, flo
     squares, absolute = [], []
     for one in series.values():
         values = stretch(one, "test")
-        y = horizon_targets(values, range(1, horizon + 1))[LAGS - 1 : -horizon]
+        y = _ahead(values, horizon)[LAGS - 1 : -horizon]
         now = np.arange(LAGS - 1, len(values) - horizon)
         back = [0 if name == NAIVE[0] else (-h) % 24 for h in range(1, horizon + 1)]
         difference = values[now[:, None] - np.array(back)[None]] - y

@@ -23,7 +23,7 @@ import numpy as np
 
 from catchment import Array
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.features.echo_state import Pool
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
@@ -219,8 +219,8 @@ def averaged(train: Subjects, validation: Subjects) -> Chosen:
 TRAINED: dict[str, Callable[[Subjects, Subjects], Chosen]] = {"incfed": exact, "fedavg": averaged}
 
 
-def features_of(wired: Wired, settings: IncFedSettings) -> EchoStateMap:
-    return EchoStateMap(wired.reservoir(), input=False, pool=settings.pool)
+def features_of(wired: Wired, settings: IncFedSettings) -> EchoState:
+    return EchoState.of(wired.reservoir(), input=False, pool=settings.pool)
 
 
 def _everyone_read(

@@ -11,7 +11,7 @@ import torch
 from catchment import Array, Integers
 from catchment.data import Recording
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import Readout
@@ -118,7 +118,7 @@ def _likeliest(model: TransformersLM, held: Sequence[Example]) -> Integers:
 class Read:
     """A federated readout of all answers to all instructions, and features by window."""
 
-    features: EchoStateMap
+    features: EchoState
     readout: Readout
     z: Mapping[int, Array]
     crossed: tuple[int, int]
@@ -135,7 +135,7 @@ def read_signals(task: InstructedTask, units: int, seed: int) -> Read:
     matrix for each instruction, all the same: fifteen outputs on the features are that readout.
     """
     recipe = Recipe(units=units, inputs=task.n_inputs, leak_rate=0.5, input_scaling=0.3, seed=seed)
-    features = EchoStateMap(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean_std")
+    features = EchoState.of(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean_std")
     plan = Plan(algorithm=FederatedRidge(features=features, ridge="clients"))
     clients = {
         name: [Recording(w.u, _targets(w), per_step=False) for w in windows]

@@ -26,7 +26,7 @@ import numpy as np
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Limits, Plan, Turn, WeightedSum
 from catchment_lab.search import (
@@ -181,7 +181,7 @@ def validated(reservoir: Reservoir, people: People, settings: SkewSettings) -> f
     """Return the mean accuracy over poolings of exact readouts on the validation people."""
     values = []
     for pool in settings.pools:
-        features = EchoStateMap(reservoir, input=False, pool=pool)
+        features = EchoState.of(reservoir, input=False, pool=pool)
         train = read_subjects(features, people.train)
         values.append(exact(train, read_subjects(features, people.validation)).accuracy)
     return float(np.mean(values))
@@ -296,7 +296,7 @@ class Draw:
         )
 
     def _read(self, reservoir: Reservoir, pool: Pool) -> tuple[Subjects, Subjects, Subjects]:
-        people, features = self.people, EchoStateMap(reservoir, input=False, pool=pool)
+        people, features = self.people, EchoState.of(reservoir, input=False, pool=pool)
         read = read_subjects(features, people.everyone)
         train, validation, test = (
             {name: read[name] for name in part}

@@ -18,7 +18,6 @@ from catchment.features import (
     Concat,
     DiagonalReservoir,
     EchoState,
-    EchoStateMap,
     FeatureMap,
     MiniRocket,
     WindowStatistics,
@@ -104,7 +103,7 @@ def _state_bytes(inner: FeatureMap, n_inputs: int) -> int:
             return NUMBER * n_inputs * (inner.delays - 1) * inner.stride
         case Concat():
             return sum(_state_bytes(part, n_inputs) for part in inner.maps)
-        case EchoStateMap():
+        case EchoState():
             return NUMBER * inner.reservoir.n_units
         case DiagonalReservoir():
             return NUMBER * inner.units

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from catchment import Array, ordered_map
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.readout import RidgeStatistics, solve_path
 from catchment_lab.search import (
@@ -77,7 +77,7 @@ def unseen(people: People, settings: UnseenSettings, began: Began | None = None)
     people = people.within(settings.steps)
     known = together(people.train, people.validation)
     rng = np.random.default_rng([settings.seed, 3])
-    best: tuple[float, EchoStateMap] | None = None
+    best: tuple[float, EchoState] | None = None
     for trial in range(settings.trials):
         say(f"{people.name}: trial {trial + 1} of {settings.trials}")
         features = drawn(rng, settings, len(people.channels), trial)
@@ -98,9 +98,7 @@ def unseen(people: People, settings: UnseenSettings, began: Began | None = None)
     return replace(result, selected=(chosen,), seconds=time.perf_counter() - start)
 
 
-def drawn(
-    rng: np.random.Generator, settings: UnseenSettings, inputs: int, trial: int
-) -> EchoStateMap:
+def drawn(rng: np.random.Generator, settings: UnseenSettings, inputs: int, trial: int) -> EchoState:
     """Return a random feature map: one or two layers, pooled in one of a few ways."""
     units = int(rng.choice(settings.units))
     deep = bool(rng.random() < 0.5)
@@ -116,14 +114,14 @@ def drawn(
         seed=settings.seed + trial,
     )
     pool, segments = ways[int(rng.integers(len(ways)))]
-    return EchoStateMap(Reservoir.from_recipe(recipe), pool=pool, segments=segments)
+    return EchoState.of(Reservoir.from_recipe(recipe), pool=pool, segments=segments)
 
 
-def reseeded(features: EchoStateMap, seed: int) -> EchoStateMap:
+def reseeded(features: EchoState, seed: int) -> EchoState:
     """Return the same map of a reservoir drawn anew."""
     assert features.reservoir.recipe is not None
     fresh = replace(features.reservoir.recipe.unprepared(), seed=seed)
-    return replace(features, reservoir=Reservoir.from_recipe(fresh))
+    return features.reading(Reservoir.from_recipe(fresh))
 
 
 def crossed(subjects: Subjects, folds: int) -> tuple[float, float]:
@@ -149,7 +147,7 @@ def _correct(
 
 
 def final_cell(
-    features: EchoStateMap,
+    features: EchoState,
     known: dict[str, Any],
     people: People,
     settings: UnseenSettings,

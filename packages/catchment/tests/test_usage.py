@@ -47,7 +47,7 @@ def test_one_owner(people: Clients, tmp_path: Path) -> None:
     assert len(said) == len(new)
     assert set(said) <= set(ACTIVITIES)
     assert model.predict(new[0]) == said[0]
-    probability = model.proba(new)
+    probability = model.predict_proba(new)
     assert probability.shape == (len(new), len(people.classes or ()))
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
     model.save(tmp_path / "model.safetensors")

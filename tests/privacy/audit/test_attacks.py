@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from catchment import Array, Mixture, Recipe, Recording, Reservoir
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.readout import RidgeStatistics, accumulate
 from catchment_lab.audit import (
     Drive,
@@ -49,7 +49,7 @@ MIXED = Mixture(tanh=0.4, sigmoid=0.2, sin=0.2, relu=0.1, identity=0.1)
 @pytest.mark.parametrize("settings", [{"leak_rate": 0.4}, {"activation": MIXED}])
 @pytest.mark.parametrize("bias", [False, True])
 def test_an_attackers_steps_are_the_librarys(settings: dict[str, Any], bias: bool) -> None:
-    F = EchoStateMap(reservoir(**settings), bias=bias)
+    F = EchoState.of(reservoir(**settings), bias=bias)
     u, drive, x = wander(6, 2, 0), Drive(F), np.zeros(60)
     for t, row in enumerate(F(u)):
         ours, _, x, _ = drive.step(x, u[t])
@@ -59,7 +59,7 @@ def test_an_attackers_steps_are_the_librarys(settings: dict[str, Any], bias: boo
 
 def test_derivatives_of_a_deep_stack_are_right() -> None:
     deep = Reservoir((*reservoir(20).layers, *reservoir(15, 20, leak_rate=0.5).layers))
-    drive, rng = Drive(EchoStateMap(deep)), np.random.default_rng(1)
+    drive, rng = Drive(EchoState.of(deep)), np.random.default_rng(1)
     x, u = 0.1 * rng.normal(size=35), rng.normal(size=2)
     _, by_input, _, _ = drive.step(x, u)
     for k in range(2):
@@ -71,7 +71,7 @@ def test_derivatives_of_a_deep_stack_are_right() -> None:
 @pytest.mark.parametrize("pool", ["last", "mean", "mean_std", "max"])
 @pytest.mark.parametrize("segments", [1, 3])
 def test_windows_and_their_derivatives(pool: str, segments: int) -> None:
-    F = EchoStateMap(reservoir(15), pool=pool, segments=segments, washout=1)  # type: ignore[arg-type]
+    F = EchoState.of(reservoir(15), pool=pool, segments=segments, washout=1)  # type: ignore[arg-type]
     u, drive = wander(8, 2, 2), Drive(F)
     row, by_input = drive.window(u)
     np.testing.assert_allclose(row[1:], F(u)[0], atol=1e-12)
@@ -94,7 +94,7 @@ def test_least_squares_finds_a_known_minimum() -> None:
 
 @pytest.mark.parametrize("n_clients", [2, 4])
 def test_a_thin_sum_gives_every_clients_sequence(n_clients: int) -> None:
-    F = EchoStateMap(reservoir(100, 1, leak_rate=1.0), input=False)
+    F = EchoState.of(reservoir(100, 1, leak_rate=1.0), input=False)
     us = [wander(12, 1, seed) for seed in range(n_clients)]
     total = reduce(add, [accumulate(F, [Recording(u, np.ones(12))]) for u in us])
     walk = Walk(Drive(F), total, guesses=40)
@@ -104,7 +104,7 @@ def test_a_thin_sum_gives_every_clients_sequence(n_clients: int) -> None:
 
 
 def test_a_thin_sum_gives_fragments_after_a_washout() -> None:
-    F = EchoStateMap(reservoir(100, 1, leak_rate=0.5), washout=15)
+    F = EchoState.of(reservoir(100, 1, leak_rate=0.5), washout=15)
     us = [wander(30, 1, seed) for seed in range(3)]
     total = reduce(add, [accumulate(F, [Recording(u, np.ones(30))]) for u in us])
     found = Walk(Drive(F), total, guesses=20).fragments(longest=15)
@@ -114,7 +114,7 @@ def test_a_thin_sum_gives_fragments_after_a_washout() -> None:
 
 
 def test_a_walk_needs_more_directions_than_inputs() -> None:
-    F = EchoStateMap(reservoir(30, 2))
+    F = EchoState.of(reservoir(30, 2))
     few = accumulate(F, [Recording(wander(31, 2, 0), np.ones((31, 1)))])
     assert not Walk(Drive(F), few).exact
     assert Walk(Drive(F), few).fragments(5) == []
@@ -133,7 +133,7 @@ def test_class_counts_and_means() -> None:
 
 @pytest.mark.parametrize("settings", [{"leak_rate": 0.3}, {"activation": "sigmoid"}])
 def test_differences_give_the_input(settings: dict[str, Any]) -> None:
-    F = EchoStateMap(reservoir(**settings), input=False)
+    F = EchoState.of(reservoir(**settings), input=False)
     u = wander(50, 2, 1)
     z, y = F(u), np.ones((50, 1))
     s = [RidgeStatistics.from_states(z[:n], y[:n]) for n in (47, 48, 49)]
@@ -144,8 +144,8 @@ def test_differences_give_the_input(settings: dict[str, Any]) -> None:
 
 
 def test_an_input_may_not_follow_in_closed_form() -> None:
-    relu = EchoStateMap(reservoir(activation="relu"), input=False)
-    pooled = EchoStateMap(reservoir(), pool="mean")
+    relu = EchoState.of(reservoir(activation="relu"), input=False)
+    pooled = EchoState.of(reservoir(), pool="mean")
     for F in (relu, pooled):
         row = np.zeros(F.n_features)
         assert input_between(row, row, Drive(F)) is None
@@ -153,7 +153,7 @@ def test_an_input_may_not_follow_in_closed_form() -> None:
 
 @pytest.mark.parametrize("pool", ["mean", "last", "mean_std"])
 def test_a_short_window_follows_from_its_pooled_features(pool: str) -> None:
-    F = EchoStateMap(reservoir(80, 2, leak_rate=1.0), input=False, pool=pool)  # type: ignore[arg-type]
+    F = EchoState.of(reservoir(80, 2, leak_rate=1.0), input=False, pool=pool)  # type: ignore[arg-type]
     u = 0.5 * wander(8, 2, 5)
     assert solvable(Drive(F), 8)
     found, misfit = window_of(F(u)[0], Drive(F), 8)
@@ -163,7 +163,7 @@ def test_a_short_window_follows_from_its_pooled_features(pool: str) -> None:
 
 
 def test_members_of_a_small_sum_are_told_from_others() -> None:
-    F = EchoStateMap(reservoir(30, 1))
+    F = EchoState.of(reservoir(30, 1))
 
     def client(seed: int) -> RidgeStatistics:
         u = wander(40, 1, seed)
@@ -195,5 +195,5 @@ def test_one_step_of_plasticity_gives_the_input() -> None:
     gain, shift = plasticity_of(r)
     after = plasticity_of(IntrinsicPlasticity(learning_rate=1e-3).adapt(r, [u]))
     changes = after[0] - gain, after[1] - shift
-    found = first_input(*changes, Drive(EchoStateMap(r)), learning_rate=1e-3)
+    found = first_input(*changes, Drive(EchoState.of(r)), learning_rate=1e-3)
     np.testing.assert_allclose(found, u[0], atol=1e-8)

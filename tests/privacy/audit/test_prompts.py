@@ -9,7 +9,7 @@ import pytest
 
 from catchment import Array, Recipe, Reservoir
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import Plan
 from catchment.federation.learn import Mean
 from catchment.privacy import PromptNoise
@@ -25,12 +25,12 @@ from catchment_research.prompt import (
 from tests.prompt.world import MODEL, PROJECTION, WORDS
 
 
-def features(inputs: int = 1, leak_rate: float = 1.0) -> EchoStateMap:
+def features(inputs: int = 1, leak_rate: float = 1.0) -> EchoState:
     recipe = Recipe(units=50, inputs=inputs, leak_rate=leak_rate, seed=1)
-    return EchoStateMap(Reservoir.from_recipe(recipe), bias=True, pool="last")
+    return EchoState.of(Reservoir.from_recipe(recipe), bias=True, pool="last")
 
 
-def world(inputs: int, steps: int, k: int, seed: int) -> tuple[EchoStateMap, Array, Array]:
+def world(inputs: int, steps: int, k: int, seed: int) -> tuple[EchoState, Array, Array]:
     rng = np.random.default_rng(seed)
     F = features(inputs)
     W_out = rng.normal(size=(k, F.n_features)) / F.n_features**0.5

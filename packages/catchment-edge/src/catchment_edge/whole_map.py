@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment import Integers
-from catchment.features import EchoStateMap, digits_after_point
+from catchment.features import EchoState
 from catchment.features.echo_state import MOST_WEIGHT_DIGITS, Program
 
 
@@ -79,22 +79,22 @@ class IntegerMap:
     washout: int = 0
 
     @classmethod
-    def of(cls, features: EchoStateMap) -> IntegerMap:
+    def of(cls, features: EchoState) -> IntegerMap:
         """Return the whole numbers of a map; ValueError if it or its features have no grid."""
-        bits = features.reservoir.grid
-        if bits is None or features.grid is None:
+        bits, feature_bits = features.reservoir.grid, features.feature_grid
+        if not isinstance(bits, int) or not isinstance(feature_bits, int):
             raise ValueError(
-                f"the reservoir's grid is {bits} and the features' {features.grid}; the C form "
+                f"the reservoir's grid is {bits} and the features' {feature_bits}; the C form "
                 "needs both, so set grid and feature_grid"
             )
         leak_digits = min(bits, MOST_WEIGHT_DIGITS)
         return cls(
             bits,
             leak_digits,
-            features.n_inputs,
+            features.known_inputs,
             tuple(IntegerLayer.of(program, leak_digits) for program in features.programs),
-            features.grid,
-            digits_after_point(features.bounds, features.grid)[: features.n_base],
+            feature_bits,
+            features.grid_digits[: features.n_base],
             features.reservoir.cut,
             features.bias,
             features.input,

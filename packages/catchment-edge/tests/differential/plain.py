@@ -20,12 +20,11 @@ from catchment.features import (
     Concat,
     DefaultMap,
     DiagonalReservoir,
-    EchoStateMap,
+    EchoState,
     FeatureMap,
     MiniRocket,
     Projected,
     RandomFourier,
-    Thinned,
     WindowStatistics,
     WithNorm,
     hydra,
@@ -102,7 +101,7 @@ def activated(codes: Any, p: Array, digits: int | None) -> Array:
     return np.asarray(np.choose(codes, [found[name] for name in ACTIVATIONS]))
 
 
-def states(features: EchoStateMap, u: Array) -> Array:
+def states(features: EchoState, u: Array) -> Array:
     """States (T, N) of inputs, each part of a cut from rest."""
     L, M = features.reservoir.cut
     L = L or len(u)
@@ -128,7 +127,7 @@ def states(features: EchoStateMap, u: Array) -> Array:
     return np.concatenate(found)
 
 
-def echo_state(features: EchoStateMap, u: Array) -> Array:
+def echo_state(features: EchoState, u: Array) -> Array:
     reservoir = features.reservoir
     if reservoir.grid is not None:
         top = reservoir.input_range
@@ -291,17 +290,17 @@ def concat(own: Concat, u: Array) -> Array:
 def rows_of(features: FeatureMap, u: Array) -> Array:
     """Feature rows (n, F) of prepared inputs (T, I), on their grid if they have one."""
     rows = _own_rows(features, u)
-    if features.grid is None:
+    if features.feature_grid is None:
         return rows
-    digits = features.grid - np.ceil(np.log2(features.bounds)).astype(np.int64)
-    top = 2.0**features.grid
+    digits = features.feature_grid - np.ceil(np.log2(features.bounds)).astype(np.int64)
+    top = 2.0**features.feature_grid
     whole = np.clip(np.rint(np.ldexp(rows, digits)), -top, top)
     return np.asarray(np.ldexp(whole, -digits))
 
 
 def _own_rows(own: Any, u: Array) -> Array:
     match own:
-        case EchoStateMap():
+        case EchoState():
             return echo_state(own, u)
         case DiagonalReservoir():
             return diagonal(own, u)
@@ -319,8 +318,6 @@ def _own_rows(own: Any, u: Array) -> Array:
             return with_norm(own, u)
         case Concat():
             return concat(own, u)
-        case Thinned():
-            return rows_of(own.map, u)
     raise LookupError(f"there is no plain form of {type(own).__name__}")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import catchment as ct
 from catchment import Array
-from catchment.features import EchoStateMap, Pipeline, Reservoir
+from catchment.features import EchoState, Pipeline, Reservoir
 from catchment.features.echo_state import ACTIVATIONS, TOPOLOGIES, Mixture
 from catchment_edge.c import Number
 
@@ -121,7 +121,7 @@ def cut_reservoir(rng: Random, per_step: bool, channels: int) -> Any:
         input_range=8,
     )
     pool = None if per_step else rng.choice(POOLS)
-    return EchoStateMap(reservoir, pool=pool, feature_grid=8, washout=rng.choice([0, 9]))
+    return EchoState.of(reservoir, pool=pool, feature_grid=8, washout=rng.choice([0, 9]))
 
 
 def library_map(rng: Random, per_step: bool, grid: int | None) -> Any:
@@ -151,7 +151,6 @@ def nested(rng: Random, per_step: bool, grid: int) -> Any:
         ct.WithNorm(other),
         ct.Projected(other, 4),
         ct.RandomFourier(echo, 10, grid=10),
-        *([ct.Thinned(echo, 2)] if per_step else []),
     ]
     return rng.choice(made)
 

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from catchment import Array, Recording
 from catchment.errors import ClippingWarning
-from catchment.features import digits_after_point
 from catchment_edge import c_code
 from tests.differential.plain import has_plain_form, prepared, rows_of
 from tests.differential.programs import Program
@@ -52,7 +51,7 @@ def check_plain(case: Case, u: Array, z: Array) -> None:
     if not has_plain_form(features):
         return
     plain = np.concatenate([rows_of(features, piece) for piece in prepared(case.model.prepare, u)])
-    if features.grid is not None:
+    if features.feature_grid is not None:
         np.testing.assert_array_equal(z, plain, err_msg=f"numba and numpy: {case}")
     else:
         np.testing.assert_allclose(z, plain, rtol=1e-9, atol=1e-9, err_msg=f"numpy: {case}")
@@ -66,8 +65,8 @@ def check_c(case: Case, z: Array, answer: tuple[Array, Array, Array], *, streams
         np.testing.assert_array_equal(rows, z, err_msg=f"C: {case}")
     elif streams:
         features, off = case.model.features, np.zeros(z.shape[1])
-        if features.grid is not None:
-            off = np.ldexp(1.0, -digits_after_point(features.bounds, features.grid))
+        if features.feature_grid is not None:
+            off = np.ldexp(1.0, -features.grid_digits)
         allowed = SINGLE * np.maximum(1.0, np.abs(z)) + off
         assert (np.abs(rows - z) <= allowed).all(), f"C: {np.abs(rows - z).max()} {case}"
     if case.number == "float32":

@@ -61,7 +61,7 @@ STEPS = EITHER | st.one_of(
 )
 
 
-def nested(leaves: st.SearchStrategy[Any], thinned: bool) -> st.SearchStrategy[Any]:
+def nested(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Return maps, and maps inside others."""
 
     def around(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -71,7 +71,7 @@ def nested(leaves: st.SearchStrategy[Any], thinned: bool) -> st.SearchStrategy[A
             st.builds(ct.RandomFourier, inner, st.integers(1, 20), SEEDS, st.floats(0.01, 1)),
             st.builds(ct.Projected, inner, st.integers(1, 2), SEEDS, st.floats(0.5, 9)),
         ]
-        return st.one_of(kinds + ([st.builds(ct.Thinned, inner)] if thinned else []))
+        return st.one_of(kinds)
 
     return st.recursive(leaves, around, max_leaves=3)
 
@@ -80,7 +80,7 @@ def nested(leaves: st.SearchStrategy[Any], thinned: bool) -> st.SearchStrategy[A
 def exported(draw: Any) -> tuple[ct.Model, Array]:
     """Return a model that nobody trained and inputs (T, I) for it, many of them ties."""
     per_step, classes = draw(st.booleans()), draw(st.booleans())
-    described = draw(nested(STEPS, True) if per_step else nested(WINDOWS | EITHER, False))
+    described = draw(nested(STEPS if per_step else WINDOWS | EITHER))
     channels, steps = draw(st.integers(1, 4)), draw(st.integers(5, 40) | st.integers(5, 300))
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
     u = rng.normal(0, draw(st.sampled_from([0.01, 1.0, 30.0])), (steps, channels))

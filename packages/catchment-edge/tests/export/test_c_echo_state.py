@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import catchment as ct
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from tests.export.compiled import compiled
 from tests.export.models import python_rows, signal, untrained
 
@@ -90,7 +90,7 @@ def test_each_step_of_windows(tmp_path: Path) -> None:
 def test_long_recordings_are_cut_as_the_recipe_says(pool: Any, tmp_path: Path) -> None:
     layers = ct.Reservoir.from_recipe(ct.Recipe(units=15, inputs=2, seed=3)).layers
     reservoir = ct.Reservoir(layers, grid=20, known_cut=(64, 24))
-    features = EchoStateMap(reservoir, pool=pool, feature_grid=20, washout=9)
+    features = EchoState.of(reservoir, pool=pool, feature_grid=20, washout=9)
     model = untrained(features, per_step=pool is None)
     same(model, signal(300), tmp_path)
     same(untrained(features, per_step=pool is None), signal(64), tmp_path)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import catchment as ct
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment_edge import c_code, to_c
 from tests.export.compiled import build, compiled
 from tests.export.models import signal, untrained
@@ -73,7 +73,7 @@ def test_ram_is_the_size_of_the_state(number: Any, tmp_path: Path) -> None:
 def test_operations_are_weights_leaks_and_squares() -> None:
     model = untrained(ct.EchoState(40, pool="mean_std"), window=50, step=25)
     features = model.features
-    assert isinstance(features, EchoStateMap)
+    assert isinstance(features, EchoState)
     (layer,) = features.reservoir.layers
     weights = len(layer.W.values) + len(layer.W_in.values)
     plan = c_code(model).plan

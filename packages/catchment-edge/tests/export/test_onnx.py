@@ -75,7 +75,7 @@ def test_scores_probabilities_and_labels_are_the_models(
     written = to_onnx(model, tmp_path / "m.onnx")
     found = outputs_in(tmp_path / "m.onnx", np.stack(new))
     np.testing.assert_allclose(found["scores"], model.scores(new), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found["probabilities"], model.proba(new), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(new), rtol=0, atol=1e-12)
     assert found["label"].tolist() == model.predict(new) == model.classify(new)
     assert written.relative_difference < 1e-12
     assert written.n_bytes == (tmp_path / "m.onnx").stat().st_size
@@ -105,7 +105,7 @@ def test_probabilities_are_the_nearest_on_the_simplex(
     to_onnx(model, path)
     u = np.tile(np.array(scores), (4, 1))
     found = outputs_in(path, u[None])
-    np.testing.assert_allclose(found["probabilities"], model.proba([u]), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba([u]), rtol=0, atol=1e-12)
     assert found["label"].tolist() == model.classify([u])
 
 

@@ -26,7 +26,6 @@ from catchment import (
     Prepare,
     Projected,
     RandomFourier,
-    Thinned,
     WindowStatistics,
     WithNorm,
 )
@@ -71,7 +70,6 @@ STEPWISE: dict[str, FeatureMap] = {
     "delays": NVAR(3, stride=2, order=3, washout=2),
     "no delays": NVAR(1, order=1),
     "cosines": RandomFourier(features=20),
-    "thinned": Thinned(EchoState(15), every=4),
     "side by side": Concat(EchoState(15, washout=3), NVAR(2)),
 }
 
@@ -148,7 +146,7 @@ def _with_cut(model: Any, cut: tuple[int, int]) -> Any:
 
     features = model.features
     reservoir = replace(features.reservoir, recipe=None, known_cut=cut)
-    return replace(model, before=Pipeline(model.prepare, replace(features, reservoir=reservoir)))
+    return replace(model, before=Pipeline(model.prepare, features.reading(reservoir)))
 
 
 def test_few_weights_of_many_units_are_picked_out(tmp_path: Path) -> None:
@@ -170,7 +168,7 @@ def test_gains_of_plasticity_are_in_the_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     features: Any = model.features
     adapted = features.reservoir.with_plasticity(rng.uniform(0.5, 1.5, 20), rng.normal(size=20))
-    changed = replace(model, before=Pipeline(model.prepare, replace(features, reservoir=adapted)))
+    changed = replace(model, before=Pipeline(model.prepare, features.reading(adapted)))
     (u,) = waves(1)
     to_onnx(changed, tmp_path / "m.onnx")
     found = scores_in(tmp_path / "m.onnx", changed, u)

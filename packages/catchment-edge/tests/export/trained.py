@@ -150,5 +150,10 @@ def statistics_message(
 ) -> bytes:
     """Return what the library's client sends for the training."""
     task = device.layout.task
-    rows = accumulate(task.features, prepare.apply(recordings), classes=task.classes is not None)
+    rows = accumulate(
+        task.features,
+        prepare.apply(recordings),
+        classes=task.classes is not None,
+        row_stride=task.row_stride,
+    )
     return rows.parts().to_bytes()

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from catchment import Recording
-from catchment.features import digits_after_point
 from catchment.readout import Grid, RidgeStatistics, accumulate
 from catchment_edge import whole
 from tests.portable.library_maps import NAMES, drawn, integers_of
@@ -33,9 +32,7 @@ def test_the_library_has_the_same_integers(name: str, programs: dict[int, Path])
     output = NATIVE.run(programs[32], dump)
     answer = read_answer(output, map_, sequences)
     rows = features.rows(us)
-    bits = features.grid
-    assert bits is not None
-    digits = digits_after_point(features.bounds, bits)
+    digits = features.grid_digits
     for k, states in enumerate(features.reservoir.run(us)):
         np.testing.assert_array_equal(answer.states[k], whole(states, map_.digits))
         np.testing.assert_array_equal(answer.rows[k], whole(rows[k], digits))

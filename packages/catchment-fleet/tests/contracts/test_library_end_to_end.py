@@ -33,7 +33,7 @@ WINDOWS = {
     "concat": 'map = "concat"\nmaps = [{ units = 6 }, { map = "minirocket", features = 12 }]',
     "projected": 'map = "projected"\nfeatures = 16\nof = { map = "minirocket", features = 64 }',
 }
-STEPS = {"thinned": 'map = "thinned"\nevery = 2\nof = { units = 8 }'}
+STEPS = {"projected steps": 'map = "projected"\nfeatures = 6\nof = { units = 8 }'}
 TABLES = WINDOWS | STEPS
 
 

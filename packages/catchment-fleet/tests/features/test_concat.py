@@ -19,7 +19,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.features import Concat, EchoState, FeatureMap, suited
 from catchment.features.echo_state import reservoir as build
-from catchment.federation import Course, Known
+from catchment.federation import Known, Workflow
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import unlearn_from_run
 from catchment.wire import Parts
@@ -93,7 +93,7 @@ def test_what_cannot_stand_side_by_side_is_refused() -> None:
         Concat()
     with pytest.raises(ValueError, match=r"Small recording.*choose all of one kind"):
         Concat(EchoState(5), Small()).build(2, per_step=True)
-    with pytest.raises(ValueError, match="4 channels, EchoStateMap was built for 2"):
+    with pytest.raises(ValueError, match="4 channels, EchoState was built for 2"):
         Concat(EchoState(5).build(2, per_step=True), EchoState(3)).build(4, per_step=True)
     with pytest.raises(ValueError, match=r"EchoState does not know its inputs yet; call build"):
         Concat(EchoState(5)).n_features  # noqa: B018
@@ -175,8 +175,8 @@ def test_another_process_loads_it_from_the_file_alone(tmp_path: Path) -> None:
     assert done.stdout.strip() == model.outputs([INPUTS[0]])[0].tobytes().hex()
 
 
-def course(one: Any) -> Course:
-    return Course(
+def course(one: Any) -> Workflow:
+    return Workflow(
         prepare=RAW,
         maps=(one,),
         learn=lambda maps: FederatedRidge(features=maps[0]),

@@ -23,17 +23,17 @@ from flwr.common.serde import recorddict_to_proto
 from catchment import load
 from catchment.data import ACTIVITIES, RAW, Prepare, Scaler
 from catchment.errors import IntegrityError, TooFewClientsError
-from catchment.features import EchoState, EchoStateMap
+from catchment.features import EchoState
 from catchment.features.echo_state import common_radius
 from catchment.features.echo_state import reservoir as build
 from catchment.federation import (
     REFUSED,
-    Course,
     Known,
     Memory,
     Plan,
     Request,
     Turn,
+    Workflow,
     read_run,
     refusal,
 )
@@ -136,7 +136,7 @@ def own(folder: Path, names: str, **settings: Any) -> dict[str, dict[str, Any]]:
     return {name: {"name": name, "data": str(folder / f"{name}.csv"), **settings} for name in names}
 
 
-def letter(plan: Course, /, **changes: Any) -> bytes:
+def letter(plan: Workflow, /, **changes: Any) -> bytes:
     """Return a request of a server that runs the node's own plan."""
     known = replace(plan.start(), **changes)
     return Request("", Turn(0, ()), "update", NOTHING, known.parts()).to_bytes()
@@ -399,12 +399,12 @@ def test_what_a_server_may_send_is_what_the_plan_says_but_for_fitted_numbers(
         plan("training")
     other = EchoState(10, washout=5, leak_rate=0.5).build(2, per_step=True)
     (mine,) = course.start().maps
-    assert isinstance(mine, EchoStateMap)
+    assert isinstance(mine, EchoState)
     changed = mine.reservoir.with_plasticity(np.ones(10), np.ones(10))
     wrong: tuple[dict[str, Any], ...] = (
         {"course": "0" * 64},
         {"maps": (other,)},
-        {"maps": (replace(mine, reservoir=changed),)},
+        {"maps": (mine.reading(changed),)},
         {"maps": (replace(mine, washout=4),)},
         {"maps": ()},
         {"prepare": replace(fitted, gaps="interpolate")},

@@ -26,7 +26,6 @@ from catchment.features import (
     Projected,
     RandomFourier,
     Reservoir,
-    Thinned,
     WindowStatistics,
     WithNorm,
     building_only,
@@ -137,9 +136,9 @@ def test_classes_that_nobody_named_are_not_constructed() -> None:
     # Nor inside of a map of the library.
     inside = {"map": {"kind": "own_map", "facts": dict(parts.facts), "arrays": []}}
     facts: dict[str, Any] = {
-        "class": "thinned",
+        "class": "with_norm",
         "version": None,
-        "settings": {"map": inside, "every": 2},
+        "settings": {"map": inside, "n_inputs": 2},
     }
     before = Foreign.made.made
     with building_only(lambda _: True), pytest.raises(IntegrityError, match="is not known here"):
@@ -166,7 +165,6 @@ DESCRIPTIONS: dict[str, Callable[[int], FeatureMap]] = {
     "fourier": lambda n: RandomFourier(EchoState(5), features=n),
     "fourier of a reservoir": lambda n: RandomFourier(EchoState(n), features=9),
     "projected": lambda n: Projected(EchoState(12), n),
-    "thinned": lambda n: Thinned(EchoState(12), every=n),
     "default": lambda n: DefaultMap(500 + n),
 }
 

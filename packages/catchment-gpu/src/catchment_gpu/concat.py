@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from catchment import Array, Integers
-from catchment.features import Concat, EchoStateMap, FeatureMap, form
+from catchment.features import Concat, EchoState, FeatureMap, form
 from catchment_gpu.echo_state.form import TorchForm
 from catchment_gpu.rows import (
     NUMBERS,
@@ -30,7 +30,7 @@ def concat_form(inner: Concat, device: torch.device) -> DeviceForm | WindowForm 
     windows = [one.form for one in found if isinstance(one, WindowBlocks)]
     if len(windows) == len(found):
         return WindowConcat(tuple(windows))
-    if not any(found) and not any(isinstance(one, EchoStateMap) for one in inner.maps):
+    if not any(found) and not any(isinstance(one, EchoState) for one in inner.maps):
         return None
     members = [
         HostForm(one, device) if form is None else form
@@ -63,7 +63,7 @@ class HostForm:
 
     def _rows(self, inputs: Sequence[Array]) -> list[Array]:
         features = self.features
-        if isinstance(features, EchoStateMap) and features.reservoir.grid is not None:
+        if isinstance(features, EchoState) and features.reservoir.grid is not None:
             return TorchForm(features, self.device).rows(features.checked_all(inputs))
         return features.rows(inputs)
 

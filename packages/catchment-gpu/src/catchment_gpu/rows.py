@@ -20,11 +20,9 @@ from torch import Tensor
 
 from catchment import LARGEST, Array, Integers
 from catchment.features import (
-    EchoStateMap,
+    EchoState,
     FeatureMap,
-    Thinned,
     digits_after_point,
-    form,
     form_maker,
 )
 
@@ -111,17 +109,12 @@ def inner_form(inner: FeatureMap, device: torch.device) -> DeviceForm | WindowFo
     return found
 
 
-@form("torch", Thinned)
-def _thinned_form(inner: Thinned, device: torch.device) -> DeviceForm | None:
-    return form_of(inner.map, device)
-
-
 def form_of(features: FeatureMap, device: torch.device) -> DeviceForm | None:
     """Return the form of a map on a device, None if its rows are made on the CPU.
 
     Its rows are those of `features.rows`, to the bit where the map has a grid.
     """
-    if isinstance(features, EchoStateMap):
+    if isinstance(features, EchoState):
         return _echo_state_form(features, device)
     inner = inner_form(features, device)
     if inner is None:
@@ -137,7 +130,7 @@ def checked_rows(features: FeatureMap, z: Tensor) -> Tensor:
     lowest, highest = torch.aminmax(z, dim=1) if z.shape[1] else (limits, limits)
     if not bool(((-limits <= lowest) & (highest <= limits)).all()):
         features.checked_rows(z.cpu().numpy().T)  # which says what is wrong
-    bits = features.grid
+    bits = features.feature_grid
     if bits is None:
         return z
     digits = digits_after_point(features.bounds, bits)
@@ -146,7 +139,7 @@ def checked_rows(features: FeatureMap, z: Tensor) -> Tensor:
     return (z * scale).round_().div_(scale).add_(0.0)
 
 
-def _echo_state_form(features: EchoStateMap, device: torch.device) -> DeviceForm | None:
+def _echo_state_form(features: EchoState, device: torch.device) -> DeviceForm | None:
     from catchment_gpu.echo_state.spans import EchoStateRows
 
     return EchoStateRows(features, device) if features.precision == "float64" else None

@@ -20,7 +20,6 @@ from catchment import (
     Hydra,
     MiniRocket,
     Recording,
-    Thinned,
     WindowStatistics,
     WithNorm,
 )
@@ -117,7 +116,7 @@ def test_maps_side_by_side(recipe: FeatureMap, monkeypatch: pytest.MonkeyPatch) 
     [
         Concat(NVAR(3), DiagonalReservoir(7, washout=7)),
         WithNorm(Concat(EchoState(5, washout=3), NVAR(2))),
-        Thinned(Concat(NVAR(2), EchoState(5, washout=4)), every=3),
+        Concat(NVAR(2), EchoState(5, washout=4)),
     ],
 )
 def test_maps_side_by_side_with_a_row_per_step(

@@ -45,7 +45,6 @@ PER_STEP: dict[str, Any] = {
     "rectifiers": ct.RandomFourier(ct.NVAR(delays=2), features=9, activation="relu"),
     "projected states": ct.Projected(ct.DiagonalReservoir(20), features=11),
     "projected cosines": ct.Projected(ct.RandomFourier(features=30, grid=12), features=7),
-    "thinned": ct.Thinned(ct.NVAR(delays=2), every=3),
     "norm": ct.WithNorm(ct.NVAR(delays=2)),
     "side by side": ct.Concat(ct.NVAR(delays=2, washout=2), ct.DiagonalReservoir(12)),
 }

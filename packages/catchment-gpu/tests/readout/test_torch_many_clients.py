@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from inspect import getmodule
+from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="needs torch")
 
-from catchment import EchoState, MiniRocket, Recording, Thinned
+from catchment import EchoState, MiniRocket, Recording
 from catchment.features import FeatureMap
 from catchment.readout import VARIABLE, accumulate, accumulate_each
 from catchment_gpu.readout import many_clients as torch_many_clients
@@ -20,7 +21,7 @@ MAPS = {
     "numbers": EchoState(12, washout=3).build(2, per_step=True),
     "classes": EchoState(12).build(2, per_step=True, classes=True),
     "pooled": EchoState(12).build(2, per_step=False, classes=True),
-    "thinned": Thinned(EchoState(12, washout=2), every=3).build(2, per_step=True),
+    "strided": EchoState(12, washout=2).build(2, per_step=True),
     "counts": MiniRocket(84).build(2, per_step=False, classes=True),
 }
 
@@ -48,13 +49,14 @@ def test_the_same_integers_as_each_alone(
     name: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     features: FeatureMap = MAPS[name]
-    classes = name not in ("numbers", "thinned")
+    classes, stride = name not in ("numbers", "strided"), 3 if name == "strided" else 1
+    how: dict[str, Any] = {"classes": classes, "row_stride": stride}
     groups = clients(classes=classes, per_step=features.per_step)
-    alone = [accumulate(features, group, classes=classes).digest() for group in groups]
+    alone = [accumulate(features, group, **how).digest() for group in groups]
     for at_once, steps in ((1 << 22, 1 << 20), (4000, 60)):
         monkeypatch.setitem(torch_many_clients.TOGETHER, device, at_once)
         monkeypatch.setattr(getmodule(accumulate_each), "TOGETHER_STEPS", steps)
-        found = accumulate_each(features, groups, classes=classes, device=device)
+        found = accumulate_each(features, groups, **how, device=device)
         assert [one.digest() for one in found] == alone
 
 

@@ -11,7 +11,7 @@ import torch
 
 from catchment.data import Recording
 from catchment.errors import FingerprintError
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.readout import SUMS, VARIABLE, RidgeStatistics, accumulate
 from catchment_gpu.readout import Products, block_length, padded
 from catchment_gpu.readout import statistics as torch_statistics
@@ -49,7 +49,7 @@ def test_one_digest(
     bits: int, feature_grid: int, classes: bool, pool: str | None, device: str
 ) -> None:
     for bias in (False, True):
-        features = EchoStateMap(
+        features = EchoState.of(
             reservoir(bits),
             bias=bias,
             pool=pool,  # type: ignore[arg-type]
@@ -64,13 +64,13 @@ def test_one_digest(
 
 def test_products_of_short_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_statistics, "takes_short", lambda device: True)
-    features = EchoStateMap(reservoir(15), bias=True, feature_grid=8)
+    features = EchoState.of(reservoir(15), bias=True, feature_grid=8)
     data = recordings(classes=True, per_step=True)
     assert accumulate(features, data, device="cpu").digest() == accumulate(features, data).digest()
 
 
 def test_a_target_per_sequence_stands_for_every_step() -> None:
-    features = EchoStateMap(reservoir(20), feature_grid=12)
+    features = EchoState.of(reservoir(20), feature_grid=12)
     data = [*recordings(classes=True, per_step=True), *recordings(classes=True, per_step=False)]
     assert accumulate(features, data, device="cpu").digest() == accumulate(features, data).digest()
 
@@ -102,10 +102,10 @@ def test_totals_beyond_int64() -> None:
 
 def test_the_environment_names_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     features, data = (
-        EchoStateMap(reservoir(20), feature_grid=8),
+        EchoState.of(reservoir(20), feature_grid=8),
         recordings(classes=True, per_step=True),
     )
-    plain = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=2)))
+    plain = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=2)))
     digest = accumulate(features, data).digest()
     without = accumulate(plain, data)
     monkeypatch.setenv(VARIABLE, "cpu")
@@ -119,9 +119,9 @@ def test_the_environment_names_a_device(monkeypatch: pytest.MonkeyPatch) -> None
         accumulate(features, data)
 
 
-def plain_map(pool: str | None = None, **settings: object) -> EchoStateMap:
+def plain_map(pool: str | None = None, **settings: object) -> EchoState:
     recipe = Recipe(units=(12, 9), inputs=2, leak_rate=0.4, seed=2)
-    return EchoStateMap(Reservoir.from_recipe(recipe), pool=pool, washout=5, **settings)  # type: ignore[arg-type]
+    return EchoState.of(Reservoir.from_recipe(recipe), pool=pool, washout=5, **settings)  # type: ignore[arg-type]
 
 
 def assert_agree(one: RidgeStatistics, other: RidgeStatistics, tolerance: float = 1e-9) -> None:
@@ -164,7 +164,7 @@ def test_statistics_of_any_device_add_to_their_like() -> None:
 
 
 def test_on_a_grid_any_device_is_no_mark() -> None:
-    features = EchoStateMap(reservoir(20), feature_grid=8)
+    features = EchoState.of(reservoir(20), feature_grid=8)
     data = recordings(classes=True, per_step=True)
     assert accumulate(features, data, devices="any") == accumulate(features, data)
 

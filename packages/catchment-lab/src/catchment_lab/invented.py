@@ -12,7 +12,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data import Recording
 from catchment.engine import data_of
-from catchment.plans import About, PlanData, Recordings
+from catchment.plans import About, Origin, PlanData, Recordings
 
 LOOKED_AT = 9  # clients whose recordings are counted
 RATE = 50.0  # steps a second, where nobody says
@@ -64,7 +64,7 @@ def shape_of(held: PlanData) -> Shape:
 
 
 @dataclass(frozen=True)
-class Invented:
+class Invented(Origin):
     """So many invented clients of one shape, as the data of a plan."""
 
     clients: int

@@ -19,7 +19,6 @@ from catchment.features import (
     MiniRocket,
     Projected,
     RandomFourier,
-    Thinned,
     WindowStatistics,
     library_class,
 )
@@ -56,10 +55,6 @@ def plan(features: str) -> PlanFile:
         ('[features]\nmap = "echo_state"\n', ct.EchoState()),
         ('[features]\nmap = "minirocket"\nfeatures = 84\n', MiniRocket(84)),
         ('[features]\nmap = "nvar"\ndelays = 3\n', NVAR(3)),
-        (
-            '[features]\nmap = "thinned"\nevery = 4\nof = { units = 9 }\n',
-            Thinned(ct.EchoState(9), 4),
-        ),
         ('[features]\nmap = "random_fourier"\n', RandomFourier()),
         ('[features]\nmap = "random_fourier"\nof = "minirocket"\n', RandomFourier(MiniRocket())),
         ('[features]\nmap = "random_fourier"\nof = "none"\n', RandomFourier()),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
 from catchment.cli import app
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import Node, Request, Tally, Turn
 from catchment.federation.learn import RidgeState
 from catchment.privacy import PlainRules, PlainStatisticsWarning, SecureSum, networked
@@ -29,12 +29,12 @@ def recording(n_steps: int, n_inputs: int, seed: int) -> Recording:
     return Recording(u, rng.normal(size=(n_steps, 1)))
 
 
-def features(n_inputs: int, *, leak_rate: float = 1.0, washout: int = 0) -> EchoStateMap:
+def features(n_inputs: int, *, leak_rate: float = 1.0, washout: int = 0) -> EchoState:
     recipe = Recipe(units=100, inputs=n_inputs, leak_rate=leak_rate, seed=7)
-    return EchoStateMap(Reservoir.from_recipe(recipe), input=False, washout=washout)
+    return EchoState.of(Reservoir.from_recipe(recipe), input=False, washout=washout)
 
 
-def ridge_plan(F: EchoStateMap) -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
+def ridge_plan(F: EchoState) -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
     return Plan(algorithm=FederatedRidge(features=F, ridge=1e-3))
 
 

@@ -7,82 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from catchment.features import imported
+from catchment.features import FeatureMap, imported
 from catchment.federation import Algorithm
-from catchment.federation.learn import (
-    Adam,
-    FederatedRidge,
-    Mean,
-    ReservoirEnsemble,
-    ServerOptimiser,
-)
-from catchment.plans import Given, Recipes, only_map, recipes_of, reservoir_map
-from catchment_research.learn.alignment import AlignedRidge
-from catchment_research.learn.stacking import StackedEnsemble
+from catchment.federation.learn import Adam, Mean, ServerOptimiser
+from catchment_research.learn.alignment import AlignedRidge as Aligned
+from catchment_research.learn.stacking import StackedEnsemble as Stacked
 
+__all__ = ["Aligned", "Partial", "Prompt", "Stacked"]
 MEAN = Mean()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stacked:
-    """An ensemble whose members' weights are learned in a second round.
-
-    Parameters
-    ----------
-    recipes, alpha, ridge
-        As for an ensemble.
-    n_folds
-        Folds of a client's rows, on which its own member is judged.
-    """
-
-    recipes: Recipes = field(default_factory=dict)
-    alpha: float | None = None
-    ridge: float | Literal["folds"] = "folds"
-    n_folds: int = 5
-
-    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
-        """Return the algorithm."""
-        features = reservoir_map(given)
-        ensemble = ReservoirEnsemble(
-            features=features,
-            recipes=recipes_of(self.recipes, features, given),
-            alpha=self.alpha,
-            ridge=self.ridge,
-            n_folds=self.n_folds,
-            classes=given.classes,
-        )
-        return StackedEnsemble(ensemble=ensemble, n_folds=self.n_folds)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Aligned:
-    """Ridge regression over reservoirs that are only nearly the same; exact at alpha = 1.
-
-    Parameters
-    ----------
-    alpha
-        How far every client's reservoir is moved towards that of [features].
-    recipes
-        By client: the settings of its own reservoir, as for an ensemble.
-    ridge
-        A number, "clients" or "gcv", as for a ridge.
-    per_output
-        Whether each output chooses its own ridge.
-    """
-
-    alpha: float
-    recipes: Recipes = field(default_factory=dict)
-    ridge: float | Literal["clients", "gcv"] = "clients"
-    per_output: bool = False
-
-    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
-        """Return the algorithm."""
-        features = reservoir_map(given)
-        exact = FederatedRidge(
-            features=features, ridge=self.ridge, per_output=self.per_output, classes=given.classes
-        )
-        recipes = recipes_of(self.recipes, features, given)
-        return AlignedRidge(ridge=exact, alpha=self.alpha, recipes=recipes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +23,8 @@ class Partial:
 
     Parameters
     ----------
+    features, classes
+        The map, of which only the inputs count, and the names of the classes.
     network
         The function of one's own, `module:function`, that makes the torch module. It is called with
         the number of channels and of classes; the module takes (batch, steps, channels) and
@@ -118,6 +52,8 @@ class Partial:
         "cpu", "cuda", or "auto" for a GPU if there is one.
     """
 
+    features: FeatureMap
+    classes: tuple[str, ...] | None
     network: str
     freeze: tuple[str, ...] = ()
     freeze_largest: int = 0
@@ -136,7 +72,7 @@ class Partial:
     dropout_order: Literal["random", "first"] = "random"
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
-    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
+    def algorithm(self) -> Algorithm[Any, Any, Any]:
         """Return the algorithm."""
         from catchment_research.partial.dropout import Dropout
         from catchment_research.partial.freeze import Freeze, PartialNetwork
@@ -145,7 +81,12 @@ class Partial:
         from catchment_research.partial.recordings import RecordingTraining
         from catchment_research.partial.training import FederatedTraining
 
-        classes, n_inputs = _classes(given, "a network"), _n_inputs(given, "a network")
+        classes, n_inputs = _classes(self.classes, "a network"), self.features.n_inputs
+        if n_inputs is None:
+            raise ValueError(
+                'a network needs no map of your own in [features]; write map = "echo_state" or '
+                "leave it out"
+            )
         dropout = None
         if self.dropout:
             chains, order = (self.dropout,), self.dropout_order
@@ -179,6 +120,10 @@ class Prompt:
 
     Parameters
     ----------
+    features, classes
+        The map whose rows become the prompt, and the names of the classes.
+    base
+        The plan's own folder.
     language_model
         Its folder, from the plan's own folder on, or its name in a directory of models.
     words
@@ -199,6 +144,9 @@ class Prompt:
         What the server does with the mean change.
     """
 
+    features: FeatureMap
+    classes: tuple[str, ...] | None
+    base: Path
     language_model: str
     words: Mapping[str, str] = field(default_factory=dict)
     context: str = "."
@@ -213,15 +161,15 @@ class Prompt:
     tell_labels: bool = False
     server: ServerOptimiser = MEAN
 
-    def learner(self, given: Given) -> Algorithm[Any, Any, Any]:
+    def algorithm(self) -> Algorithm[Any, Any, Any]:
         """Return the algorithm."""
         from catchment_research.prompt.causal import TransformersLM
         from catchment_research.prompt.controller import EdgeController, Projection
         from catchment_research.prompt.prompt_model import RecordingPrompts, language_model, served
         from catchment_research.prompt.split import PromptTraining
 
-        classes = _classes(given, "a prompt")
-        beside = given.base / self.language_model
+        classes = _classes(self.classes, "a prompt")
+        beside = self.base / self.language_model
         where = str(beside if beside.is_dir() else Path(self.language_model))
         model: TransformersLM = language_model(where)
         projection = Projection(
@@ -234,7 +182,7 @@ class Prompt:
         said = [f" {self.words.get(name, name)}" for name in classes]
         words = model.label_words(said, after=self.context)
         training = PromptTraining(
-            controller=EdgeController(projection=projection, features=only_map(given)),
+            controller=EdgeController(projection=projection, features=self.features),
             server=served(where, projection, words),
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -249,17 +197,7 @@ class Prompt:
         )
 
 
-def _classes(given: Given, what: str) -> tuple[str, ...]:
-    if given.classes is None:
+def _classes(classes: tuple[str, ...] | None, what: str) -> tuple[str, ...]:
+    if classes is None:
         raise ValueError(f'{what} names classes; write label = "column" into [data]')
-    return given.classes
-
-
-def _n_inputs(given: Given, what: str) -> int:
-    n_inputs = only_map(given).n_inputs
-    if n_inputs is None:
-        raise ValueError(
-            f'{what} needs no map of your own in [features]; write map = "echo_state" or leave it '
-            "out"
-        )
-    return n_inputs
+    return classes

@@ -16,7 +16,7 @@ import numpy as np
 
 from catchment import Array, Integers, refuse_nonfinite
 from catchment.errors import MissingExtraError
-from catchment.features import EchoStateMap, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import ACTIVATIONS, LayerWeights, SparseRows
 from catchment.readout import Model, Readout
 
@@ -48,7 +48,7 @@ def from_reservoirpy(node: Node | Network, *, n_inputs: int | None = None) -> Re
     """Return the reservoir of a ReservoirPy node, ESN or model, with equal states.
 
     Our reservoir starts from zero; pass `x0=node.state["out"]` to `states` to go on from where the
-    node stands. `EchoState(...).of(reservoir, per_step=...)` makes a map of it, for `fit` and
+    node stands. `EchoState.of(reservoir)` makes a map of it, for `fit` and
     `federate`.
 
     Parameters
@@ -102,7 +102,7 @@ def model_from_reservoirpy(network: Network) -> Model:
         raise ValueError("the model has no readout; use from_reservoirpy for its reservoir")
     reservoir = Reservoir(_layers(parts.chain, None))
     reads_input = any(parent is None for parent in parts.read)
-    features = EchoStateMap(reservoir, input=reads_input)
+    features = EchoState.of(reservoir, input=reads_input)
     return Model(features, _readout(parts.readout, parts, features))
 
 
@@ -239,7 +239,7 @@ def _is_sparse(value: Any) -> bool:
     return bool(scipy.sparse.issparse(value))
 
 
-def _readout(node: Node, parts: _Parts, features: EchoStateMap) -> Readout:
+def _readout(node: Node, parts: _Parts, features: EchoState) -> Readout:
     if not isinstance(node.Wout, np.ndarray):
         raise ValueError("Wout is not trained yet; fit the model in ReservoirPy first")
     Wout = _real(node.Wout, "Wout")

@@ -114,7 +114,7 @@ class RoundedUpload(Protection):
             raise UploadError(
                 "kind",
                 f"RoundedUpload rounds changes of parameters, not {taken_apart(upload).kind!r}; "
-                "for statistics use FactorUpload",
+                "for statistics use SmallestUpload",
             )
         if self.bits == 32:
             return upload

@@ -76,7 +76,7 @@ def test_predictions_of_a_file_with_gaps_are_those_of_the_model_in_python(folder
     model = load_model(folder / "model.safetensors")
     raw = people(folder)["p2"]
     assert [row["prediction"] for row in found] == model.predict(raw)
-    expected = model.proba(raw)
+    expected = model.predict_proba(raw)
     got = [[float(row["p_sit"]), float(row["p_walk"])] for row in found]
     np.testing.assert_allclose(got, expected, atol=1e-4)
     assert [row["recording"] for row in found] == list("012345")

@@ -14,8 +14,8 @@ import numpy as np
 
 from catchment.data import Recording, contiguous, label_skew, narma
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap, Recipe, Reservoir
-from catchment.federation import FactorUpload, Float32, Plan, Protection
+from catchment.features import EchoState, Recipe, Reservoir
+from catchment.federation import Float32, Plan, Protection, SmallestUpload
 from catchment.federation.learn import (
     Adam,
     BalancedRidge,
@@ -72,16 +72,16 @@ class Case:
     clients: Mapping[str, list[Any]]
 
 
-def step_features(leak_rate: float = 0.5) -> EchoStateMap:
+def step_features(leak_rate: float = 0.5) -> EchoState:
     """Return features per step of series with one input."""
     recipe = Recipe(units=12, inputs=1, leak_rate=leak_rate, seed=3)
-    return EchoStateMap(Reservoir.from_recipe(recipe), washout=5)
+    return EchoState.of(Reservoir.from_recipe(recipe), washout=5)
 
 
-def pooled_features() -> EchoStateMap:
+def pooled_features() -> EchoState:
     """Return features per sequence of waves with one input."""
     recipe = Recipe(units=8, inputs=1, leak_rate=0.5, seed=3)
-    return EchoStateMap(Reservoir.from_recipe(recipe), pool="mean_std")
+    return EchoState.of(Reservoir.from_recipe(recipe), pool="mean_std")
 
 
 @cache
@@ -234,7 +234,7 @@ def cases() -> tuple[Case, ...]:
             rounds=2,
         ),
         _case("moments", MomentPlasticity(reservoir=z.reservoir), series(), rounds=3),
-        _case("compressed", FederatedRidge(features=z), series(), protections=(FactorUpload(),)),
+        _case("compressed", FederatedRidge(features=z), series(), protections=(SmallestUpload(),)),
         _case("rounded", FederatedRidge(features=z), series(), protections=(Float32(),)),
         _case(
             "few-bits",

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -39,7 +39,6 @@ from catchment.features import (
     Projected,
     RandomFourier,
     Spread,
-    Thinned,
     WindowStatistics,
     WithNorm,
 )
@@ -120,7 +119,7 @@ DRAWS: dict[str, tuple[Draw, bool | None]] = {
         None,
     ),
     "projected": (lambda r: Projected(inner(r), 12, seed=r.getrandbits(32)), None),
-    "thinned": (lambda r: Thinned(inner(r), every=r.randint(2, 5)), True),
+    "row stride": (inner, True),
     "concat": (lambda r: Concat(inner(r), diagonal(r)), None),
     "default": (lambda r: DefaultMap(columns=200, seed=r.getrandbits(32)), None),
 }
@@ -145,7 +144,7 @@ def built(name: str, rng: Random, per_step: bool, us: list[Array]) -> FeatureMap
         N = rng.randint(10, 40)
         W, W_in = whole(rng, (N, N), 40) / 2**9, whole(rng, (N, I), 9) / 2**4
         reservoir = Reservoir.from_matrices(W, W_in, leak_rate=0.4, grid=20)
-    return described.of(reservoir, per_step=per_step, classes=not per_step)
+    return described.reading(reservoir, per_step=per_step, classes=not per_step)
 
 
 def hashes(number: int) -> dict[str, str | None]:
@@ -160,8 +159,10 @@ def hashes(number: int) -> dict[str, str | None]:
     prepare = Prepare(scale=Scaler.fit([one for data in raw for one in data]))
     clients = [prepare.apply(data) for data in raw]
     features = built(name, rng, per_step, [one.u for data in clients for one in data])
-    exact = features.grid is not None
-    parts = [accumulate(features, data, classes=not per_step) for data in clients]
+    exact = features.feature_grid is not None
+    stride = rng.randint(2, 5) if name == "row stride" else 1
+    how: dict[str, Any] = {"classes": not per_step, "row_stride": stride}
+    parts = [accumulate(features, data, **how) for data in clients]
     total = parts[2] + parts[0] + parts[1]
     K = total.n_targets
     weights = whole(rng, (features.n_features, K), 999) / 2**7
@@ -176,12 +177,16 @@ def hashes(number: int) -> dict[str, str | None]:
         "fingerprint": features.fingerprint,
         "sum": total.digest() if exact else None,
         "file": file_hash(model),
-        "solved": file_hash(solved(prepare, features, clients, number)) if exact else None,
+        "solved": file_hash(solved(prepare, features, clients, number, stride)) if exact else None,
     }
 
 
 def solved(
-    prepare: Prepare, features: FeatureMap, clients: list[list[Recording]], number: int
+    prepare: Prepare,
+    features: FeatureMap,
+    clients: list[list[Recording]],
+    number: int,
+    stride: int,
 ) -> Model:
     """Return the model of three clients, its ridge chosen by them, or by the sum if it must be.
 
@@ -190,10 +195,11 @@ def solved(
     """
     classes, rng = None if features.per_step else CLASSES, Random(f"noise {number}")
     ridge: Literal["auto"] | float = "auto" if features.n_features < LARGE else 0.5
-    algorithm = FederatedRidge(features=features, ridge=ridge, classes=classes)
+    algorithm = FederatedRidge(features=features, ridge=ridge, classes=classes, row_stride=stride)
     if features.per_step:
         clients = [[_noisy(one, rng) for one in data] for data in clients]
-    parts = [accumulate(features, data, classes=not features.per_step) for data in clients]
+    how: dict[str, Any] = {"classes": not features.per_step, "row_stride": stride}
+    parts = [accumulate(features, data, **how) for data in clients]
     total = parts[2] + parts[0] + parts[1]
     state = algorithm.solved(RidgeState(total, dict(zip("abc", parts, strict=True))))
     assert state.readout is not None

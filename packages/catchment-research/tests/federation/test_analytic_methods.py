@@ -7,7 +7,6 @@ FedCGS (Guan et al., AAAI 2025), DeepAFL (Tang et al., ICLR 2026). scikit-learn 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ from catchment.features.echo_state import Purpose, Words, uniform
 from catchment.federation import Plan, Result, Rows
 from catchment.federation.learn import FederatedRidge, RidgeState, Unlearned, unlearn
 from catchment.federation.runs import unlearn_from_run
-from catchment.plans import Given, algorithm_of
+from catchment.plans import About, parse_plan
 from catchment.privacy import Clip, GaussianNoise
 from catchment.readout import Gaussian, Model, Readout, RidgeStatistics, Unit, load_model
 from catchment_research.learn import DeepRidge
@@ -249,7 +248,7 @@ def test_the_gaussian_head_is_linear_discriminant_analysis(shrinkage: float) -> 
     assert close(model.readout.intercept, oracle.intercept_)
     new = make_clients("z")["z"]
     z_new = np.concatenate(MAP.rows([r.u for r in new]))
-    assert close(model.proba(new), oracle.predict_proba(z_new))
+    assert close(model.predict_proba(new), oracle.predict_proba(z_new))
     assert model.predict(new) == [CLASSES[k] for k in oracle.predict(z_new)]
 
 
@@ -282,7 +281,7 @@ def test_a_head_survives_its_file(tmp_path: Path) -> None:
     model = learned(head=Gaussian()).model
     same = load_model(model.save(tmp_path / "lda.safetensors"), use=[Moments])
     new = make_clients("z")["z"]
-    assert (same.proba(new) == model.proba(new)).all()
+    assert (same.predict_proba(new) == model.predict_proba(new)).all()
     scores = [ct.evaluate(one, make_clients("xyz")) for one in (same, model)]
     assert str(scores[0]) == str(scores[1])
 
@@ -290,7 +289,7 @@ def test_a_head_survives_its_file(tmp_path: Path) -> None:
 def test_a_class_without_rows_is_never_predicted() -> None:
     seen = make_clients("abc", only=("sit", "walk"))
     model = learned(clients=seen, head=Gaussian()).model
-    assert model.proba(make_clients("z")["z"])[:, 2].max() == 0.0
+    assert model.predict_proba(make_clients("z")["z"])[:, 2].max() == 0.0
 
 
 def test_features_that_repeat_each_other_need_shrinkage() -> None:
@@ -541,8 +540,9 @@ IN_A_PLAN = {
 @pytest.mark.parametrize("name", IN_A_PLAN)
 @pytest.mark.parametrize("hidden", [False, True])
 def test_every_method_is_a_few_lines_of_a_plan(name: str, hidden: bool) -> None:
-    given = Given((WHOLE,), CLASSES, hidden=hidden, n_clients=5)
-    algorithm = algorithm_of(tomllib.loads(IN_A_PLAN[name]), given)
+    text = f'[data]\nsource = "wearables"\n[learn]\n{IN_A_PLAN[name]}\n'
+    file = parse_plan(text + ('[[protect]]\nname = "secure_sum"\n' if hidden else ""))
+    algorithm = file.course(About(("x", "y", "z"), CLASSES), n_clients=5).learn((WHOLE,))
     if name == "deepafl":
         assert algorithm == DeepRidge(**DEEP | {"features": WHOLE})
         return
@@ -562,7 +562,7 @@ def test_a_kept_run_with_a_gaussian_head_forgets_a_client(tmp_path: Path) -> Non
     assert found.certificate.how == "equality"
     new = make_clients("z")["z"]
     assert isinstance(found.model, Model)
-    assert (found.model.proba(new) == never.model.proba(new)).all()
+    assert (found.model.predict_proba(new) == never.model.predict_proba(new)).all()
 
 
 def test_a_head_for_classes_refuses_numbers_and_noise() -> None:

@@ -170,7 +170,7 @@ def test_plans_that_rounding_does_not_fit_are_refused() -> None:
     for wrong in ({"bits": 3}, {"block": 0}, {"longest": 0.0}):
         with pytest.raises(ValueError, match=r"pass|let"):
             RoundedUpload(**wrong)
-    with pytest.raises(UploadError, match="use FactorUpload"):
+    with pytest.raises(UploadError, match="use SmallestUpload"):
         RoundedUpload().on_client(RidgeStatistics.zero(2, 1), Turn(0, ()))
     with pytest.raises(UploadError, match="NaN"):
         RoundedUpload().on_client(WeightedSum((np.array([np.nan]),), 1.0), Turn(0, ()))

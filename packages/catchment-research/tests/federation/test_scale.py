@@ -12,13 +12,13 @@ import pytest
 
 from catchment import Recipe, Recording, Reservoir
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import BLOCK, Plan, Tally
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.readout import Model, RidgeStatistics
 from catchment_research.learn import AlignedRidge
 
-FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=45, inputs=1, seed=1)), washout=3)
+FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=45, inputs=1, seed=1)), washout=3)
 ALGORITHM = FederatedRidge(features=FEATURES, ridge=1e-6, keep_clients=False)
 PLAN: Plan[RidgeState, Tally[RidgeStatistics], Model] = Plan(algorithm=ALGORITHM)
 
@@ -93,5 +93,5 @@ def test_data_is_made_when_a_client_is_asked_and_not_kept() -> None:
 )
 def test_few_clients_are_spread_over_the_threads(n_clients: int, n_threads: int, size: int) -> None:
     assert ALGORITHM.group_size(n_clients, n_threads) == size
-    pooled = FederatedRidge(features=EchoStateMap(FEATURES.reservoir, pool="mean"))
+    pooled = FederatedRidge(features=EchoState.of(FEATURES.reservoir, pool="mean"))
     assert pooled.group_size(n_clients, n_threads) == 1

@@ -265,7 +265,7 @@ def test_weights_are_read_exactly() -> None:
 
 def test_a_reservoir_taken_over_is_a_map_like_any_other() -> None:
     node = nodes.Reservoir(40, lr=0.5, seed=1)
-    features = ct.EchoState(washout=10).of(from_reservoirpy(node, n_inputs=3), per_step=True)
+    features = ct.EchoState(washout=10).reading(from_reservoirpy(node, n_inputs=3), per_step=True)
     pipeline = ct.Pipeline(RAW, features)
     model = ct.fit(pipeline, [ct.Recording(U, Y)], ridge=1e-3)
     states = np.hstack([U, reset_run(node, U)])[10:]

@@ -10,8 +10,8 @@ import pytest
 
 from catchment.engine import run_locally
 from catchment.errors import FederationError
-from catchment.features import EchoStateMap, Recipe, Reservoir
-from catchment.federation import FactorUpload, Needs, Plan
+from catchment.features import EchoState, Recipe, Reservoir
+from catchment.federation import Needs, Plan, SmallestUpload
 from catchment.federation.learn import (
     BalancedRidge,
     Candidates,
@@ -27,7 +27,7 @@ from tests.contracts.cases import Case, cases
 
 pytestmark = pytest.mark.slow
 
-FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=4, inputs=1)))
+FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=4, inputs=1)))
 SECURE = SecureSum(identities={"ann": "00" * 32})
 # The one ridge by clients becomes one by the sum; everything else stays as the case has it.
 THIN = "rows for 18 features, this client sends 12 or more"
@@ -100,8 +100,8 @@ def test_algorithms_that_need_their_clients_are_refused_at_once(algorithm: Any) 
 
 def test_protections_whose_messages_do_not_add_are_refused_at_once() -> None:
     ridge = FederatedRidge(features=FEATURES, ridge=1.0, keep_clients=False)
-    with pytest.raises(ValueError, match="FactorUpload needs every client"):
-        Plan(algorithm=ridge, protections=(FactorUpload(), SECURE))
+    with pytest.raises(ValueError, match="SmallestUpload needs every client"):
+        Plan(algorithm=ridge, protections=(SmallestUpload(), SECURE))
 
 
 NOISE = GaussianNoise(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from catchment import Array, Recipe, Reservoir
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation.learn import Adam, Mean, Momentum
 from catchment_research.prompt import EdgeController, Example, Projection
 
@@ -17,9 +17,9 @@ P = Projection(bottleneck=3, length=2, width=5, seed=4, scale=0.5)
 RNG = np.random.default_rng(0)
 
 
-def features(**settings: object) -> EchoStateMap:
+def features(**settings: object) -> EchoState:
     reservoir = Reservoir.from_recipe(Recipe(units=6, inputs=2, seed=1))
-    return EchoStateMap(reservoir, **{"pool": "last", "bias": True, **settings})  # type: ignore[arg-type]
+    return EchoState.of(reservoir, **{"pool": "last", "bias": True, **settings})  # type: ignore[arg-type]
 
 
 def random_values(controller: EdgeController) -> tuple[Array, ...]:

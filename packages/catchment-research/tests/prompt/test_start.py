@@ -88,7 +88,7 @@ def test_what_cannot_be_regressed_is_refused() -> None:
     with pytest.raises(ValueError, match="no signal"):
         ridge_data([Example(0)], np.eye(3))
     bare = EdgeController(
-        projection=PROJECTION, features=type(features())(features().reservoir, pool="last")
+        projection=PROJECTION, features=features().of(features().reservoir, pool="last")
     )
     with pytest.raises(ValueError, match="bias=True"):
         values_of(bare, Readout(np.zeros((16, 6)), np.zeros(6)))

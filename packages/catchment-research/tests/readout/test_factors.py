@@ -23,7 +23,7 @@ from catchment.errors import (
     SingularError,
     UploadError,
 )
-from catchment.features import DiagonalReservoir, FeatureMap, Thinned
+from catchment.features import DiagonalReservoir, FeatureMap
 from catchment.readout import (
     RidgeStatistics,
     accumulate,
@@ -172,7 +172,6 @@ MAPS: dict[str, FeatureMap] = {
     "states": EchoState(12, washout=5).build(1, per_step=True),
     "float64 states": EchoState(12, washout=5, grid=None).build(1, per_step=True),
     "pooled": EchoState(6).build(1, per_step=False),
-    "a row in three": Thinned(EchoState(12, washout=5), every=3).build(1, per_step=True),
     "streamed": DiagonalReservoir(8).build(1, per_step=True),
 }
 

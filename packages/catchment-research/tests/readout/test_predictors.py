@@ -16,7 +16,6 @@ from catchment import EchoState, Plan, Prepare, Recording, save
 from catchment.data import Scaler
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError
-from catchment.features import EchoStateMap
 from catchment.federation import Turn
 from catchment.federation.learn import (
     FederatedRidge,
@@ -45,9 +44,9 @@ PEOPLE = {f"p{k}": [recording(k)] for k in range(3)}
 
 
 @cache
-def step_map() -> EchoStateMap:
+def step_map() -> EchoState:
     made = EchoState(12, seed=2, washout=5).build(1, per_step=True)
-    assert isinstance(made, EchoStateMap)
+    assert isinstance(made, EchoState)
     return made
 
 

@@ -167,7 +167,9 @@ def test_the_library_has_the_federated_scores_of_the_study() -> None:
     clients = {one.name: [Recording(u[: one.n_train])] for one, u in zip(runs, inputs, strict=True)}
     detector = federate(Plan(algorithm=algorithm, rounds=2), clients).result
     for u, one in zip(inputs, found, strict=True):
-        np.testing.assert_allclose(detector.scores(u), one.scores[option.washout :], rtol=1e-9)
+        np.testing.assert_allclose(
+            -detector.score_samples(u), one.scores[option.washout :], rtol=1e-9
+        )
     calm = Counts.of(np.concatenate(found[0].calm), algorithm.edges)
     assert detector.threshold == calm.conformal(0.99)[0]
 

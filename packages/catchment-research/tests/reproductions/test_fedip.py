@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment_lab.search import Adaptation, Cell, PlasticitySpace, Random, exact, read_subjects
 from catchment_lab.search.adapt import adapt
 from catchment_research.plasticity import IntrinsicPlasticity
@@ -119,7 +119,7 @@ def test_rounds_in_several_pieces_are_those_of_one_plan() -> None:
 @pytest.mark.parametrize("pool", ["last", "mean", "mean_std"])
 def test_a_search_judges_like_the_readout_of_the_table(pool: str) -> None:
     reservoir = Reservoir.from_recipe(Recipe(units=15, inputs=6, seed=2))
-    features = EchoStateMap(reservoir, input=False, pool=pool)  # type: ignore[arg-type]
+    features = EchoState.of(reservoir, input=False, pool=pool)  # type: ignore[arg-type]
     read = read_subjects(features, PEOPLE.everyone)
     train, held = ({n: read[n] for n in part} for part in (PEOPLE.train, PEOPLE.validation))
     assert JUDGE.validated(reservoir)[pool] == exact(train, held).accuracy  # type: ignore[index]

@@ -12,7 +12,7 @@ import pytest
 
 from catchment import Plan, Recipe
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation.learn import GradientAveraging
 from catchment_lab.search import Cell, Random, Space, accuracy, read_subjects, summed
 from reproductions import incfed as study_module
@@ -95,7 +95,7 @@ def test_a_choice_at_a_share_is_judged_by_readouts_of_that_share() -> None:
     chosen = select(people, settings, lambda text: None)
     assert set(chosen) == {(m, at) for m in ("incfed", "fedavg") for at in (1.0, 0.25)}
     for (method, at), choice in chosen.items():
-        features = EchoStateMap(choice.wired.reservoir(), input=False, pool="mean")
+        features = EchoState.of(choice.wired.reservoir(), input=False, pool="mean")
         few = {name: people.train[name] for name in people.share(at, 0)}
         assert len(few) == (1 if at == 0.25 else 3)
         train = read_subjects(features, few)
@@ -105,7 +105,7 @@ def test_a_choice_at_a_share_is_judged_by_readouts_of_that_share() -> None:
 
 def test_rounds_at_once_are_gradient_averaging_round_by_round() -> None:
     (people, *_) = rotations(invented_people(n_users=6, windows=8), folds=3)
-    features = EchoStateMap(
+    features = EchoState.of(
         Wired(Recipe(units=30, inputs=6, seed=3), 10, 5, "fan_out").reservoir(), pool="mean"
     )
     train = read_subjects(features, people.train)
@@ -128,7 +128,7 @@ def test_rounds_at_once_are_gradient_averaging_round_by_round() -> None:
 
 def test_one_local_step_goes_to_the_exact_readout() -> None:
     (people, *_) = rotations(invented_people(n_users=6, windows=8), folds=3)
-    features = EchoStateMap(
+    features = EchoState.of(
         Wired(Recipe(units=8, inputs=6, seed=3), 4, 3, "fan_out").reservoir(), pool="mean"
     )
     train = read_subjects(features, people.train)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from catchment import Recipe
-from catchment.features import EchoStateMap, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment_lab.search import Adaptation, exact, read_subjects
 from catchment_lab.search.adapt import adapt
 from catchment_research.plasticity import IntrinsicPlasticity, plasticity_of
@@ -62,7 +62,7 @@ def test_every_dealing_has_the_same_windows(splits: tuple[People, ...]) -> None:
 
 def test_the_exact_sum_does_not_depend_on_the_dealing(splits: tuple[People, ...]) -> None:
     people = splits[0]
-    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=1)), pool="mean")
+    features = EchoState.of(Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=1)), pool="mean")
     train, test = read_subjects(features, people.train), read_subjects(features, people.test)
     chosen = exact(train, read_subjects(features, people.validation))
     as_dealt = [

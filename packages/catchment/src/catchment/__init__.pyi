@@ -20,7 +20,7 @@ from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
 from catchment.features.projected import Projected as Projected
 from catchment.features.random_fourier import RandomFourier as RandomFourier
-from catchment.features.union import Concat as Concat, Thinned as Thinned, WithNorm as WithNorm
+from catchment.features.union import Concat as Concat, WithNorm as WithNorm
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
 from catchment.federation.limits import Limits as Limits
@@ -33,9 +33,8 @@ from catchment.privacy.secure_sum.keys import make_identities as make_identities
 from catchment.privacy.secure_sum.protection import SecureSum as SecureSum
 from catchment.readout.model import Model as Model
 from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
-from catchment.readout.storage import save as save
+from catchment.readout.storage import load as load, save as save
 from catchment.run import Run as Run
-from catchment.storage import load as load
 from catchment.verbs import evaluate as evaluate, federate as federate, fit as fit
 
 # For the other packages and the tests; may change without notice.
@@ -66,7 +65,6 @@ from catchment.parallel import (
     use_cores as use_cores,
 )
 from catchment.precompile import Compiled as Compiled, compile_kernels as compile_kernels
-from catchment.storage import from_bytes as from_bytes
 
 __version__: str
 
@@ -102,7 +100,6 @@ __all__ = [
     "Scores",
     "SecureSum",
     "Spread",
-    "Thinned",
     "WindowStatistics",
     "WithNorm",
     "__version__",

@@ -8,7 +8,7 @@ from typing import overload
 
 from catchment.engine.local import Source, run_locally
 from catchment.errors import FederationError
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.measure.calibration import Calibration, without_each
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Protection
@@ -106,7 +106,7 @@ def calibrate(
     plan = Plan(algorithm=algorithm, protections=tuple(protect), seed=seed)
     found = run_locally(plan, clients, threads=threads).result
     if isinstance(known, PersonalModels):
-        return replace(known, shared=replace(known.shared, intervals=found))
+        return replace(known, model=replace(known.model, intervals=found))
     return replace(known, intervals=found)
 
 

@@ -18,36 +18,38 @@ from typing import Any
 from catchment.clients_alike import all_classes, placed
 from catchment.engine.local import AnySource, run_locally
 from catchment.errors import FederationError
-from catchment.federation.compression import FactorUpload, Float32, SmallestUpload
-from catchment.federation.delivery import sha256_of
+from catchment.federation.compression import Float32, SmallestUpload
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
-from catchment.federation.learn.digests import among, among_by_class, digests_of, refuse_twice
-from catchment.federation.learn.retiring import (
+from catchment.federation.learn.classes import (
     RowsOfClass,
+    UnknownThreshold,
+    among,
+    among_by_class,
+    refuse_twice,
     retired,
     retired_by_class,
     without_class,
 )
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.learn.unknown import UnknownThreshold
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Keeper, Record, Result
 from catchment.federation.messages import warn_of
-from catchment.federation.plan import Plan, describe
+from catchment.federation.plan import Plan
 from catchment.federation.protection import Protection
 from catchment.federation.runs.ledger import Entry
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, described
 from catchment.federation.runs.write import CLIENTS, MODEL, Store, write_flags, write_rows
+from catchment.federation.workflow import sha256_of
 from catchment.readout.model import Model
 from catchment.readout.open_model import OpenModel, Shrinkage
-from catchment.readout.storage import to_bytes
+from catchment.readout.storage import load, to_bytes
 from catchment.run import Run
-from catchment.storage import load
 
 Ridge = FederatedRidge | BalancedRidge
 State = RidgeState | ByClass
 Own = Iterable[Callable[..., Any]]
-KEPT = {"Float32": Float32, "FactorUpload": FactorUpload, "SmallestUpload": SmallestUpload}
+KEPT = {"Float32": Float32, "SmallestUpload": SmallestUpload}
 STALE = ("scores", "confusion", "comparison", "forecast", "ridge_path")  # of the model before
 
 
@@ -133,10 +135,21 @@ def join(
     ('pace 0.2', 'pace 0.5', 'pace 0.9')
     """
     begun = _of_folder(folder, use)
-    names = all_classes(begun.model.classes, clients)
-    algorithm, state = _spread(begun, names)
+    before, algorithm = begun.model.classes, begun.algorithm
+    names = all_classes(before, clients)
+    state: State
+    if isinstance(begun.state, RidgeState):
+        state = among(begun.state, before, names)
+    else:
+        assert isinstance(algorithm, BalancedRidge)
+        if not isinstance(algorithm.weights, str) and before != names:
+            raise ValueError(
+                f"the run gave its {len(begun.classes)} classes weights one by one, and a new one "
+                "has none; run the plan again with everybody, or weigh them 'balanced'"
+            )
+        state = among_by_class(begun.state, before, names)
     refuse_twice(state, clients)
-    grown = begun.plan(algorithm)
+    grown = begun.plan(replace(algorithm, classes=names))  # type: ignore[arg-type]
     return _one_more(begun, folder, out, grown, grown, state, placed(clients, names), threads)
 
 
@@ -183,16 +196,14 @@ def retire(
     if isinstance(run, Run) and out is not None:
         raise ValueError("only what a folder holds is kept in another; leave out `out`, and save")
     begun = _of_run(run) if isinstance(run, Run) else _of_folder(run, use)
-    algorithm = begun.algorithm
+    algorithm, state = begun.algorithm, begun.state
     if isinstance(algorithm, BalancedRidge):
-        assert isinstance(begun.state, ByClass)
-        after, rest = retired_by_class(algorithm, begun.state, name)
-        return _unasked(begun, run, out, after, rest)
-    assert isinstance(begun.state, RidgeState)
+        assert isinstance(state, ByClass)
+        return _unasked(begun, run, out, *retired_by_class(algorithm, state, name))
+    assert isinstance(state, RidgeState)
     if clients is None:
-        plain, state = retired(algorithm, begun.state, name)
-        return _unasked(begun, run, out, plain, state)
-    summed = begun.state.by_client
+        return _unasked(begun, run, out, *retired(algorithm, state, name))
+    summed = state.by_client
     asked_of = {who: clients[who] for who in clients if not summed or who in summed}
     if not asked_of:
         raise FederationError(f"none of {', '.join(sorted(clients)[:8])} is in the sum")
@@ -200,14 +211,9 @@ def retire(
     learner = RowsOfClass(ridge=algorithm, name=name)
     asked, kept = begun.plan(learner), begun.plan(without_class(algorithm, name))
     if isinstance(run, Run) or out is None:
-        done = run_locally(
-            asked,
-            sending,
-            threads=threads,
-            keeper=Continued(_Unkept(), begun.state, begun.records),
-        )
-        return _checked(done, begun)
-    return _one_more(begun, run, out, asked, kept, begun.state, sending, threads)
+        once = replace(asked, rounds=1)
+        return _checked(run_locally(once, sending, threads=threads, onto=begun.state), begun)
+    return _one_more(begun, run, out, asked, kept, state, sending, threads)
 
 
 def tell_unknown(
@@ -224,7 +230,7 @@ def tell_unknown(
     """Return a run's model that answers "unknown" where a recording is far from every class.
 
     One more round: clients are sent the sum, each takes its own part off it, and counts how far its
-    recordings are from what the others know (`catchment.federation.learn.unknown`). From plain sums
+    recordings are from what the others know (`catchment.federation.learn.classes`). From plain sums
     all classes have one covariance; from sums by class (`BalancedRidge`) each has its own.
 
     Parameters
@@ -273,18 +279,6 @@ def tell_unknown(
     return made.read_from(begun.model.columns)
 
 
-@dataclass(frozen=True)
-class _Unkept:
-    """A keeper that keeps nothing."""
-
-    def resume(self) -> None:
-        """Return that nothing is there to go on with."""
-
-    def note(self, entry: Entry) -> None: ...
-
-    def close_round(self, state: State, record: Record) -> None: ...
-
-
 def _of_run(run: Run) -> Begun:
     algorithm, state = run.training.plan.algorithm, run.training.state
     if isinstance(algorithm, FederatedRidge | BalancedRidge):
@@ -325,22 +319,6 @@ def _cannot(name: str) -> FederationError:
     )
 
 
-def _spread(begun: Begun, names: tuple[str, ...] | None) -> tuple[Ridge, State]:
-    """Return algorithm and state with all classes, those that are new without rows."""
-    algorithm, before = begun.algorithm, begun.model.classes
-    if isinstance(begun.state, RidgeState):
-        assert isinstance(algorithm, FederatedRidge)
-        return replace(algorithm, classes=names), among(begun.state, before, names)
-    assert isinstance(algorithm, BalancedRidge)
-    if not isinstance(algorithm.weights, str) and before != names:
-        raise ValueError(
-            f"the run gave its {len(begun.classes)} classes weights one by one, and a new one has "
-            "none; run the plan again with everybody, or weigh them 'balanced'"
-        )
-    assert names is not None
-    return replace(algorithm, classes=names), among_by_class(begun.state, before, names)
-
-
 def _one_more(
     begun: Begun,
     folder: str | Path,
@@ -376,11 +354,7 @@ def _unasked(
         with _copied(run, out, kept) as store:
             figures = kept.algorithm.figures(state)
             record = Record(len(begun.records), 0, 0, 0.0, 0, 0, (), figures)
-            saved, digests = (
-                kept.algorithm.save_state(state),
-                digests_of(kept.algorithm.tally(state)),
-            )
-            store.close_round(TRAINING, record, saved, digests)
+            store.keeper(TRAINING, kept).close_round(state, record)
             _write(store, kept, state, model)
     return model
 
@@ -394,17 +368,10 @@ def _copied(folder: str | Path, out: str | Path, kept: Plan[Any, Any, Any]) -> I
     run, place = read_run(folder), Path(out)
     if place.exists():
         raise FederationError(f"{out} is already there; choose another folder")
-    settings = json.dumps(describe(kept), sort_keys=True)
-    rows: list[tuple[Any, ...]] = [
-        (one.name, k, kept.fingerprint(), one.rounds, settings)  # a client has part in as many
-        if one.name == TRAINING
-        else (one.name, k, one.fingerprint, one.rounds, json.dumps(one.settings, sort_keys=True))
-        for k, one in enumerate(run.stages)
-    ]
     try:
         copytree(folder, place, ignore=ignore_patterns("lock", CLIENTS, CERTIFICATE, "model-*"))
         with Store(place, fingerprint=run.facts.get("fingerprint", ""), resume=True) as store:
-            store.insert("stages", rows, replace=True)
+            store.keeper(TRAINING, kept, goes_on=True)
             store.write_kinds(kept.messages().values())
             yield store
     except BaseException:

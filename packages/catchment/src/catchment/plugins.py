@@ -17,7 +17,7 @@ forms          feature maps and statistics on other hardware: "torch"
 sources        where [data] may come from: public data sets by name
 readers        other files: "parquet", folders whose clients are read one by one
 models         kinds of model files
-reports        what is said of a run: how clients are "served", "track"
+reports        what is said of a run: how clients are "served"
 =============  ====================================================================================
 
 Nothing is imported before its name is used. A name whose package is not installed is one sentence
@@ -58,7 +58,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         "sources": (
             "fsdd hhar japanese_vowels motionsense santafe_laser sunspots uci_har wesad wisdm_watch"
         ),
-        "reports": "served track",
+        "reports": "served",
     },
     "research": {
         "algorithms": "aligned conjugate_gradients deep partial prompt stacking",

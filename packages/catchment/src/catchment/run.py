@@ -14,8 +14,7 @@ from typing import Any
 
 from catchment.errors import FederationError
 from catchment.features.base import label_of
-from catchment.federation.course import Course, Known, Maps
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Record, Result
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.messages import LeftOut, left_out
@@ -28,6 +27,7 @@ from catchment.federation.runs.write import (
     write_rows,
     write_scores,
 )
+from catchment.federation.workflow import Known, Maps, Workflow
 from catchment.files import replace_file
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
@@ -44,7 +44,7 @@ class Run:
     they need it.
     """
 
-    course: Course
+    workflow: Workflow
     known: Known
     training: Result[Any, Any]
     stages: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Run:
     @property
     def upload(self) -> str:
         """In one sentence: what clients sent, and why that."""
-        return self.course.upload(self.known)
+        return self.workflow.upload(self.known)
 
     @property
     def statistics(self) -> RidgeStatistics:
@@ -146,7 +146,7 @@ class Run:
 
     @property
     def _features(self) -> Maps:
-        """The map of the model, or those of the course where what was learned has none."""
+        """The map of the model, or those of the workflow where what was learned has none."""
         result = self.training.result
         return (result.features,) if isinstance(result, Model) else self.known.maps
 
@@ -168,13 +168,13 @@ class Run:
 
     def describe_in(self, store: Store, scores: Scores | None = None) -> None:
         """Keep the facts and tables that a report shows beside the messages."""
-        plan, classes = self.training.plan, self.course.classes
+        plan, classes = self.training.plan, self.workflow.classes
         kept = plan.algorithm.kept(self.training.state)
         write_rows(store, kept)
         write_flags(store, kept)
         write_path(store, kept, classes)
         n_clients = max((record.n_used for record in self.records), default=0)
-        described = ", ".join(type(one).__name__ for one in self.course.maps)
+        described = ", ".join(type(one).__name__ for one in self.workflow.maps)
         facts = {
             "title": f"{n_clients} client{'' if n_clients == 1 else 's'}, {described}",
             "algorithm": type(plan.algorithm).__name__,

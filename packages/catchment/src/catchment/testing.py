@@ -22,12 +22,11 @@ from catchment.engine import run_locally
 from catchment.errors import CatchmentError, ClippingWarning
 from catchment.features import FeatureMap, Pipeline
 from catchment.features.base import restored
-from catchment.features.union import thinned_recordings
 from catchment.federation import Algorithm, Plan, Turn
 from catchment.federation.loop import model_of
 from catchment.readout import accumulate, train
+from catchment.readout.model import load_model
 from catchment.readout.statistics import unpack
-from catchment.readout.storage import load_model
 from catchment.wire import Parts, plus, taken_apart
 
 
@@ -105,9 +104,8 @@ def _kept(features: FeatureMap, recordings: Sequence[Recording], inputs: list[Ar
 
 
 def _statistics(features: FeatureMap, recordings: Sequence[Recording], inputs: list[Array]) -> None:
-    _, learnt = thinned_recordings(features, recordings)  # targets are NaN where it does not learn
     first = features.washout if features.per_step else 0
-    Y = np.concatenate([np.atleast_2d(np.asarray(one.y))[first:] for one in learnt])
+    Y = np.concatenate([np.atleast_2d(np.asarray(one.y))[first:] for one in recordings])
     Z = np.concatenate(features.rows(inputs)).astype(np.float64)
     Z, Y = (a[np.isfinite(Y).all(axis=1)] for a in (Z, Y))
     total = accumulate(features, recordings)

@@ -13,7 +13,6 @@ from catchment.features import (
     Concat,
     DiagonalReservoir,
     EchoState,
-    EchoStateMap,
     FeatureMap,
     Hydra,
     Layers,
@@ -21,7 +20,6 @@ from catchment.features import (
     Projected,
     RandomFourier,
     Reservoir,
-    Thinned,
     WindowStatistics,
     WithNorm,
 )
@@ -76,17 +74,17 @@ class Delays(FeatureMap):
         return found
 
 
-def adapted_map() -> EchoStateMap:
+def adapted_map() -> EchoState:
     reservoir = EchoState(12, seed=5).build(CHANNELS, per_step=True).reservoir
     rng = np.random.default_rng(0)
     adapted = reservoir.with_plasticity(rng.uniform(0.5, 1.5, 12), rng.normal(size=12))
-    return EchoStateMap(adapted, washout=2)
+    return EchoState.of(adapted, washout=2)
 
 
-def matrix_map() -> EchoStateMap:
+def matrix_map() -> EchoState:
     rng = np.random.default_rng(1)
     W, W_in = 0.2 * rng.normal(size=(8, 8)), rng.normal(size=(8, CHANNELS))
-    return EchoStateMap(Reservoir.from_matrices(W, W_in), bias=True, input=False)
+    return EchoState.of(Reservoir.from_matrices(W, W_in), bias=True, input=False)
 
 
 def layers_map() -> FeatureMap:
@@ -145,10 +143,6 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
         CHANNELS, per_step=False, classes=True
     ),
     "random rectifiers": lambda: RandomFourier(features=12, activation="relu").build(
-        CHANNELS, per_step=True
-    ),
-    "thinned": lambda: Thinned(EchoState(20, washout=3), every=4).build(CHANNELS, per_step=True),
-    "thinned twice": lambda: Thinned(Thinned(NVAR(2, grid=None), every=2), every=3).build(
         CHANNELS, per_step=True
     ),
 }

@@ -30,8 +30,8 @@ from catchment.federation import (
     Limits,
     Outline,
     Plan,
-    Prefix,
     Reply,
+    Sums,
     Tally,
     Turn,
     WeightedSum,
@@ -48,9 +48,9 @@ State = Tally[WeightedSum]
 @pytest.fixture(autouse=True, scope="module")
 def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for one in (BlockSum, Prefix, Outline):
+        for one in (BlockSum, Sums, Outline):
             patch.setattr(getmodule(one), "BLOCK", BLOCK)
-        patch.setattr(getmodule(Prefix), "SHARE", 0)  # every block is kept, however long that takes
+        patch.setattr(getmodule(Sums), "SHARE", 0)  # every block is kept, however long that takes
         yield
 
 

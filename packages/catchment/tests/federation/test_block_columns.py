@@ -47,6 +47,14 @@ CLAIMS = st.builds(
 PLAIN = st.builds(Claim, st.sampled_from([0.0, 1.0, 2.0, 30.0]), st.just(1.0))
 
 
+def taken(screen: Screen, names: list[str], claims: list[Claim]) -> list[tuple[str, Claim]]:
+    return [
+        one
+        for name, claim in zip(names, claims, strict=True)
+        for one in screen.take(name, claim, claim)
+    ]
+
+
 @given(st.lists(st.lists(PLAIN, max_size=8) | st.lists(CLAIMS, max_size=4), max_size=5))
 def test_blocks_pass_together_where_each_client_passes_at_once(blocks: list[list[Claim]]) -> None:
     limits = Limits(max_rows=5000, over_median=10.0)
@@ -57,10 +65,10 @@ def test_blocks_pass_together_where_each_client_passes_at_once(blocks: list[list
         if not by_block.pass_together(names, in_rows(block)):
             # One by one, some are refused or kept back; what is known before is not changed.
             assert (before is None) == (by_block.state() is None)
-            passed = list(at_once.at_once(zip(names, block, strict=True), lambda claim: claim))
+            passed = taken(at_once, names, block)
             assert len(passed) < len(block) or before is None
             return
-        passed = list(at_once.at_once(zip(names, block, strict=True), lambda claim: claim))
+        passed = taken(at_once, names, block)
         assert [name for name, _ in passed] == names
         one, other = at_once.state(), by_block.state()
         if one is None or other is None:

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from catchment.data import Recording
 from catchment.errors import UploadError
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Node, Plan, Protection, Request, Turn, Upload, answer_together
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import RidgeStatistics, accumulate
 from catchment.wire import NOTHING, Parts, join
 
-FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)), washout=2)
+FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)), washout=2)
 RIDGE = FederatedRidge(features=FEATURES, ridge=0.1)
 PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE, rounds=9, seed=3)
 DATA = [Recording(np.sin(np.arange(30.0)), np.cos(np.arange(30.0)))]
@@ -126,10 +126,10 @@ def test_clients_served_together_answer_as_each_by_itself() -> None:
         )
         for n in lengths
     ]
-    together = answer_together(nodes, request())
+    together = [one.message for one in answer_together(nodes, request())]
     assert together == [node.answer(request()) for node in nodes]
     broken = [nodes[0], Node("x", PLAN, failing(ValueError("odd"))), nodes[2]]
-    replies = answer_together(broken, request())
+    replies = [one.message for one in answer_together(broken, request())]
     assert replies[0] == together[0]
     assert replies[2] == together[2]
     assert refusal(replies[1]).facts["reason"] == "odd"

@@ -16,15 +16,15 @@ import pytest
 from catchment.data import Recording, contiguous, narma
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import TooFewClientsError
-from catchment.features import EchoStateMap, Recipe, Reservoir
-from catchment.federation import BLOCK, Engine, Limits, Plan, Record, Reply, Result, run
+from catchment.features import EchoState, Recipe, Reservoir
+from catchment.federation import BLOCK, BlockSum, Engine, Limits, Plan, Record, Reply, Result, run
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import Entry
 from catchment.readout import RidgeStatistics, accumulate
 from catchment.wire import Parts
 
-FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)), washout=5)
-OTHER = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2)), washout=5)
+FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)), washout=5)
+OTHER = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2)), washout=5)
 RIDGE = FederatedRidge(features=FEATURES, ridge=1e-3)
 PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE)
 CLIENTS = contiguous(narma(300, seed=4), 5)
@@ -38,8 +38,8 @@ Tamper = Callable[[Reply], Sequence[Reply]]
 def letters(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run every test with short letters, and as if they were so long that threads open replies."""
     if request.param == "opened ahead":
-        monkeypatch.setattr(getmodule(Reply), "LONG_LETTER", 0)
-        monkeypatch.setattr(getmodule(Reply), "available_cores", lambda: 3)
+        monkeypatch.setattr(getmodule(BlockSum), "LONG_LETTER", 0)
+        monkeypatch.setattr(getmodule(BlockSum), "available_cores", lambda: 3)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def state_bytes(result: Result[Any, Any]) -> bytes:
     return RIDGE.save_state(result.state).to_bytes()
 
 
-def statistics(features: EchoStateMap = FEATURES, **changes: Any) -> RidgeStatistics:
+def statistics(features: EchoState = FEATURES, **changes: Any) -> RidgeStatistics:
     honest = accumulate(features, CLIENTS[CULPRIT])
     return replace(honest, **changes)
 

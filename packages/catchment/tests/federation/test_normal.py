@@ -60,12 +60,14 @@ def test_the_detector_is_that_of_all_rows_together(shrinkage: float | str) -> No
     theirs.fit(first)
     new = np.random.default_rng(9).normal(size=(50, 2))
     np.testing.assert_allclose(
-        model.scores(new), theirs.mahalanobis(FEATURES.rows([new])[0]) / first.shape[1], rtol=1e-9
+        -model.score_samples(new),
+        theirs.mahalanobis(FEATURES.rows([new])[0]) / first.shape[1],
+        rtol=1e-9,
     )
     scores = np.sort(theirs.mahalanobis(second) / first.shape[1])
     exact = scores[math.ceil((len(scores) + 1) * 0.98) - 1]
     assert exact <= model.threshold <= exact * 10 ** (1 / 64) * (1 + 1e-6)
-    assert model.predict(new).tolist() == (model.scores(new) > model.threshold).tolist()
+    assert model.predict(new).tolist() == (-model.score_samples(new) > model.threshold).tolist()
 
 
 def test_forecast_errors_are_scored_as_a_ridge_on_all_rows_would_err() -> None:
@@ -81,7 +83,7 @@ def test_forecast_errors_are_scored_as_a_ridge_on_all_rows_would_err() -> None:
     new = machines(5)["machine-4"][0].u
     fresh = FEATURES.rows([new])[0]
     errors = new[FEATURES.washout + 2 :] - ridge.predict(fresh[:-2])
-    np.testing.assert_allclose(model.scores(new), theirs.mahalanobis(errors) / 2, rtol=1e-8)
+    np.testing.assert_allclose(-model.score_samples(new), theirs.mahalanobis(errors) / 2, rtol=1e-8)
     assert model.washout == FEATURES.washout + 2
 
 
@@ -98,7 +100,7 @@ def test_a_secure_sum_gives_the_same_detector() -> None:
     hidden, plain = ct.federate(plan, clients).result, trained(clients)
     assert hidden.threshold == plain.threshold
     new = machines(6)["machine-5"][0].u
-    np.testing.assert_allclose(hidden.scores(new), plain.scores(new), rtol=1e-9)
+    np.testing.assert_allclose(-hidden.score_samples(new), -plain.score_samples(new), rtol=1e-9)
 
 
 def test_noise_applies_to_both_rounds() -> None:
@@ -111,7 +113,7 @@ def test_noise_applies_to_both_rounds() -> None:
     plan = ct.Plan(algorithm=algorithm, rounds=2, protections=(noise,))
     noisy, plain = ct.federate(plan, clients).result, trained(clients, shrinkage=0.05)
     new = machines(21)["machine-20"][0].u
-    np.testing.assert_allclose(noisy.scores(new), plain.scores(new), rtol=0.05)
+    np.testing.assert_allclose(-noisy.score_samples(new), -plain.score_samples(new), rtol=0.05)
     assert noisy.threshold == pytest.approx(plain.threshold, rel=0.3)
 
 
@@ -140,7 +142,7 @@ def test_a_client_can_be_taken_off_as_if_it_had_never_been_there(grid: Any) -> N
     assert "threshold" in rest.certificate.remains
     new = machines(5)["machine-4"][0].u
     left = algorithm.result(rest.state)
-    assert left.scores(new).tolist() == never.result.scores(new).tolist()
+    assert left.score_samples(new).tolist() == never.result.score_samples(new).tolist()
     assert left.threshold != never.result.threshold
     counted = run_locally(ct.Plan(algorithm=algorithm), others, onto=rest.state)
     assert counted.result.threshold == never.result.threshold
@@ -157,7 +159,7 @@ def test_rows_labelled_as_anomalies_are_left_out() -> None:
     model = trained(marked, classes=("0", "1"), shrinkage=0.01)
     blind = trained(marked, shrinkage=0.01)
     fault = marked["machine-0"][0]
-    assert model.scores(fault).max() > 10 * blind.scores(fault).max()
+    assert model.score_samples(fault).min() < 10 * blind.score_samples(fault).min()
     scores = ct.evaluate(model, marked)
     assert scores.total is not None
     assert scores.total.counts is not None
@@ -176,7 +178,7 @@ def test_a_saved_detector_says_the_same(tmp_path: Path) -> None:
         model = trained(clients, **settings)
         again = ct.load(model.save(tmp_path / "model.safetensors"))
         assert isinstance(again, Detector)
-        assert again.scores(new)[0].tolist() == model.scores(new)[0].tolist()
+        assert again.score_samples(new)[0].tolist() == model.score_samples(new)[0].tolist()
         assert (again.threshold, again.false_alarms) == (model.threshold, 0.01)
 
 
@@ -206,7 +208,7 @@ def test_a_stream_has_the_scores_of_the_recording_in_one_piece(settings: dict[st
     u[40:60, 1] = np.nan
     stream = model.stream()
     parts = [stream.update(part) for part in np.split(u, [1, 2, 9, 50, 51, 200])]
-    np.testing.assert_allclose(np.concatenate(parts), model.scores(u), rtol=1e-12)
+    np.testing.assert_allclose(np.concatenate(parts), -model.score_samples(u), rtol=1e-12)
     with pytest.raises(ValueError, match="rate"):
         model.prepared_by(ct.Prepare(rate=9, scale="none")).stream()
 
@@ -220,5 +222,5 @@ def test_windows_are_scored_as_they_fill() -> None:
     u = machines(7)["machine-6"][0].u
     stream = model.stream()
     parts = [stream.update(part) for part in np.split(u, [5, 33, 34, 150])]
-    np.testing.assert_allclose(np.concatenate(parts), model.scores(u), rtol=1e-12)
-    assert model.scores(u).shape == (29,)
+    np.testing.assert_allclose(np.concatenate(parts), -model.score_samples(u), rtol=1e-12)
+    assert model.score_samples(u).shape == (29,)

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan, Turn, describe
 from catchment.federation.learn import Adam, FederatedRidge, GradientAveraging, Momentum
 from catchment.readout import Readout
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
-FEATURES = EchoStateMap(RESERVOIR)
+FEATURES = EchoState.of(RESERVOIR)
 PLAN: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1))
 names = st.lists(st.text(min_size=1), unique=True, min_size=1, max_size=30)
 
@@ -64,11 +64,11 @@ OTHER_SETTINGS: dict[str, Plan[Any, Any, Any]] = {
     "ridge": Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.2)),
     "classes": Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1, classes=("a", "b"))),
     "washout": Plan(
-        algorithm=FederatedRidge(features=EchoStateMap(RESERVOIR, washout=1), ridge=0.1)
+        algorithm=FederatedRidge(features=EchoState.of(RESERVOIR, washout=1), ridge=0.1)
     ),
     "reservoir": Plan(
         algorithm=FederatedRidge(
-            features=EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=2))),
+            features=EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=2))),
             ridge=0.1,
         )
     ),
@@ -90,7 +90,7 @@ def test_every_setting_is_in_the_fingerprint() -> None:
 
 
 def test_the_fingerprint_is_that_of_equal_settings_not_of_one_object() -> None:
-    rebuilt = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
+    rebuilt = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
     again: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=rebuilt, ridge=0.1))
     assert again.fingerprint() == PLAN.fingerprint()
     assert len(PLAN.fingerprint()) == 64

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.data import Recording, narma
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Rows, augmented, local_blocks, stretch
 from catchment.readout import RidgeStatistics, accumulate
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1))
-PER_STEP = EchoStateMap(RESERVOIR, washout=7)
+PER_STEP = EchoState.of(RESERVOIR, washout=7)
 
 
 @settings(max_examples=40)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catchment import Array, Recipe, Recording, Reservoir
 from catchment.errors import UploadError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import _passes_whole, check_statistics, moment_matrix
 from catchment.readout import Grid, RidgeStatistics, accumulate, pack, unpack
 
@@ -177,7 +177,7 @@ def test_whole_numbers_are_judged_as_one_check_after_another_does(
 )
 def test_bounds_hold_for_every_kind_of_feature(settings: dict[str, object]) -> None:
     recipe = Recipe(units=(6, 5), inputs=2, leak_rate=1.0, input_scaling=5.0, seed=1)
-    features = EchoStateMap(Reservoir.from_recipe(recipe), **settings)  # type: ignore[arg-type]
+    features = EchoState.of(Reservoir.from_recipe(recipe), **settings)  # type: ignore[arg-type]
     rng = np.random.default_rng(0)
     bounds = features.bounds
     assert bounds.shape == (features.n_features,)
@@ -190,12 +190,12 @@ def test_bounds_hold_for_every_kind_of_feature(settings: dict[str, object]) -> N
 
 def test_units_without_a_bound_have_none() -> None:
     recipe = Recipe(units=4, inputs=1, activation="relu")
-    features = EchoStateMap(Reservoir.from_recipe(recipe), input=False)
+    features = EchoState.of(Reservoir.from_recipe(recipe), input=False)
     assert np.isinf(features.bounds).all()
 
 
 def test_real_statistics_pass_their_own_bounds() -> None:
-    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=20, inputs=1)), washout=3)
+    features = EchoState.of(Reservoir.from_recipe(Recipe(units=20, inputs=1)), washout=3)
     rng = np.random.default_rng(0)
     s = accumulate(features, [Recording(rng.normal(size=(80, 1)), rng.normal(size=(80, 1)))])
     check_statistics(s, fingerprint=features.fingerprint, state_bound=features.bounds)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from catchment import FederatedRidge, Plan, Recipe, Reservoir, federate, save
 from catchment.data import Recording
 from catchment.engine import LocalEngine
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import BLOCK, Sums, Tally, run
 from catchment.federation.learn import RidgeState, unlearn
 from catchment.readout import Model, RidgeStatistics, accumulate
@@ -28,8 +28,8 @@ SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
 
 
 @cache
-def features() -> EchoStateMap:
-    return EchoStateMap(Reservoir.from_recipe(Recipe(units=9, inputs=2, seed=4)), washout=3)
+def features() -> EchoState:
+    return EchoState.of(Reservoir.from_recipe(Recipe(units=9, inputs=2, seed=4)), washout=3)
 
 
 @cache

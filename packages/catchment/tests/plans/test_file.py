@@ -12,7 +12,7 @@ import pytest
 
 from catchment import load
 from catchment.data import Prepare, Scaler
-from catchment.features import DefaultMap, EchoStateMap, name_of
+from catchment.features import DefaultMap, EchoState, name_of
 from catchment.features.echo_state import Spread
 from catchment.federation import Limits, Plan
 from catchment.federation.learn import (
@@ -130,7 +130,7 @@ name = "float32"
     assert isinstance(algorithm, GradientAveraging)
     assert algorithm.optimiser == Adam(learning_rate=0.5)
     features = algorithm.features
-    assert isinstance(features, EchoStateMap)
+    assert isinstance(features, EchoState)
     assert (features.segments, features.washout) == (2, 3)
     recipe = features.reservoir.recipe
     assert recipe is not None
@@ -228,7 +228,7 @@ def test_a_map_and_an_algorithm_of_ones_own_are_named(
             'name = "fedip"\nrule = { batch = 40 }',
             "batch is 40; pass 1 to 32 sequences, or updates='batch'",
         ),
-        ('name = "fedip"\nrounds = 0', "rounds in .plasticity. is 0; give a whole number"),
+        ('name = "fedip"\nrounds = 0', "rounds in .plasticity. is 0; give 1 or more"),
         ('name = "moments"\ndamping = 2.0', "damping is 2.0"),
         ('name = "fedip"\nrule = { epoch = 3 }', "no setting 'epoch'; did you mean 'epochs'"),
         (
@@ -281,8 +281,8 @@ def test_noise_does_not_go_with_a_stage_that_it_would_not_cover() -> None:
         (("users = 4", "user = 4"), r"\[data\] has no setting 'user'; did you mean 'users'"),
         (("users = 4", "label = 'x'"), r"\[data\] has no setting 'label'"),
         (("users = 4", "scaling = 'own'"), r"\[data\] has no setting 'scaling'"),
-        (("users = 4", "test = 1.5"), r"\[data\]: test is 1.5"),
-        (("users = 4", "test_after = 1.0"), "test_after is 1.0"),
+        (("users = 4", "test = 1.5"), r"test in \[data\] is 1.5; give less than 1 or 'official'"),
+        (("users = 4", "test_after = 1.0"), "test_after in .* is 1.0; give less than 1"),
         (("users = 4", 'test = "official"\ntest_of = "steps"'), "official test part"),
         (("[data]\n", "[[data]]\n"), r"lacks \[data\]"),
         (("[features]\nunits = 10", "[[features]]\nunits = 10"), "make it a table"),
@@ -302,7 +302,7 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
             r"in \[learn\] is 'rigde'; did you mean 'ridge'",
         ),
         ("[learn]\nrigde = 3", r"\[learn\] has no setting 'rigde'; did you mean 'ridge'"),
-        ('[learn]\nridge = "cv"', "ridge in .* is 'cv'; give a number or 'auto' or "),
+        ('[learn]\nridge = "cv"', "ridge in .* is 'cv'; give a number or 'auto', 'clients'"),
         ("[learn]\nforgetting = 0.0", "forgetting is 0.0"),
         ("[learn]\nfeatures = 3", "no setting 'features'"),
         ('[learn]\nalgorithm = "candidates"', r"\[\[candidates\]\] go with"),
@@ -312,7 +312,7 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
         ('[run]\nbaselines = ["luck"]', "baselines in"),
         ("[prepare]\ngap = 'hold'", r"\[prepare\] has no setting 'gap'; did you mean 'gaps'"),
         ("[prepare]\ngaps = 'drop'", "gaps in .prepare. is 'drop'; give"),
-        ("[prepare]\nscale = 'client'", "scale in .prepare. is 'client'; give 'none' or 'own'"),
+        ("[prepare]\nscale = 'client'", "scale in .prepare. is 'client'; give 'none', 'own' or"),
         ("[prepare]\nwindow = '5'", r"\[prepare\]: "),
         ("[prepare]\nstep = 3", "without a window"),
         ("[prepare]\nhorizon = 1", "leave one out"),

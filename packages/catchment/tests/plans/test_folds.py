@@ -62,7 +62,7 @@ def test_a_run_keeps_its_folds_and_names_who_could_not_be_tested(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [("folds = 1", "pass 2 or more"), ("folds = 0", "pass 2 or more")],
+    [("folds = 1", "give 2 or more"), ("folds = 0", "give 2 or more")],
 )
 def test_a_wrong_number_of_folds_is_refused(data: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):

@@ -108,7 +108,7 @@ def test_a_client_is_taken_out_of_a_run(tmp_path: Path) -> None:
     assert less.classes == ("0", "1")
     whole = ct.load(tmp_path / "run" / "model.safetensors")
     u = np.random.default_rng(7).normal(size=(30, 2))
-    assert less.scores(u).tolist() != whole.scores(u).tolist()  # type: ignore[attr-defined]
+    assert less.score_samples(u).tolist() != whole.score_samples(u).tolist()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

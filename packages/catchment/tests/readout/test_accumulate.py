@@ -15,14 +15,14 @@ from sklearn.linear_model import Ridge
 from catchment import Array
 from catchment.data import Recording
 from catchment.errors import FingerprintError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.features.echo_state import Pool, plan_batches
 from catchment.readout import RidgeStatistics, accumulate, accumulate_with_rows, unpack
 from catchment.readout import accumulation as module
 from tests.features.echo_state import oracle
 
 RESERVOIR = oracle.random_reservoir(n_units=14)
-FEATURES = EchoStateMap(RESERVOIR)
+FEATURES = EchoState.of(RESERVOIR)
 
 
 def recorded(lengths: list[int], n_targets: int = 2, seed: int = 5) -> list[Recording]:
@@ -31,7 +31,7 @@ def recorded(lengths: list[int], n_targets: int = 2, seed: int = 5) -> list[Reco
     return [Recording(u, rng.normal(size=(len(u), n_targets))) for u in us]
 
 
-def rows(features: EchoStateMap, sequences: list[Recording]) -> tuple[Array, Array, Array]:
+def rows(features: EchoState, sequences: list[Recording]) -> tuple[Array, Array, Array]:
     """Return features (n, F), targets (n, K) and weights (n,) by the textbook, NaN rows too."""
     columns = np.repeat(
         [features.bias, features.input, features.state],
@@ -84,7 +84,7 @@ def test_statistics_are_the_sums_over_all_rows(lengths: list[int]) -> None:
     ("bias", "input_", "state"), [c for c in product((False, True), repeat=3) if any(c)]
 )
 def test_any_choice_of_features(bias: bool, input_: bool, state: bool) -> None:
-    features = EchoStateMap(RESERVOIR, bias=bias, input=input_, state=state, washout=3)
+    features = EchoState.of(RESERVOIR, bias=bias, input=input_, state=state, washout=3)
     for lengths in ([50], [30] * 10):
         sequences = recorded(lengths)
         assert_equal_to_rows(accumulate(features, sequences), *rows(features, sequences))
@@ -106,7 +106,7 @@ def test_rows_with_a_missing_target_are_left_out(share: float, lengths: list[int
 
 
 @pytest.mark.parametrize("lengths", [[400], [60, 40, 61] * 4], ids=str)
-def test_a_row_stride_takes_every_so_manieth_row_after_the_washout(lengths: list[int]) -> None:
+def test_a_row_stride_takes_every_nth_row_after_the_washout(lengths: list[int]) -> None:
     features, sequences = replace(FEATURES, washout=2), recorded(lengths)
     numbers = np.concatenate([np.arange(1, n - 1) for n in lengths])
     total = accumulate(features, sequences, row_stride=3)
@@ -119,7 +119,7 @@ def test_a_row_stride_takes_every_so_manieth_row_after_the_washout(lengths: list
         with pytest.raises(ValueError, match=r"row_stride is .*; give a whole number from 1 on"):
             accumulate(features, sequences, row_stride=stride)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="row_stride is 2, and this map has a row per recording"):
-        accumulate(EchoStateMap(RESERVOIR, pool="last"), sequences, row_stride=2)
+        accumulate(EchoState.of(RESERVOIR, pool="last"), sequences, row_stride=2)
 
 
 def test_no_known_target_is_no_row() -> None:
@@ -145,7 +145,7 @@ def test_a_target_per_sequence_stands_for_each_row(n_sequences: int) -> None:
 
 
 def test_pooled_features_give_one_row_per_sequence() -> None:
-    features = EchoStateMap(RESERVOIR, pool="mean", segments=2)
+    features = EchoState.of(RESERVOIR, pool="mean", segments=2)
     us = oracle.sequences([30 + k % 5 for k in range(40)])
     sequences = [Recording.labelled(u, k % 3, 3, weight=1 + k % 2) for k, u in enumerate(us)]
     z = np.array(
@@ -160,10 +160,10 @@ def _halves(z: Array) -> tuple[Array, Array]:
     return z[: len(z) // 2], z[len(z) // 2 :]
 
 
-def long_sequence(n_steps: int = 12_000) -> tuple[EchoStateMap, list[Recording]]:
+def long_sequence(n_steps: int = 12_000) -> tuple[EchoState, list[Recording]]:
     reservoir = oracle.random_reservoir(n_units=30, n_inputs=1)
     (u,) = oracle.sequences([n_steps], n_inputs=1)
-    return EchoStateMap(reservoir, washout=50), [Recording(u, np.sin(np.arange(n_steps)))]
+    return EchoState.of(reservoir, washout=50), [Recording(u, np.sin(np.arange(n_steps)))]
 
 
 def test_a_long_sequence_is_summed_from_segments() -> None:
@@ -189,7 +189,7 @@ def test_segments_that_do_not_join_are_summed_again_in_one_piece(
 @pytest.mark.parametrize("threads", [2, 3, None])
 @pytest.mark.parametrize("pool", [None, "mean"])
 def test_threads_do_not_change_a_bit(threads: int | None, pool: str | None) -> None:
-    features = EchoStateMap(RESERVOIR, pool=pool)  # type: ignore[arg-type]
+    features = EchoState.of(RESERVOIR, pool=pool)  # type: ignore[arg-type]
     us = oracle.sequences([int(n) for n in np.random.default_rng(1).integers(5, 90, 100)])
     sequences = [Recording.labelled(u, k % 3, 3) for k, u in enumerate(us)]
     one = accumulate(features, sequences, threads=1)
@@ -236,7 +236,7 @@ def test_long_sequences_close_a_window_early(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_single_precision_states_have_double_precision_sums() -> None:
-    features = EchoStateMap(RESERVOIR, precision="float32")
+    features = EchoState.of(RESERVOIR, precision="float32")
     for lengths in ([500], [60] * 10):
         sequences = recorded(lengths)
         total = accumulate(features, sequences)
@@ -293,7 +293,7 @@ def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ValueError, match="sequence 1 has 3 target columns, the ones before it 2"):
         accumulate(FEATURES, [good, Recording(other.u, np.zeros((20, 3)))])
     with pytest.raises(ValueError, match="sequence 0 has a target per step, but pooled"):
-        accumulate(EchoStateMap(RESERVOIR, pool="last"), [good])
+        accumulate(EchoState.of(RESERVOIR, pool="last"), [good])
     gap = Recording(np.where(np.arange(20)[:, None] == 4, np.nan, other.u), other.y)
     with pytest.raises(ValueError, match="sequence 1 is not finite at row 4"):
         accumulate(FEATURES, [good, gap])
@@ -305,7 +305,7 @@ def test_wrong_arguments_are_named() -> None:
 @pytest.mark.parametrize("pool", [None, "mean_std"])
 @pytest.mark.parametrize("n", [3, 600])
 def test_rows_come_along_without_changing_a_bit_of_the_sums(pool: Pool | None, n: int) -> None:
-    features = EchoStateMap(RESERVOIR, pool=pool, washout=2)
+    features = EchoState.of(RESERVOIR, pool=pool, washout=2)
     sequences = [
         replace(s, y=s.y if pool is None else s.y[0], per_step=pool is None, weight=1.0 + k % 3)
         for k, s in enumerate(recorded([7 + k % 5 for k in range(n)]))

@@ -10,29 +10,31 @@ import pytest
 import catchment as ct
 from catchment import Array
 from catchment.data import Recording, mackey_glass
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.readout import (
     ForecastLimitWarning,
     Model,
     Readout,
     forecast,
-    forecast_direct,
-    horizon_targets,
-    next_step_sequence,
+    forecasts,
     train,
 )
 
 
 def features(
     inputs: int = 1, units: int | tuple[int, ...] = 60, *, bias: bool = False, input: bool = True
-) -> EchoStateMap:
+) -> EchoState:
     recipe = Recipe(units=units, inputs=inputs, leak_rate=0.5, seed=2)
-    return EchoStateMap(Reservoir.from_recipe(recipe), bias=bias, input=input, washout=50)
+    return EchoState.of(Reservoir.from_recipe(recipe), bias=bias, input=input, washout=50)
 
 
 def waves(T: int = 700) -> Array:
     t = np.arange(T)
     return np.column_stack([np.sin(t / 8), np.cos(t / 8) * np.sin(t / 21)])
+
+
+def next_step(s: Array) -> Recording:
+    return Recording(s[:-1], s[1:])
 
 
 def naive_forecast(model: Model, warmup: Array, horizon: int) -> Array:
@@ -53,16 +55,16 @@ def naive_forecast(model: Model, warmup: Array, horizon: int) -> Array:
         features(2, units=(30, 20)),
     ],
 )
-def test_the_closed_loop_is_the_naive_loop(features_: EchoStateMap) -> None:
+def test_the_closed_loop_is_the_naive_loop(features_: EchoState) -> None:
     s = waves()
-    model = train(features_, [next_step_sequence(s)], 1e-4)
+    model = train(features_, [next_step(s)], 1e-4)
     expected = naive_forecast(model, s[:200], 12)
     np.testing.assert_allclose(forecast(model, s[:200], 12), expected, atol=1e-9)
 
 
 def test_a_sine_goes_on() -> None:
     s = np.sin(np.arange(1200) / 7)[:, None]
-    model = train(features(), [next_step_sequence(s[:600])], 1e-8)
+    model = train(features(), [next_step(s[:600])], 1e-8)
     np.testing.assert_allclose(forecast(model, s[:600], 600), s[600:], atol=0.02)
 
 
@@ -71,7 +73,7 @@ def test_mackey_glass_is_followed_for_a_hundred_steps() -> None:
     reservoir = Reservoir.from_recipe(
         Recipe(units=300, inputs=1, spectral_radius=0.95, leak_rate=0.5, seed=4)
     )
-    model = train(EchoStateMap(reservoir, washout=100), [next_step_sequence(s[:3000])], 1e-8)
+    model = train(EchoState(reservoir, washout=100), [next_step(s[:3000])], 1e-8)
     error = np.abs(forecast(model, s[:3000], 100) - s[3000:3100])
     assert error[:50].max() < 0.05 * s.std()
     assert error.max() < 0.25 * s.std()
@@ -80,20 +82,18 @@ def test_mackey_glass_is_followed_for_a_hundred_steps() -> None:
 def test_direct_horizons_are_what_the_series_does_later() -> None:
     s = waves()
     horizons = (1, 3, 10)
-    model = train(features(2), [Recording(s[:600], horizon_targets(s[:600], horizons))], 1e-8)
-    ahead = forecast_direct(model, s[:600], 3)
-    assert ahead.shape == (3, 2)
-    np.testing.assert_allclose(ahead, s[[599 + h for h in horizons]], atol=0.02)
+    ahead = ct.Pipeline(ct.Prepare(horizon=horizons, scale="none"), features(2))
+    model = train(ahead, [Recording(s[:600])], 1e-8)
+    (found,) = forecasts(model, [Recording(s[:600])])
+    np.testing.assert_allclose(found.values, s[[599 + h for h in horizons]], atol=0.02)
     assert model.statistics is not None
     assert model.statistics.n_rows == 600 - 50 - 10
 
 
 def test_one_step_ahead_is_the_first_step_of_the_closed_loop() -> None:
     s = waves()
-    model = train(features(2), [next_step_sequence(s)], 1e-6)
-    np.testing.assert_allclose(
-        forecast(model, s[:300], 1), forecast_direct(model, s[:300], 1), atol=1e-12
-    )
+    model = train(features(2), [next_step(s)], 1e-6)
+    np.testing.assert_allclose(forecast(model, s[:300], 1), model.predict(s[:300])[-1:], atol=1e-12)
 
 
 def test_known_inputs_go_in_as_they_are() -> None:
@@ -114,32 +114,16 @@ def test_known_inputs_go_in_as_they_are() -> None:
 
 def test_single_precision_states_are_run_on_in_single_precision() -> None:
     s = waves()
-    single = EchoStateMap(features(2).reservoir, washout=50, precision="float32")
-    model = train(single, [next_step_sequence(s)], 1e-3)
+    single = EchoState(features(2).reservoir, washout=50, precision="float32")
+    model = train(single, [next_step(s)], 1e-3)
     np.testing.assert_allclose(
         forecast(model, s[:200], 5), naive_forecast(model, s[:200], 5), atol=1e-4
     )
 
 
-@pytest.mark.parametrize("T", [1, 3, 10])
-def test_horizon_targets_are_the_shifted_series(T: int) -> None:
-    s = np.random.default_rng(0).normal(size=(T, 2))
-    targets = horizon_targets(s, (2, 4)).reshape(T, 2, 2)
-    for t in range(T):
-        for j, h in enumerate((2, 4)):
-            expected = s[t + h] if t + h < T else [np.nan, np.nan]
-            np.testing.assert_array_equal(targets[t, j], expected)
-
-
-@pytest.mark.parametrize("horizons", [(), (0,), (1, -2), (1.5,)])
-def test_wrong_horizons_are_refused(horizons: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="horizons are"):
-        horizon_targets([1.0, 2.0], horizons)
-
-
 def test_wrong_forecasts_are_refused() -> None:
     s = waves()
-    model = train(features(2), [next_step_sequence(s)])
+    model = train(features(2), [next_step(s)])
     with pytest.raises(ValueError, match="horizon is 0"):
         forecast(model, s, 0)
     with pytest.raises(ValueError, match="warm-up has 20 steps"):
@@ -148,17 +132,11 @@ def test_wrong_forecasts_are_refused() -> None:
         forecast(model, s[:, :1], 3)
     with pytest.raises(ValueError, match="not finite"):
         forecast(model, np.where(s > 0.9, np.nan, s), 3)
-    with pytest.raises(ValueError, match="2 outputs do not divide into 3 horizons"):
-        forecast_direct(model, s, 3)
-    with pytest.raises(ValueError, match="at least 2"):
-        next_step_sequence([1.0])
-    assert isinstance(model.features, EchoStateMap)
-    pooled = EchoStateMap(model.features.reservoir, pool="mean")
+    assert isinstance(model.features, EchoState)
+    pooled = EchoState(model.features.reservoir, pool="mean")
     once = train(pooled, [Recording(s, s[-1])], 1.0)
     with pytest.raises(ValueError, match="pool=None"):
         forecast(once, s, 3)
-    with pytest.raises(ValueError, match="pool=None"):
-        forecast_direct(once, s, 1)
     wide = train(features(1), [Recording(s[:, 0], s)])
     with pytest.raises(ValueError, match="2 outputs, which cannot be the next values of its 1"):
         forecast(wide, s[:, 0], 3)
@@ -166,7 +144,7 @@ def test_wrong_forecasts_are_refused() -> None:
 
 def test_a_forecast_without_bound_is_an_error_not_infinity() -> None:
     reservoir = Reservoir.from_matrices([[0.0]], [[1.0]], activation="identity")
-    model = Model(EchoStateMap(reservoir, input=False), Readout(np.array([[1e200]]), np.zeros(1)))
+    model = Model(EchoState.of(reservoir, input=False), Readout(np.array([[1e200]]), np.zeros(1)))
     with (
         np.errstate(over="ignore"),
         pytest.raises(ValueError, match="1e\\+200 at row 0; scale the values"),
@@ -197,7 +175,7 @@ def test_loops_that_would_explode_stay_near_the_training_range_and_say_so() -> N
                 seed=seed,
                 grid=None,  # which would cut off what is fed back
             )
-            model = train(described.build(1, per_step=True), [next_step_sequence(s)], 1e-8)
+            model = train(described.build(1, per_step=True), [next_step(s)], 1e-8)
             free, said_free = caught(model, s, limit=None)
             held, said = caught(model, s)
             assert model.target_range is not None
@@ -216,14 +194,14 @@ def test_loops_that_would_explode_stay_near_the_training_range_and_say_so() -> N
 
 def test_a_good_forecast_is_untouched_to_the_bit() -> None:
     s = np.sin(np.arange(1200) / 7)[:, None]
-    model = train(features(), [next_step_sequence(s[:600])], 1e-8)
+    model = train(features(), [next_step(s[:600])], 1e-8)
     held, free = forecast(model, s[:600], 600), forecast(model, s[:600], 600, limit=None)
     np.testing.assert_array_equal(held, free)
 
 
 def test_a_limit_of_ones_own_is_kept_and_said() -> None:
     s = waves()
-    model = train(features(2), [next_step_sequence(s)], 1e-6)
+    model = train(features(2), [next_step(s)], 1e-6)
     with pytest.warns(ForecastLimitWarning, match="left the range .* at step"):
         held = forecast(model, s[:300], 60, limit=[[-0.5, -0.2], [0.5, 0.2]])
     assert (np.abs(held) <= [0.5, 0.2]).all()

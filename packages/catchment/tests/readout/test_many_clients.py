@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment import Recipe, Recording, Reservoir
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import moment_matrix
 from catchment.readout import RidgeStatistics, accumulate, accumulate_each
 
 pytestmark = pytest.mark.processor
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=60, inputs=2, seed=1))
-SPARSE = EchoStateMap(RESERVOIR, washout=5)
+SPARSE = EchoState.of(RESERVOIR, washout=5)
 
 
 def sequence(rng: np.random.Generator, n_steps: int, n_targets: int = 1) -> Recording:
@@ -25,7 +25,7 @@ def sequence(rng: np.random.Generator, n_steps: int, n_targets: int = 1) -> Reco
     return Recording(u, rng.normal(size=(n_steps, n_targets)), weight=float(rng.choice([1.0, 0.7])))
 
 
-def by_rows(features: EchoStateMap, group: list[Recording]) -> RidgeStatistics:
+def by_rows(features: EchoState, group: list[Recording]) -> RidgeStatistics:
     """Return the statistics by plain matrix products of all rows."""
     total = RidgeStatistics.zero(features.n_features, width(group[0]), features.fingerprint)
     for s in group:
@@ -65,18 +65,18 @@ def test_every_group_has_the_bits_it_would_have_alone(lengths: list[list[int]], 
 @pytest.mark.parametrize(
     "features",
     [
-        EchoStateMap(RESERVOIR),
-        EchoStateMap(RESERVOIR, bias=True, input=False, washout=3),
-        EchoStateMap(RESERVOIR, pool="mean"),
-        EchoStateMap(RESERVOIR, precision="float32"),
-        EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=2)), washout=2),  # dense
-        EchoStateMap(Reservoir.from_recipe(Recipe(units=(60, 50), inputs=2)), washout=2),
-        EchoStateMap(Reservoir.from_recipe(Recipe(units=60, inputs=2, activation="sin"))),
-        EchoStateMap(Reservoir.from_recipe(Recipe(units=60, inputs=2, leak_rate=1.0))),
+        EchoState.of(RESERVOIR),
+        EchoState.of(RESERVOIR, bias=True, input=False, washout=3),
+        EchoState.of(RESERVOIR, pool="mean"),
+        EchoState.of(RESERVOIR, precision="float32"),
+        EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=2)), washout=2),  # dense
+        EchoState.of(Reservoir.from_recipe(Recipe(units=(60, 50), inputs=2)), washout=2),
+        EchoState.of(Reservoir.from_recipe(Recipe(units=60, inputs=2, activation="sin"))),
+        EchoState.of(Reservoir.from_recipe(Recipe(units=60, inputs=2, leak_rate=1.0))),
     ],
     ids=["plain", "bias", "pooled", "single", "dense", "deep", "sin", "no-leak"],
 )
-def test_every_kind_of_feature(features: EchoStateMap) -> None:
+def test_every_kind_of_feature(features: EchoState) -> None:
     rng = np.random.default_rng(0)
     groups = [[sequence(rng, 40)] for _ in range(10)]
     if not features.per_step:
@@ -142,7 +142,7 @@ def test_a_short_sequence_is_cut_where_its_grid_says() -> None:
     reservoir = Reservoir.from_matrices(
         0.3 * rng.normal(size=(6, 6)), rng.normal(size=(6, 2)), grid=15, cut=(20, 5)
     )
-    features = EchoStateMap(reservoir, feature_grid=8)
+    features = EchoState.of(reservoir, feature_grid=8)
     one = Recording(rng.normal(size=(90, 2)), rng.normal(size=(90, 1)))
     alone = accumulate(features, [one], classes=False)
     assert alone.digest() == accumulate_each(features, [[one]], classes=False)[0].digest()

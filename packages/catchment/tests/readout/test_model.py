@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 from catchment import Array, Integers
 from catchment.data import Recording
 from catchment.errors import FingerprintError
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.readout import (
     Model,
@@ -45,7 +45,7 @@ def noisy_classes(n: int, seed: int) -> list[Recording]:
 
 
 def classifier(pool: Pool | None = "mean") -> Model:
-    return train(EchoStateMap(RESERVOIR, pool=pool), noisy_classes(150, 0), 1e-2, classes=NAMES)
+    return train(EchoState.of(RESERVOIR, pool=pool), noisy_classes(150, 0), 1e-2, classes=NAMES)
 
 
 def labels_of(sequences: list[Recording]) -> Integers:
@@ -66,7 +66,7 @@ def calibration_error(probabilities: Array, labels: Integers, n_bins: int = 10) 
 def test_a_trained_model_is_sklearns_ridge_on_its_features() -> None:
     rng = np.random.default_rng(1)
     sequences = [Recording(u, u[:, :1] * 2 + 1) for u in rng.normal(size=(4, 50, 2))]
-    features = EchoStateMap(RESERVOIR, washout=10)
+    features = EchoState.of(RESERVOIR, washout=10)
     model = train(features, sequences, 0.1)
     z = np.concatenate(features.rows([s.u for s in sequences]))
     y = np.concatenate([np.asarray(s.y)[10:] for s in sequences])
@@ -106,7 +106,7 @@ def test_classes_are_the_largest_scores_and_beat_chance(pool: Pool | None) -> No
 def test_probabilities_sum_to_one_calibrated_or_not() -> None:
     model, test = classifier(), noisy_classes(100, 2)
     for either in (model, model.calibrated(noisy_classes(80, 3))):
-        probabilities = either.proba(test)
+        probabilities = either.predict_proba(test)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
         assert (probabilities >= 0).all()
         likeliest = np.take_along_axis(
@@ -120,7 +120,7 @@ def test_calibration_brings_confidence_near_accuracy() -> None:
     calibrated = model.calibrated(noisy_classes(400, 5))
     labels = labels_of(test)
     plain = calibration_error(softmax(model.scores(test)), labels)
-    fitted = calibration_error(calibrated.proba(test), labels)
+    fitted = calibration_error(calibrated.predict_proba(test), labels)
     assert fitted < 0.06
     assert fitted < plain / 3
     assert calibrated.classify(test) == model.classify(test)
@@ -178,13 +178,13 @@ def test_held_out_sequences_without_a_target_are_left_out() -> None:
 def test_no_sequences_have_no_classes() -> None:
     model = classifier()
     assert model.classify([]) == []
-    assert model.proba([]).shape == (0, 3)
+    assert model.predict_proba([]).shape == (0, 3)
     assert model.outputs([]) == []
 
 
 def test_numbers_are_not_classified() -> None:
     model = replace(classifier(), classes=None)
-    for ask in (model.classify, model.scores, model.proba):
+    for ask in (model.classify, model.scores, model.predict_proba):
         with pytest.raises(ValueError, match="predicts numbers"):
             ask([np.zeros((3, 2))])
 

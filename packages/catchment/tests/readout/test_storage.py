@@ -21,7 +21,7 @@ import catchment
 from catchment import save
 from catchment.data import Recording
 from catchment.errors import IntegrityError
-from catchment.features import EchoState, EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.features.echo_state import Mixture, Spread
 from catchment.readout import (
     MAX_HEADER,
@@ -40,7 +40,7 @@ INPUTS = RNG.normal(size=(60, 2))
 TRICKY = 'header_sha256":"' + "0" * 64 + '"'
 
 
-def trained(features: EchoStateMap, *, classes: bool = False) -> Model:
+def trained(features: EchoState, *, classes: bool = False) -> Model:
     if classes:
         data = [Recording.labelled(RNG.normal(k, 1, (20, 2)), k, 3) for k in (0, 1, 2) * 5]
         model = train(features, data, 1e-3, classes=("sitting", TRICKY, "élan \U0001f3c3"))
@@ -48,35 +48,35 @@ def trained(features: EchoStateMap, *, classes: bool = False) -> Model:
     return train(features, [Recording(INPUTS, INPUTS[:, ::-1])], np.array([1e-3, 1e-1]))
 
 
-def from_recipe(**settings: object) -> EchoStateMap:
+def from_recipe(**settings: object) -> EchoState:
     recipe = Recipe(units=30, inputs=2, seed=5)
-    return EchoStateMap(Reservoir.from_recipe(recipe), **settings)  # type: ignore[arg-type]
+    return EchoState.of(Reservoir.from_recipe(recipe), **settings)  # type: ignore[arg-type]
 
 
-def from_matrices() -> EchoStateMap:
+def from_matrices() -> EchoState:
     W = RNG.normal(size=(12, 12)) * (RNG.random((12, 12)) < 0.3) * 0.4
     names = ["tanh", "sin", "relu", "identity"] * 3
     bias, leak = RNG.normal(size=12), RNG.uniform(0.1, 1.0, 12)
-    return EchoStateMap(
+    return EchoState.of(
         Reservoir.from_matrices(
             W, RNG.normal(size=(12, 2)), bias=bias, leak_rate=leak, activation=names
         )
     )
 
 
-def deep() -> EchoStateMap:
+def deep() -> EchoState:
     recipe = Recipe(
         units=(20, 10),
         inputs=2,
         leak_rate=(Spread("log_uniform", 0.1, 1.0), 0.5),
         activation=(Mixture(tanh=0.5, sin=0.5), "tanh"),
     )
-    return EchoStateMap(Reservoir.from_recipe(recipe), bias=True, washout=3)
+    return EchoState.of(Reservoir.from_recipe(recipe), bias=True, washout=3)
 
 
-def plastic() -> EchoStateMap:
+def plastic() -> EchoState:
     adapted = deep().reservoir.with_plasticity(RNG.uniform(0.5, 1.5, 30), RNG.normal(size=30))
-    return EchoStateMap(adapted, input=False)
+    return EchoState.of(adapted, input=False)
 
 
 CASES: dict[str, Callable[[], Model]] = {
@@ -103,7 +103,7 @@ def test_a_model_comes_back_to_the_last_bit(case: str, tmp_path: Path) -> None:
     assert same.statistics == model.statistics
     if model.classes:
         several = [INPUTS[:20], INPUTS[20:55]]
-        np.testing.assert_array_equal(same.proba(several), model.proba(several))
+        np.testing.assert_array_equal(same.predict_proba(several), model.predict_proba(several))
         assert same.classify(several) == model.classify(several)
 
 
@@ -141,7 +141,7 @@ def test_statistics_come_back_equal(tmp_path: Path) -> None:
 def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Path]:
     folder = tmp_path_factory.mktemp("stored")
     reservoir = Reservoir.from_matrices(np.eye(3) * 0.5, np.ones((3, 2)))
-    path = save(trained(EchoStateMap(reservoir)), folder / "model")
+    path = save(trained(EchoState.of(reservoir)), folder / "model")
     return path.read_bytes(), folder
 
 
@@ -250,7 +250,7 @@ def test_resealing_without_a_change_still_loads(stored: tuple[bytes, Path]) -> N
 def test_tensors_that_would_lead_the_kernels_astray_are_refused(
     name: str, value: NDArray[np.generic], tmp_path: Path
 ) -> None:
-    model = trained(EchoStateMap(Reservoir.from_matrices(np.eye(3) * 0.5, np.ones((3, 2)))))
+    model = trained(EchoState.of(Reservoir.from_matrices(np.eye(3) * 0.5, np.ones((3, 2)))))
     held = model.stored()
     header, tensors = {"kind": held.kind, **held.facts}, dict(held.tensors)
     assert tensors[name].dtype != value.dtype or not np.array_equal(tensors[name], value)

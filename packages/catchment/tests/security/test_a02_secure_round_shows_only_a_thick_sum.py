@@ -18,7 +18,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import LocalEngine
 from catchment.errors import TooFewClientsError
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Engine, Memory, Plan, Reply, Turn, run
 from catchment.federation.learn import FederatedRidge
 from catchment.privacy import SecureSum, make_identities
@@ -27,7 +27,7 @@ from catchment.readout import RidgeStatistics, unpack
 
 N = 40
 RESERVOIR = Reservoir.from_recipe(Recipe(units=N, inputs=1, leak_rate=1.0, seed=3))
-FEATURES = EchoStateMap(RESERVOIR, input=False)
+FEATURES = EchoState.of(RESERVOIR, input=False)
 
 
 def clients(n_clients: int, n_steps: int, seed: int = 0) -> dict[str, list[Recording]]:

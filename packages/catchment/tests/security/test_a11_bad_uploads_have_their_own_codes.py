@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from catchment import FederatedRidge, Plan, Recipe, Reservoir, federate
 from catchment.data import ACTIVITIES, synthetic_wearables
 from catchment.engine import LocalEngine
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import Engine, Reply, Tally, run
 from catchment.federation.learn import RidgeState
 from catchment.readout import Model, RidgeStatistics, accumulate
@@ -27,9 +27,9 @@ Change = Callable[[bytes], bytes]
 Edit = Callable[[list[NDArray[np.float64]], dict[str, Fact]], None]
 
 
-def features(units: int = 20) -> EchoStateMap:
+def features(units: int = 20) -> EchoState:
     reservoir = Reservoir.from_recipe(Recipe(units=units, inputs=6, seed=1))
-    return EchoStateMap(reservoir, bias=True, pool="mean")
+    return EchoState.of(reservoir, bias=True, pool="mean")
 
 
 PLAN: Plan[RidgeState, Tally[RidgeStatistics], Model] = Plan(

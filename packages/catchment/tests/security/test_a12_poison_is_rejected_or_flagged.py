@@ -11,7 +11,7 @@ import pytest
 
 from catchment import Array, Recipe, Reservoir
 from catchment.errors import UploadError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import check_statistics
 from catchment.federation.measure import flags, left_out_losses, robust_scores
 from catchment.readout import RidgeStatistics, pack, unpack
@@ -32,7 +32,7 @@ class Rows:
 def clients(n: int, seed: int) -> list[Rows]:
     """Return clients with one task: a non-linear memory of white noise, 60 units, 200 rows."""
     recipe = Recipe(units=60, inputs=1, leak_rate=1.0, spectral_radius=0.9, seed=3)
-    F = EchoStateMap(Reservoir.from_recipe(recipe), input=False, washout=30)
+    F = EchoState.of(Reservoir.from_recipe(recipe), input=False, washout=30)
     made = []
     for k in range(n):
         rng = np.random.default_rng([seed, k])

@@ -12,7 +12,7 @@ import pytest
 from catchment import save
 from catchment.data import Recording
 from catchment.errors import CatchmentError, IntegrityError
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.readout import Model, load_model, train
 
 RECIPE = Recipe(units=6, inputs=1, seed=3).prepared()
@@ -21,7 +21,7 @@ RECIPE = Recipe(units=6, inputs=1, seed=3).prepared()
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     u = np.sin(np.arange(80) / 5)
-    model: Model = train(EchoStateMap(Reservoir.from_recipe(RECIPE)), [Recording(u[:-1], u[1:])])
+    model: Model = train(EchoState.of(Reservoir.from_recipe(RECIPE)), [Recording(u[:-1], u[1:])])
     return save(model, tmp_path_factory.mktemp("a16") / "model.safetensors")
 
 

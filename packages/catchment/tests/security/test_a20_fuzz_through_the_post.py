@@ -16,6 +16,7 @@ from catchment.engine import LocalEngine
 from catchment.errors import IntegrityError
 from catchment.federation import (
     REPLY_HEADER,
+    BlockSum,
     Engine,
     Limits,
     Reply,
@@ -121,7 +122,7 @@ def as_it_is(text: object, most: int = 0) -> str:
 
 KILLERS: dict[str, tuple[list[tuple[Any, str, Any]], type[Exception], str]] = {
     "a huge shape with a zero": (
-        [(wire, "_described", believed), (getmodule(Reply), "_opened", hardly_opened)],
+        [(wire, "_described", believed), (getmodule(BlockSum), "_opened", hardly_opened)],
         ValueError,
         "too big|exceeded",
     ),

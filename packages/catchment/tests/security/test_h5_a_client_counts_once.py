@@ -17,7 +17,7 @@ import pytest
 from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, make_identities
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, TooFewClientsError, UploadError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import Data, Engine, Reply, Turn, run
 from catchment.federation.learn import ReadoutAveraging
 from catchment.privacy import Clip, GaussianNoise, PerSequence, SecureSum
@@ -26,7 +26,7 @@ from catchment.wire import Parts
 
 MILLION = 10**6
 CLIP = Clip(bound=4.0)
-MAP = EchoStateMap(Reservoir.from_recipe(Recipe(units=8, inputs=1, seed=1)), washout=5)
+MAP = EchoState.of(Reservoir.from_recipe(Recipe(units=8, inputs=1, seed=1)), washout=5)
 RIDGE = FederatedRidge(features=MAP, ridge=1e-2, keep_clients=False)
 Change = Callable[[Clipped], Clipped]
 

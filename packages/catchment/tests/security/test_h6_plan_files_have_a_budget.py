@@ -165,9 +165,9 @@ def test_the_owner_may_raise_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("budget_epsilon = 0.5", "budget_epsilon in .* is 0.5; give a number"),
+        ("budget_epsilon = 0.5", "budget_epsilon in .* is 0.5; give the plan.s epsilon of 1"),
         ('budget_epsilon = "much"', "budget_epsilon in .* is 'much'"),
-        ("budget = 3", "budget in .* is 3; give the file"),
+        ("budget = 3", "budget in .* is 3; give a text"),
     ],
 )
 def test_wrong_settings_are_refused(line: str, said: str, tmp_path: Path) -> None:

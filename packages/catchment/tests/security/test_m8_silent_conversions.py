@@ -24,7 +24,6 @@ from catchment import (
     refuse_nonfinite,
 )
 from catchment.data import Moments, Scaler, from_frame
-from catchment.features import EchoStateMap
 from catchment.readout import RidgeStatistics
 from catchment.sklearn import EchoStateClassifier, EchoStateRegressor
 
@@ -51,7 +50,7 @@ BAD: dict[str, tuple[Any, str]] = {
 MODEL = fit(EchoState(5, washout=5), [Recording(WAVE[:-1], WAVE[1:])])
 REGRESSOR = EchoStateRegressor(units=5, pool=None, washout=2)
 CLASSIFIER = EchoStateClassifier(units=5, pool=None, washout=2)
-MAP = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
+MAP = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
 ENTRANCES: dict[str, Callable[[Any], object]] = {
     "inputs": lambda bad: Recording(bad),
     "targets per step": lambda bad: Recording(WAVE, bad),

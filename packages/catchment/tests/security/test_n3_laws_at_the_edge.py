@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from catchment import Recipe, Reservoir
 from catchment.errors import FederationError, UploadError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import Cost, Turn, check_statistics
 from catchment.federation.learn import FederatedRidge
 from catchment.privacy import (
@@ -39,10 +39,10 @@ from catchment.privacy.secure_sum import (
     of_nonces,
     of_update,
 )
-from catchment.readout import Counts, RidgeStatistics, Spectrum, diagnostics
+from catchment.readout import Counts, RidgeStatistics, Spectrum
 from catchment.wire import Parts
 
-RIDGE = FederatedRidge(features=EchoStateMap(Reservoir.from_recipe(Recipe(units=2, inputs=1))))
+RIDGE = FederatedRidge(features=EchoState.of(Reservoir.from_recipe(Recipe(units=2, inputs=1))))
 KEYS = {f"c{k:02}": f"{k:064x}" for k in range(100)}
 
 
@@ -156,10 +156,6 @@ def test_numbers_that_round_up_to_the_next_limb_carry() -> None:
 def test_features_that_are_all_zero_have_no_inverse() -> None:
     zero = Spectrum.of(RidgeStatistics.from_states(np.zeros((4, 2)), np.ones((4, 1))))
     np.testing.assert_array_equal(zero.inverse(0.0), np.zeros((2, 1)))
-
-
-def test_diagnostics_are_of_a_small_ridge_if_none_is_given() -> None:
-    assert str(diagnostics(statistics(30))) == str(diagnostics(statistics(30), 1e-6))
 
 
 def test_a_constant_that_is_none_is_refused() -> None:

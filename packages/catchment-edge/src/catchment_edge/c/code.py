@@ -115,7 +115,7 @@ def c_code(
     if isinstance(model, PersonalModels):
         raise ValueError(
             "PersonalModels cannot be written as C, only one model of them; say whose with "
-            "--client NAME, or in Python pass models.shared or models.of(name)"
+            "--client NAME, or in Python pass models.model or models.of(name)"
         )
     if not isinstance(model, Model):
         raise ValueError(
@@ -125,7 +125,7 @@ def c_code(
     _refuse(model, name, number)
     if steps is not None and steps < 1:
         raise ValueError(f"steps is {steps}; give the length of recordings, from 1 on")
-    form: Number = number or ("float32" if model.features.grid is None else "whole")
+    form: Number = number or ("float32" if model.features.feature_grid is None else "whole")
     exported = model
     if form == "q15":
         exported = model_of(model, in_q15(model.features))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment import Array
-from catchment.features import EchoStateMap, Reservoir, digits_after_point, form
+from catchment.features import EchoState, Reservoir, form
 from catchment.features.echo_state import ACTIVATIONS, BOUNDED, Program
 from catchment_edge.c.map_code import Field, MapCode, Setting, Table
 from catchment_edge.c.streaming import Streaming, Sum
@@ -32,15 +32,15 @@ POOLS = {
 }
 
 
-@form("c", EchoStateMap)
-def map_code(features: EchoStateMap, setting: Setting, prefix: str) -> MapCode:
+@form("c", EchoState)
+def map_code(features: EchoState, setting: Setting, prefix: str) -> MapCode:
     """Return the code of an echo-state map.
 
     In single precision features are rounded to their grid as in training; states are not.
     """
     if setting.number == "float32":
         return _FloatMaker(features, setting, prefix).code()
-    if features.reservoir.grid is None or features.grid is None:
+    if features.reservoir.grid is None or features.feature_grid is None:
         raise ValueError(
             f"the map has no grid, which --number {setting.number} needs; export it with "
             '--number float32, or train it with grid="auto"'
@@ -48,7 +48,7 @@ def map_code(features: EchoStateMap, setting: Setting, prefix: str) -> MapCode:
     return _IntegerMaker(features, setting, prefix).code()
 
 
-def in_q15(features: EchoStateMap) -> EchoStateMap:
+def in_q15(features: EchoState) -> EchoState:
     """Return the map with states and features of at most 15 digits, the same if it has no more.
 
     >>> from catchment import EchoState
@@ -72,7 +72,8 @@ def in_q15(features: EchoStateMap) -> EchoStateMap:
         input_range=reservoir.input_range,
         known_cut=reservoir.cut if reservoir.grid is not None else (0, 0),
     )
-    return replace(features, reservoir=coarser, feature_grid=feature_bits, precision="float64")
+    read = replace(features, feature_grid=None, precision="float64").reading(coarser)
+    return replace(read, feature_grid=feature_bits)
 
 
 class _Maker(ABC):
@@ -80,7 +81,7 @@ class _Maker(ABC):
 
     sources: tuple[str, ...]
 
-    def __init__(self, features: EchoStateMap, setting: Setting, prefix: str) -> None:
+    def __init__(self, features: EchoState, setting: Setting, prefix: str) -> None:
         self.features, self.setting, self.p = features, setting, prefix
 
     def code(self) -> MapCode:
@@ -88,8 +89,8 @@ class _Maker(ABC):
         bits, digits = self.grid()
         return MapCode(
             self.p,
-            features.n_inputs,
-            features.n_inputs,
+            features.known_inputs,
+            features.known_inputs,
             features.n_features,
             bits,
             digits,
@@ -171,7 +172,7 @@ def _row_tables(
 class _IntegerMaker(_Maker):
     sources = ("grid.h", "grid.c", "prepare.c")
 
-    def __init__(self, features: EchoStateMap, setting: Setting, prefix: str) -> None:
+    def __init__(self, features: EchoState, setting: Setting, prefix: str) -> None:
         super().__init__(features, setting, prefix)
         self.map = IntegerMap.of(features)
         self.word = "int16_t" if setting.number == "q15" else "int32_t"
@@ -376,7 +377,7 @@ static void {self.p}_enter(const value *u, word *v)
 class _FloatMaker(_Maker):
     sources = ("float_reservoir.c",)
 
-    def __init__(self, features: EchoStateMap, setting: Setting, prefix: str) -> None:
+    def __init__(self, features: EchoState, setting: Setting, prefix: str) -> None:
         if features.reservoir.n_units >= MOST_ENTRIES:
             raise ValueError(
                 f"{features.reservoir.n_units} units do not fit the C form; use fewer than "
@@ -386,15 +387,13 @@ class _FloatMaker(_Maker):
         self.programs: tuple[Program, ...] = features.programs
         # Sums of many steps keep what single precision loses of each.
         self.long = setting.steps is None or setting.steps > FEW_STEPS
-        self.rounds = features.grid is not None and features.grid <= MOST_ROUNDED
+        bits = features.feature_grid
+        self.rounds = isinstance(bits, int) and bits <= MOST_ROUNDED
 
     def tables(self) -> tuple[Table, ...]:
         found: list[Table] = []
         if self.rounds:
-            assert self.features.grid is not None
-            digits = digits_after_point(self.features.bounds, self.features.grid)[
-                : self.features.n_base
-            ]
+            digits = self.features.grid_digits[: self.features.n_base]
             found.append(Table("float", f"{self.p}_unit", np.ldexp(1.0, digits)))
         for k, program in enumerate(self.programs):
             found += _layer_tables(program, f"{self.p}_{k}")
@@ -457,14 +456,14 @@ class _FloatMaker(_Maker):
         return f"""static void {self.p}_enter(const value *u, word *v)
 {{
     uint32_t i;
-    for (i = 0; i < {self.features.n_inputs}; i++)
+    for (i = 0; i < {self.features.known_inputs}; i++)
         {lines[0]}
 }}
 """
 
     def _base(self) -> str:
         """Return the function that gives base feature j of a step."""
-        p, features, I = self.p, self.features, self.features.n_inputs
+        p, features, I = self.p, self.features, self.features.known_inputs
         lines = ["    if (j-- == 0)\n        return 1.0f;"] if features.bias else []
         if features.input and features.state:
             lines += [f"    return j < {I} ? v[j] : s->{p}_x[j - {I}];"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from catchment.features import EchoStateMap, Encoder, FeatureMap, Thinned, form, form_maker
+from catchment.features import EchoState, Encoder, FeatureMap, form_maker
 from catchment_edge.c.map_code import MapCode, Setting
 
 # Files whose code of maps registers itself, as soon as one is asked for.
@@ -32,12 +32,6 @@ def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> Map
     )
 
 
-@form("c", Thinned)
-def _thinned_code(features: Thinned, setting: Setting, prefix: str) -> MapCode:
-    """Return the code of all rows: training leaves some out, a prediction takes all."""
-    return map_code(features.map, setting, prefix)
-
-
 def widest_bits(features: FeatureMap) -> int:
     """Return the bits of the widest row in a map, those of maps inside counted.
 
@@ -46,7 +40,7 @@ def widest_bits(features: FeatureMap) -> int:
     >>> widest_bits(wide.build(1, per_step=False))
     20
     """
-    return max([features.grid or 0, *(widest_bits(one) for one in features.inner_maps)])
+    return max([features.feature_grid or 0, *(widest_bits(one) for one in features.inner_maps)])
 
 
 def in_q15(features: FeatureMap) -> FeatureMap:
@@ -54,7 +48,7 @@ def in_q15(features: FeatureMap) -> FeatureMap:
     from catchment_edge.c import echo_state
 
     match features:
-        case EchoStateMap():
+        case EchoState():
             return echo_state.in_q15(features)
     raise ValueError(
         f"{type(features).__name__} has no form in q15; export it with --number whole or float32"

@@ -111,11 +111,11 @@ def _shift_text(features: Concat, leaves: list[tuple[FeatureMap, int]], setting:
     """Return statements that bring maps with fewer bits to the grid of all."""
     lines = ""
     for one, place in leaves:
-        if setting.number == "float32" or one.grid == features.grid:
+        if setting.number == "float32" or one.feature_grid == features.feature_grid:
             continue
-        assert features.grid is not None
-        assert one.grid is not None
-        factor, end = 1 << (features.grid - one.grid), place + one.n_features
+        assert features.feature_grid is not None
+        assert one.feature_grid is not None
+        factor, end = 1 << (features.feature_grid - one.feature_grid), place + one.n_features
         lines += f"    for (j = {place}; j < {end}; j++)\n"
         lines += f"        row[j] = (feature)(row[j] * {factor});\n"
     return lines

@@ -19,10 +19,9 @@ import numpy as np
 
 from catchment import Array
 from catchment.data import Prepare, Scaler
-from catchment.errors import DeviceError
+from catchment.errors import DeviceError, IntegrityError
 from catchment.federation import (
     Asked,
-    Course,
     Delivery,
     Elsewhere,
     Memory,
@@ -30,10 +29,11 @@ from catchment.federation import (
     Receipt,
     Turn,
     Upload,
+    Workflow,
     claimed,
 )
 from catchment.federation.learn import FederatedRidge, FederatedScaling, SentMoments
-from catchment.readout import Grid, Model, RidgeStatistics, model_from_bytes, packed_length
+from catchment.readout import Grid, Model, RidgeStatistics, from_bytes, packed_length
 from catchment.wire import Parts
 from catchment_edge.client import link as kinds
 from catchment_edge.client.address import Address
@@ -77,7 +77,7 @@ class Device(Elsewhere):
     def __post_init__(self) -> None:
         object.__setattr__(self, "_place", Address.of(self.address))
 
-    def within(self, course: Course, *, of_plan_file: bool = True) -> Device:
+    def within(self, course: Workflow, *, of_plan_file: bool = True) -> Device:
         """Return the device as one of a course: one that was exported from another is refused.
 
         Parameters
@@ -272,7 +272,10 @@ class Device(Elsewhere):
             # Of increments the next letter says whether they came into the sum.
             if known is not None and known.sent and (known.counted or not known.new_only):
                 _settle(link, known.round, memory)
-            self._send(link, said, model_from_bytes(received.arrays[0].tobytes()))
+            model = from_bytes(received.arrays[0].tobytes())
+            if not isinstance(model, Model):
+                raise IntegrityError(f"a device takes a model, and a {type(model).__name__} came")
+            self._send(link, said, model)
         return receipt
 
     def _send(self, link: Link, said: DeviceHello, model: Model) -> None:
@@ -347,7 +350,7 @@ def _unseen(plan: AnyPlan, algorithm: FederatedRidge, outputs: int) -> RidgeStat
         )
     features = algorithm.features
     grid = Grid.of(features, classes=algorithm.classes is not None)
-    return RidgeStatistics.zero(features.n_features, outputs, features.fingerprint, grid)
+    return RidgeStatistics.zero(features.n_features, outputs, algorithm.statistics_name, grid)
 
 
 def _settle(link: Link, round_: int, memory: Memory) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.features import EchoStateMap, digits_after_point, form
+from catchment.features import EchoState, form
 from catchment.features.echo_state import ROUND, Program
 from catchment_edge.onnx.activations import mixed, rounded
 from catchment_edge.onnx.pooling import pooled
@@ -64,11 +64,11 @@ class Layer:
         return rounded(follows, grid[0]) if grid else follows
 
 
-def layers_of(features: EchoStateMap) -> list[Layer]:
+def layers_of(features: EchoState) -> list[Layer]:
     return [Layer.of(program) for program in features.programs]
 
 
-def inputs_on_grid(features: EchoStateMap, u: Value) -> Value:
+def inputs_on_grid(features: EchoState, u: Value) -> Value:
     """Return inputs cut off at the range of the grid and rounded to it, if there is one."""
     reservoir = features.reservoir
     if reservoir.grid is None:
@@ -77,8 +77,8 @@ def inputs_on_grid(features: EchoStateMap, u: Value) -> Value:
     return rounded(cut, np.ldexp(ROUND, -reservoir.grid).item()) if u.builder.exact else cut
 
 
-@form("onnx", EchoStateMap)
-def rows(features: EchoStateMap, given: Sequences) -> Value:
+@form("onnx", EchoState)
+def rows(features: EchoState, given: Sequences) -> Value:
     """Return the feature rows (B, T - washout, F), or (B, F) if pooled."""
     u = inputs_on_grid(features, given.u)
     builder, layers = u.builder, layers_of(features)
@@ -144,7 +144,7 @@ def cut_states(layers: list[Layer], u: Value, L: int, M: int) -> Value:
     return states.reshape(B, n_parts * long, n_units).part(0, T, axis=1)
 
 
-def selected(features: EchoStateMap, u: Value, states: Value) -> Value:
+def selected(features: EchoState, u: Value, states: Value) -> Value:
     """Return the features (.., n_base) of steps: the constant, the inputs, the states."""
     parts = []
     if features.bias:
@@ -162,11 +162,11 @@ def after(z: Value, washout: int, given: Sequences) -> Value:
     return z if washout == 0 else z.part(washout, given.length, axis=1)
 
 
-def rounded_rows(features: EchoStateMap, z: Value) -> Value:
+def rounded_rows(features: EchoState, z: Value) -> Value:
     """Return the features of steps on their grid, if there is one."""
     if features.feature_grid is None:
         return z
-    digits = digits_after_point(features.bounds, features.feature_grid)[: features.n_base]
+    digits = features.grid_digits[: features.n_base]
     if z.builder.exact:
         rounder = np.ldexp(ROUND, -digits)
         return z + rounder - rounder
@@ -174,14 +174,12 @@ def rounded_rows(features: EchoStateMap, z: Value) -> Value:
     return (z * unit).rint() / unit
 
 
-def on_features_grid(features: EchoStateMap, z: Value) -> Value:
-    if features.feature_grid is None:
-        return z
-    digits = digits_after_point(features.bounds, features.feature_grid)
-    return on_grid(z, digits, features.feature_grid)
+def on_features_grid(features: EchoState, z: Value) -> Value:
+    bits = features.feature_grid
+    return on_grid(z, features.grid_digits, bits) if isinstance(bits, int) else z
 
 
-def pooled_parts(features: EchoStateMap, z: Value, given: Sequences) -> Value:
+def pooled_parts(features: EchoState, z: Value, given: Sequences) -> Value:
     """Return the rows (B, F) of the features (B, T, n_base) of all steps."""
     assert features.pool is not None
     builder, skip, parts = z.builder, features.washout, features.segments

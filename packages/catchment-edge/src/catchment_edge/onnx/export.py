@@ -10,7 +10,7 @@ import numpy as np
 
 from catchment import replace_file
 from catchment.errors import IntegrityError
-from catchment.features import EchoStateMap, Encoder
+from catchment.features import EchoState, Encoder
 from catchment.readout import Predictor
 from catchment_edge.onnx.check import compared
 from catchment_edge.onnx.encoder import network_of, opset_of
@@ -145,6 +145,6 @@ def _tolerance(source: Source, precision: Precision) -> float:
     single = [
         one
         for one in maps_within(source.model.features)
-        if isinstance(one, EchoStateMap) and one.precision == "float32"
+        if isinstance(one, EchoState) and one.precision == "float32"
     ]
     return TOLERANCE["float32" if single or _encoders(source) else precision]

@@ -8,15 +8,13 @@ from catchment.features import (
     NVAR,
     Concat,
     DiagonalReservoir,
-    EchoStateMap,
+    EchoState,
     Encoder,
     FeatureMap,
     Layers,
     Projected,
     RandomFourier,
-    Thinned,
     WithNorm,
-    digits_after_point,
     form,
     form_maker,
     name_of,
@@ -34,9 +32,8 @@ def map_rows(features: FeatureMap, given: Sequences) -> Value:
     if make is None:
         raise refused(features)
     z: Value = make(features, given)
-    return (
-        z if features.grid is None or isinstance(features, EchoStateMap) else gridded(features, z)
-    )
+    done = features.feature_grid is None or isinstance(features, EchoState)
+    return z if done else gridded(features, z)
 
 
 def maps_within(features: FeatureMap) -> list[FeatureMap]:
@@ -46,8 +43,7 @@ def maps_within(features: FeatureMap) -> list[FeatureMap]:
 
 def gridded(features: FeatureMap, z: Value) -> Value:
     """Return features rounded to the grid of their map."""
-    assert features.grid is not None
-    return on_grid(z, digits_after_point(features.bounds, features.grid), features.grid)
+    return on_grid(z, features.grid_digits, features.feature_grid)
 
 
 def refused(features: FeatureMap) -> ValueError:
@@ -91,11 +87,6 @@ def _encoder_rows(settings: Encoder, given: Sequences) -> Value:
 def _norm_rows(settings: WithNorm, given: Sequences) -> Value:
     u = with_matrices.inputs_with_norm(given.u, given.channels)
     return map_rows(settings.map, Sequences(u, given.steps, given.channels + 1))
-
-
-@form("onnx", Thinned)
-def _thinned_rows(settings: Thinned, given: Sequences) -> Value:
-    return map_rows(settings.map, given)
 
 
 @form("onnx", Projected)

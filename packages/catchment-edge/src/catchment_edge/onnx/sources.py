@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment.features import EchoStateMap, Pipeline
+from catchment.features import EchoState, Pipeline
 from catchment.readout import Model, PersonalModels, Predictor
 from catchment_edge.onnx.file import Source
 
@@ -19,7 +19,7 @@ def source_of(model: Any, steps: int | None, rate: float | None) -> Source:
     if isinstance(model, PersonalModels):
         raise ValueError(
             "these are models by client, and a file holds one; say whose with --client NAME, or in "
-            'Python export models.shared or models.of("name")'
+            'Python export models.model or models.of("name")'
         )
     from catchment.sklearn import PreparedEstimator
 
@@ -46,7 +46,7 @@ def _of_estimator(estimator: Any, steps: int | None, rate: float | None) -> Sour
         )
     check_is_fitted(estimator)
     model: Model = estimator.model_
-    if isinstance(model.features, EchoStateMap) and model.per_step:
+    if isinstance(model.features, EchoState) and model.per_step:
         # Estimators answer for the steps of the washout, too.
         features = replace(model.features, washout=0)
         model = replace(model, before=Pipeline(model.prepare, features), statistics=None)

@@ -11,11 +11,10 @@ from catchment.features import (
     NVAR,
     Concat,
     DiagonalReservoir,
-    EchoStateMap,
+    EchoState,
     FeatureMap,
     Projected,
     RandomFourier,
-    Thinned,
     WithNorm,
     form,
     form_maker,
@@ -30,7 +29,7 @@ def sees_all(features: FeatureMap) -> bool:
     """Whether a map has to see all steps of a window together."""
     return any(
         one.segments > 1
-        if isinstance(one, EchoStateMap)
+        if isinstance(one, EchoState)
         else form_maker("onnx", one) is not None and form_maker("onnx step", one) is None
         for one in maps_within(features)
     )
@@ -56,9 +55,8 @@ def step_rows(features: FeatureMap, now: Now) -> Value:
     if make is None:
         raise refused(features)
     z: Value = make(features, now)
-    return (
-        z if features.grid is None or isinstance(features, EchoStateMap) else gridded(features, z)
-    )
+    done = features.feature_grid is None or isinstance(features, EchoState)
+    return z if done else gridded(features, z)
 
 
 @form("onnx step", RandomFourier)
@@ -74,11 +72,6 @@ def _norm_step(settings: WithNorm, now: Now) -> Value:
     return step_rows(settings.map, within)
 
 
-@form("onnx step", Thinned)
-def _thinned_step(settings: Thinned, now: Now) -> Value:
-    return step_rows(settings.map, now)
-
-
 @form("onnx step", Projected)
 def _projected_step(settings: Projected, now: Now) -> Value:
     return with_matrices.mixed_into_few(settings, step_rows(settings.inner, now))
@@ -89,8 +82,8 @@ def _concat_step(settings: Concat, now: Now) -> Value:
     return now.u.builder.concat([step_rows(one, now) for one in settings.maps], axis=-1)
 
 
-@form("onnx step", EchoStateMap)
-def echo_step(features: EchoStateMap, now: Now) -> Value:
+@form("onnx step", EchoState)
+def echo_step(features: EchoState, now: Now) -> Value:
     """Return the features of echo states, which are cut as the grid defines."""
     u = echo_state.inputs_on_grid(features, now.u)
     builder, memory = u.builder, now.memory

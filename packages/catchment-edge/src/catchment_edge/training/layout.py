@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
 from catchment.data import Scaler
-from catchment.features import Thinned
 from catchment_edge.c.map_code import BYTES, Field, MapCode, Number, Setting
 from catchment_edge.c.maps import in_q15, map_code
 from catchment_edge.training.sums_form import SumsForm
@@ -48,12 +46,13 @@ class Layout:
 
     def __post_init__(self) -> None:
         features = self.task.features
-        if self.number == "float32" and features.grid is not None:
+        if self.number == "float32" and features.feature_grid is not None:
             raise ValueError(
-                f"the plan's features lie on a grid of {features.grid} bits, and sums in float32 "
-                "do not; export whole numbers, or set the grids of the map to none in the plan"
+                f"the plan's features lie on a grid of {features.feature_grid} bits, and sums in "
+                "float32 do not; export whole numbers, or set the grids of the map to none in "
+                "the plan"
             )
-        if self.number != "float32" and features.grid is None:
+        if self.number != "float32" and features.feature_grid is None:
             raise ValueError(
                 f"the plan's map has no grid, which --number {self.number} needs; export it with "
                 "--number float32, or give the map a grid in the plan"
@@ -91,7 +90,7 @@ class Layout:
     @property
     def entry_bits(self) -> tuple[int, ...]:
         """Bits of the largest entry of each array of the upload, of as many rows as asked for."""
-        bits, rows = self.task.features.grid or 0, self.rows.bit_length()
+        bits, rows = self.task.features.feature_grid or 0, self.rows.bit_length()
         if self.task.classes is not None:
             return 0, bits + rows, rows, 2 * bits + rows, bits + rows, rows
         # Of numbers a limb has 40 digits, but for the last, and may be as large as that.
@@ -129,10 +128,7 @@ class Layout:
     @property
     def every(self) -> int:
         """One row of this many is learnt from."""
-        every, features = 1, self.task.features
-        while isinstance(features, Thinned):
-            every, features = math.lcm(every, features.every), features.map
-        return every
+        return self.task.row_stride
 
     @property
     def feature(self) -> str:

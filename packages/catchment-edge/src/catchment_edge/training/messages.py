@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.federation.learn import FederatedScaling
-from catchment.readout import SUMS, Grid, RidgeStatistics
+from catchment.readout import SUMS, Grid, RidgeStatistics, statistics_name
 from catchment.wire import CHUNK, FEWEST, Parts
 from catchment_edge.training.layout import Layout
 
@@ -24,9 +24,8 @@ def sums_parts(layout: Layout) -> Parts:
     """Return the statistics of no rows, as they travel."""
     task, features = layout.task, layout.task.features
     grid = Grid.of(features, classes=task.classes is not None)
-    return RidgeStatistics.zero(
-        features.n_features, task.outputs, features.fingerprint, grid
-    ).parts()
+    name = statistics_name(features.fingerprint, row_stride=task.row_stride)
+    return RidgeStatistics.zero(features.n_features, task.outputs, name, grid).parts()
 
 
 def moments_parts(layout: Layout) -> Parts:

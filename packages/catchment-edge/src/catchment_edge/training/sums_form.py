@@ -32,8 +32,8 @@ class SumsForm:
             raise ValueError(f"rows is {rows!r}; pass a whole number of 1 or more")
         if not whole:
             return cls.floating(rows)
-        assert features.grid is not None
-        return cls.whole(features.grid, rows)
+        assert features.feature_grid is not None
+        return cls.whole(features.feature_grid, rows)
 
     @classmethod
     def whole(cls, bits: int, rows: int) -> SumsForm:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from catchment.data import Prepare
 from catchment.features import FeatureMap
-from catchment.federation import Course
+from catchment.federation import Workflow
 from catchment.federation.learn import FederatedRidge, Uploads
 from catchment.plans import PlanFile, read_plan
 
@@ -33,6 +33,8 @@ class Task:
         keys that the export does not have.
     secure
         Whether the plan has a secure sum.
+    row_stride
+        Learn from every `row_stride`-th row of a recording only.
     """
 
     features: FeatureMap
@@ -42,6 +44,7 @@ class Task:
     classes: tuple[str, ...] | None = None
     course: str = ""
     secure: bool = False
+    row_stride: int = 1
 
     def __post_init__(self) -> None:
         _check_preparation(self.prepare, per_step=self.features.per_step)
@@ -93,10 +96,11 @@ def task_of(plan_file: str | Path) -> Task:
         course.classes,
         "" if file.is_secret else course.fingerprint,
         file.is_secret,
+        learner.row_stride,
     )
 
 
-def _check_course(file: PlanFile, course: Course) -> None:
+def _check_course(file: PlanFile, course: Workflow) -> None:
     if course.adapt is not None:
         raise ValueError(
             "the plan has [plasticity], which changes the reservoir after the export; leave it out"
@@ -108,7 +112,7 @@ def _check_course(file: PlanFile, course: Course) -> None:
         )
 
 
-def _check_upload(course: Course, features: FeatureMap) -> None:
+def _check_upload(course: Workflow, features: FeatureMap) -> None:
     if not isinstance(course.uploads, Uploads):
         return
     chosen = course.uploads.chosen(features, classes=course.classes is not None)

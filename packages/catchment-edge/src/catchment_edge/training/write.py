@@ -131,7 +131,7 @@ def device_of(
             f"--masks is {masks}, and the plan has no secure sum under whose masks the sums would "
             'leave; add [[protect]] with name = "secure_sum", or leave --masks out'
         )
-    form: Number = number or ("float32" if task.features.grid is None else "whole")
+    form: Number = number or ("float32" if task.features.feature_grid is None else "whole")
     layout = Layout(task, name, form, rows, steps, masks)
     _ = layout.ram, layout.sums  # what cannot be done is said now
     return TrainingDevice(layout)

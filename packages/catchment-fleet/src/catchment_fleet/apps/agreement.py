@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from catchment.federation import DELIVERY, AnyPlan, Course, Known, Place, Request
+from catchment.federation import DELIVERY, AnyPlan, Known, Place, Request, Workflow
 from catchment.plans import About, PlanFile, own_kinds, refuse_weeks
 from catchment.privacy import SecureSum, networked
 
@@ -49,7 +49,7 @@ class Agreement:
             )
 
     @cached_property
-    def course(self) -> Course:
+    def course(self) -> Workflow:
         """The stages, before anything is asked of the network; no map is built."""
         return self.file.course(self.about, self.identities, self.n_clients)
 

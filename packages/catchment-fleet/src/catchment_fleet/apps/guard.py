@@ -18,24 +18,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 
-from catchment import from_bytes
 from catchment.data import Recording
 from catchment.errors import BudgetError, DeviceError, IntegrityError, RuleError
 from catchment.features import FeatureMap, Recipe, building_only
 from catchment.federation import (
     EVALUATION,
     AnyPlan,
-    Course,
     DeliveredEvaluation,
     Known,
     Memory,
     Place,
+    Workflow,
     sha256_of,
 )
 from catchment.federation.measure import Score
 from catchment.plans import Files, PlanFile, own_classes
 from catchment.privacy import GaussianNoise, Policy, SecureSum
-from catchment.readout import Predictor
+from catchment.readout import Predictor, from_bytes
 from catchment.wire import Parts
 from catchment_fleet.apps.signing import is_signed
 
@@ -87,7 +86,7 @@ def check_plan(policy: Policy, file: PlanFile, plan: Path, *, own: bool = False)
 
 
 def check_rows(
-    policy: Policy, plan: AnyPlan, course: Course, known: Known, data: Iterable[Recording]
+    policy: Policy, plan: AnyPlan, course: Workflow, known: Known, data: Iterable[Recording]
 ) -> None:
     """Raise RuleError if an upload would be made of fewer rows than the owner of a node allows.
 
@@ -128,7 +127,7 @@ class ModelGuard:
     """
 
     place: Place
-    course: Course
+    course: Workflow
     known: Known
     algorithm: str
     memory: Memory
@@ -203,7 +202,7 @@ def maps_in(value: object, depth: int = 6) -> Iterator[FeatureMap]:
             yield from maps_in(getattr(value, field.name), depth - 1)
 
 
-def remember_training(memory: Memory, course: Course, known: Known) -> None:
+def remember_training(memory: Memory, course: Workflow, known: Known) -> None:
     """Note the maps and the preparation of a training that this client takes part in."""
     if known.prepare is None:
         return
@@ -214,13 +213,13 @@ def remember_training(memory: Memory, course: Course, known: Known) -> None:
     memory[_trained(course)] = json.dumps(noted).encode()
 
 
-def trained_with(memory: Memory, course: Course) -> dict[str, list[str]]:
+def trained_with(memory: Memory, course: Workflow) -> dict[str, list[str]]:
     """Return what was noted of the client's last training by a plan; nothing if there was none."""
     found: dict[str, list[str]] = json.loads(memory.get(_trained(course), b"{}"))
     return found
 
 
-def _trained(course: Course) -> str:
+def _trained(course: Workflow) -> str:
     return f"trained/{course.fingerprint}"
 
 
@@ -303,7 +302,7 @@ class ScoreGuard:
         self.memory[key] = json.dumps({**known, made: model}).encode()
 
 
-def guarded(plan: AnyPlan, policy: Policy, course: Course, memory: Memory) -> AnyPlan:
+def guarded(plan: AnyPlan, policy: Policy, course: Workflow, memory: Memory) -> AnyPlan:
     """Return the plan of a stage with the node's rules for scores; its fingerprint is the same."""
     algorithm = plan.algorithm
     if not isinstance(algorithm, DeliveredEvaluation):
@@ -312,7 +311,7 @@ def guarded(plan: AnyPlan, policy: Policy, course: Course, memory: Memory) -> An
     return replace(plan, algorithm=replace(algorithm, rule=rule))
 
 
-def check_noise(stage: str, course: Course, *, trains: bool) -> None:
+def check_noise(stage: str, course: Workflow, *, trains: bool) -> None:
     """Raise RuleError for exact scores of a client whose training was under noise."""
     noisy = any(isinstance(one, GaussianNoise) for one in course.protections)
     if stage == EVALUATION and noisy and trains:

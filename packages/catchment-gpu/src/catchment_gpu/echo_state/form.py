@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from catchment import Array, Integers
-from catchment.features import EchoStateMap, digits_after_point, on_grid
+from catchment.features import EchoState
 from catchment_gpu.echo_state import cuda_kernels
 from catchment_gpu.echo_state.cuda_graphs import Repeated
 from catchment_gpu.echo_state.layers import TorchLayer, through_layers
@@ -43,7 +43,7 @@ class _Memory:
     """The rows (height, T, B) of a block and the states before it, advanced by repeated work."""
 
     def __init__(self, form: TorchForm, T: int, B: int) -> None:
-        height = 1 + form.features.n_inputs + form.features.reservoir.n_units
+        height = 1 + form.features.known_inputs + form.features.reservoir.n_units
         self.shape = (T, B)
         self.rows = torch.empty((height, T, B), dtype=torch.float64, device=form.device)
         self.rows[0] = 1.0
@@ -91,7 +91,7 @@ class TorchForm:
     """
 
     def __init__(
-        self, features: EchoStateMap, device: str | torch.device, *, fused: bool | None = None
+        self, features: EchoState, device: str | torch.device, *, fused: bool | None = None
     ) -> None:
         if features.precision == "float32":
             raise ValueError(
@@ -127,7 +127,7 @@ class TorchForm:
             yield from self._batch(uploaded.lanes(some), some, height)
 
     def _batch(self, inputs: Lanes, pieces: Pieces, height: int) -> Iterator[TorchBlock]:
-        B, I = len(pieces), self.features.n_inputs
+        B, I = len(pieces), self.features.known_inputs
         firsts, ends = pieces.first - pieces.begin, pieces.end - pieces.begin
         longest = int(ends.max())
         memory = self._memory(longest, B, height)
@@ -161,7 +161,7 @@ class TorchForm:
 
     def select(self, rows: Tensor) -> Tensor:
         """Return the rows (F, ..) of a block that are features of a step."""
-        I, N = self.features.n_inputs, self.features.reservoir.n_units
+        I, N = self.features.known_inputs, self.features.reservoir.n_units
         chosen = (
             (self.features.bias, 0, 1),
             (self.features.input, 1, 1 + I),
@@ -172,11 +172,10 @@ class TorchForm:
 
     def whole(self, z: Tensor) -> Tensor:
         """Return features (F, ..) as whole numbers of their grid, float64."""
-        bits = self.features.grid
-        if bits is None:
+        bits = self.features.feature_grid
+        if not isinstance(bits, int):
             raise ValueError("the features have no grid; build the map with one (feature_grid=8)")
-        digits = digits_after_point(self.features.bounds, bits)
-        scale = torch.from_numpy(np.ldexp(1.0, digits)).to(self.device)
+        scale = torch.from_numpy(np.ldexp(1.0, self.features.grid_digits)).to(self.device)
         shape = (-1, *[1] * (z.ndim - 1))
         return (z * scale.view(shape)).round_().clamp_(-(2.0**bits), 2.0**bits)
 
@@ -187,7 +186,7 @@ class TorchForm:
             from catchment_gpu.echo_state.pooling import pooled_rows
 
             found = pooled_rows(self, inputs).T.cpu().numpy()
-            return [self._rounded(row[None]) for row in found]
+            return [self.features.rounded(row[None]) for row in found]
         out = [np.empty((len(u) - features.washout, features.n_features)) for u in inputs]
         for block in self.blocks(inputs):
             z = self.select(block.rows).permute(2, 1, 0).cpu().numpy()
@@ -197,17 +196,10 @@ class TorchForm:
             for b in np.flatnonzero(firsts < lasts).tolist():
                 place = slice(firsts[b] - features.washout, lasts[b] - features.washout)
                 out[pieces.source[b]][place] = z[b, firsts[b] - at[b] : lasts[b] - at[b]]
-        return [self._rounded(z) for z in out]
-
-    def _rounded(self, rows: Array) -> Array:
-        """Return rows (n, F) on the grid of the features, if they have one."""
-        bits = self.features.grid
-        if bits is None:
-            return rows
-        return on_grid(rows, digits_after_point(self.features.bounds, bits), bits)
+        return [self.features.rounded(z) for z in out]
 
 
-def form_on(features: EchoStateMap, device: str | torch.device) -> TorchForm:
+def form_on(features: EchoState, device: str | torch.device) -> TorchForm:
     """Return the form of a map on a device; of those that were asked for last it is the same one.
 
     Its weights and the memory of its blocks then stay on the device from client to client.

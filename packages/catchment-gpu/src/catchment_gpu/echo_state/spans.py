@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from catchment import Array
-from catchment.features import EchoStateMap, digits_after_point
+from catchment.features import EchoState
 from catchment_gpu.echo_state.form import TorchBlock, form_on
 from catchment_gpu.echo_state.pooling import pooled_rows
 from catchment_gpu.rows import DeviceRows, Span
@@ -25,7 +25,7 @@ class EchoStateRows:
     ((11, 4), (Span(recording=0, first=0, n_rows=4),))
     """
 
-    def __init__(self, features: EchoStateMap, device: torch.device) -> None:
+    def __init__(self, features: EchoState, device: torch.device) -> None:
         self.features, self.form = features, form_on(features, device)
 
     def blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:
@@ -56,8 +56,8 @@ class EchoStateRows:
     def _rounded(self, z: Tensor) -> Tensor:
         """Return features (F, ..) on their grid, if they have one."""
         features = self.features
-        if features.grid is None:
+        if features.feature_grid is None:
             return z
-        one = np.ldexp(1.0, -digits_after_point(features.bounds, features.grid))
+        one = np.ldexp(1.0, -features.grid_digits)
         scale = torch.from_numpy(one).to(z.device).view(-1, *[1] * (z.ndim - 1))
         return self.form.whole(z) * scale

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from catchment import Array
-from catchment.features import EchoStateMap, FeatureMap, digits_after_point
+from catchment.features import EchoState, FeatureMap
 from catchment_gpu.echo_state.form import TorchForm, form_on
 from catchment_gpu.echo_state.pooling import pooled_rows
 from catchment_gpu.echo_state.sequences import Uploaded
@@ -28,7 +28,7 @@ def columns_of(
 
     Rows are made on the device if the map has a form for it, else on the CPU.
     """
-    if isinstance(features, EchoStateMap) and features.precision == "float64":
+    if isinstance(features, EchoState) and features.precision == "float64":
         form = form_on(features, device)
         checked = features.checked_all(inputs)
         if features.per_step:
@@ -37,7 +37,7 @@ def columns_of(
             return
         spans = tuple(Span(k, 0, 1) for k in range(len(inputs)))
         z = pooled_rows(form, checked)
-        yield targets.beside(z if features.grid is None else form.whole(z), spans)
+        yield targets.beside(z if features.feature_grid is None else form.whole(z), spans)
         return
     device_form = form_of(features, device)
     if device_form is not None:
@@ -52,14 +52,14 @@ def columns_of(
 
 def _in_units(features: FeatureMap, z: Tensor) -> Tensor:
     """Return features (F, n) that lie on their grid as whole numbers; others as they are."""
-    if features.grid is None:
+    if features.feature_grid is None:
         return z
-    digits = digits_after_point(features.bounds, features.grid)
+    digits = features.grid_digits
     return z * torch.from_numpy(np.ldexp(1.0, digits)).to(z.device)[:, None]
 
 
 def _of_steps(form: TorchForm, checked: Sequence[Array], targets: HostTargets) -> Iterator[Columns]:
-    on_grid, gaps = form.features.grid is not None, targets.gaps
+    on_grid, gaps = form.features.feature_grid is not None, targets.gaps
     uploaded, pieces = Uploaded(targets.targets, form.device), None
     for block in form.blocks(checked):
         if block.pieces is not pieces:

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 from catchment import Array
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.features.echo_state import Mixture, Spread
 from catchment_gpu.echo_state import TorchForm, form_on
 from catchment_gpu.echo_state import form as torch_form
@@ -34,7 +34,7 @@ def sequences(lengths: tuple[int, ...], n_inputs: int = 2) -> list[Array]:
     return [rng.normal(size=(n_steps, n_inputs)) for n_steps in lengths]
 
 
-def assert_same_rows(features: EchoStateMap, inputs: list[Array], device: str = "cpu") -> None:
+def assert_same_rows(features: EchoState, inputs: list[Array], device: str = "cpu") -> None:
     ours = TorchForm(features, device).rows(features.checked_all(inputs))
     for mine, theirs in zip(ours, features.rows(inputs), strict=True):
         np.testing.assert_array_equal(mine, theirs)
@@ -51,8 +51,8 @@ def with_cut(bits: int, cut: tuple[int, int]) -> Reservoir:
 @pytest.mark.parametrize("name", RECIPES)
 def test_states_of_every_step(name: str, bits: int, device: str) -> None:
     reservoir = Reservoir.from_recipe(Recipe(inputs=2, seed=5, grid=bits, **RECIPES[name]))
-    assert_same_rows(EchoStateMap(reservoir), sequences((50, 3, 41)), device)
-    rounded = EchoStateMap(reservoir, feature_grid=8, bias=True, state=False, washout=2)
+    assert_same_rows(EchoState.of(reservoir), sequences((50, 3, 41)), device)
+    rounded = EchoState.of(reservoir, feature_grid=8, bias=True, state=False, washout=2)
     assert_same_rows(rounded, sequences((20, 3)), device)
 
 
@@ -63,7 +63,7 @@ def test_states_of_every_step(name: str, bits: int, device: str) -> None:
 def test_pooled_rows(pool: Any, segments: int, bits: int, device: str) -> None:
     for cut in ((0, 0), (16, 6)):
         for feature_grid in (None, 8):
-            features = EchoStateMap(
+            features = EchoState.of(
                 with_cut(bits, cut),
                 bias=True,
                 pool=pool,
@@ -76,14 +76,14 @@ def test_pooled_rows(pool: Any, segments: int, bits: int, device: str) -> None:
 
 def test_deviations_of_wide_inputs_need_more_than_63_bits() -> None:
     reservoir = with_cut(24, (0, 0))
-    features = EchoStateMap(reservoir, pool="mean_std", state=False)
+    features = EchoState.of(reservoir, pool="mean_std", state=False)
     u = np.where(np.arange(1200)[:, None] % 2, [7.9, 1.0], [-7.9, 0.5]) + 0.01
     assert_same_rows(features, [u])
 
 
 @pytest.mark.parametrize("washout", [0, 5, 40])
 def test_a_cut_sequence(washout: int) -> None:
-    features = EchoStateMap(with_cut(20, (16, 6)), feature_grid=20, washout=washout)
+    features = EchoState.of(with_cut(20, (16, 6)), feature_grid=20, washout=washout)
     assert_same_rows(features, sequences((100, 41, 63)))
 
 
@@ -91,13 +91,13 @@ def test_blocks_of_few_steps_and_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(torch_form.LANES, "cpu", 3)
     monkeypatch.setitem(torch_form.NUMBERS, "cpu", 600)
     for pool in (None, "mean_std", "last", "max"):
-        features = EchoStateMap(with_cut(20, (16, 6)), feature_grid=12, pool=pool, washout=3)
+        features = EchoState.of(with_cut(20, (16, 6)), feature_grid=12, pool=pool, washout=3)
         assert_same_rows(features, sequences((100, 4, 41, 63, 17)))
 
 
 def test_large_sparse_layers_are_multiplied_as_such() -> None:
     recipe = Recipe(units=1100, inputs=2, connections=5, grid=20)
-    assert_same_rows(EchoStateMap(Reservoir.from_recipe(recipe)), sequences((12,)))
+    assert_same_rows(EchoState.of(Reservoir.from_recipe(recipe)), sequences((12,)))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -105,7 +105,7 @@ def test_large_sparse_layers_are_multiplied_as_such() -> None:
 def test_without_a_grid_rows_agree_to_rounding(name: str, device: str) -> None:
     reservoir = Reservoir.from_recipe(Recipe(inputs=2, seed=5, **RECIPES[name]))
     inputs = sequences((300, 3, 41))
-    features = EchoStateMap(reservoir, bias=True, washout=2)
+    features = EchoState.of(reservoir, bias=True, washout=2)
     ours = TorchForm(features, device).rows(features.checked_all(inputs))
     for mine, theirs in zip(ours, features.rows(inputs), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-11, atol=1e-13)
@@ -118,7 +118,7 @@ def test_pooled_rows_without_a_grid(
     pool: Any, segments: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reservoir = Reservoir.from_recipe(Recipe(units=(12, 9), inputs=2, seed=5))
-    features = EchoStateMap(reservoir, bias=True, pool=pool, segments=segments, washout=4)
+    features = EchoState.of(reservoir, bias=True, pool=pool, segments=segments, washout=4)
     inputs = sequences((60, 7, 33, 33))
     for numbers in (1 << 20, 400):
         monkeypatch.setitem(torch_form.NUMBERS, device, numbers)
@@ -128,14 +128,14 @@ def test_pooled_rows_without_a_grid(
 
 
 def test_float32_is_refused() -> None:
-    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10)), precision="float32")
+    features = EchoState.of(Reservoir.from_recipe(Recipe(units=10)), precision="float32")
     with pytest.raises(ValueError, match="the map computes in float32"):
         TorchForm(features, "cpu")
 
 
 def test_forms_are_kept_and_the_oldest_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_form, "KEPT_FORMS", 2)
-    maps = [EchoStateMap(Reservoir.from_recipe(Recipe(units=n))) for n in (3, 4, 5)]
+    maps = [EchoState.of(Reservoir.from_recipe(Recipe(units=n))) for n in (3, 4, 5)]
     forms = [form_on(features, "cpu") for features in maps]
     assert form_on(maps[2], "cpu") is forms[2]
     assert form_on(maps[1], "cpu") is forms[1]
@@ -146,7 +146,7 @@ def test_memory_is_used_again_from_rest(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(TorchForm, "by_graph", lambda self, n_lanes: True)
     monkeypatch.setattr(torch_form, "GRAPH_STEPS", (7, 9))
     monkeypatch.setattr(torch_form, "GRAPH_COLUMNS", 20)
-    features = EchoStateMap(with_cut(20, (0, 0)), feature_grid=20)
+    features = EchoState.of(with_cut(20, (0, 0)), feature_grid=20)
     form, inputs = TorchForm(features, "cpu"), sequences((50, 31, 45))
     checked = features.checked_all(inputs)
     first = form.rows(checked)

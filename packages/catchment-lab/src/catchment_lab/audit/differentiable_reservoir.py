@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from catchment import Array
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.features.echo_state import ACTIVATIONS, LayerWeights
 
 _VALUE: dict[str, Callable[[Array], Array]] = {
@@ -48,7 +48,7 @@ class Drive:
     """Rows (1, z) of features from any state, and their derivatives by the inputs.
 
     >>> from catchment import Recipe, Reservoir
-    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=20, inputs=2, seed=1)))
+    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=20, inputs=2, seed=1)))
     >>> row, by_input, x, _ = Drive(features).step(np.zeros(20), np.array([0.5, -0.5]))
     >>> bool(np.allclose(row[1:], features(np.array([[0.5, -0.5]]))))
     True
@@ -56,7 +56,7 @@ class Drive:
     (23, 2)
     """
 
-    features: EchoStateMap
+    features: EchoState
 
     @cached_property
     def layers(self) -> list[_Layer]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from catchment.features import EchoStateMap, FeatureMap, name_of
+from catchment.features import EchoState, FeatureMap, name_of
 from catchment_lab.audit.attack_list import TRIALS
 from catchment_lab.audit.outcomes import Finding
 from catchment_lab.audit.simulated_views import Setting, View, World
@@ -103,6 +103,6 @@ def audit(setting: Setting | None = None, *, watch: Callable[[str], None] | None
 
 def _about(features: FeatureMap) -> dict[str, object]:
     """Return what only a map of this kind has."""
-    if isinstance(features, EchoStateMap):
+    if isinstance(features, EchoState):
         return {"units": features.reservoir.n_units, "pool": features.pool}
     return {"map": name_of(features)}

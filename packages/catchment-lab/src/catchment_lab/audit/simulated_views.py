@@ -12,7 +12,7 @@ import numpy as np
 
 from catchment import Array
 from catchment.data import Recording
-from catchment.features import EchoStateMap, FeatureMap, Recipe, Reservoir
+from catchment.features import EchoState, FeatureMap, Recipe, Reservoir
 from catchment.privacy import Clip, GaussianNoise
 from catchment.privacy.dp import Clipped, rounded_normal
 from catchment.readout import RidgeStatistics, accumulate
@@ -31,9 +31,9 @@ MOST_STEPS = 200_000
 PLAIN_ROWS = 20.0
 
 
-def standard_features() -> EchoStateMap:
+def standard_features() -> EchoState:
     """Return the features of the standard configuration: 100 units on three channels."""
-    return EchoStateMap(Reservoir.from_recipe(Recipe(units=100, inputs=3, leak_rate=0.3, seed=1)))
+    return EchoState.of(Reservoir.from_recipe(Recipe(units=100, inputs=3, leak_rate=0.3, seed=1)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ class World:
     @cached_property
     def drive(self) -> Drive:
         """The reservoir, differentiable; only attacks that need one ask for it."""
-        assert isinstance(self.setting.features, EchoStateMap)
+        assert isinstance(self.setting.features, EchoState)
         return Drive(self.setting.features)
 
     def rows(self, u: Array) -> Array:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Literal
 
 from catchment.engine import data_of
-from catchment.plans import About, Recordings
+from catchment.plans import About, Origin, Recordings
 from catchment_lab.datasets import load
 from catchment_lab.datasets.sources import find
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublicSet:
+class PublicSet(Origin):
     """A public data set of the catalogue, by its name; `catchment data list` shows them.
 
     Parameters
@@ -32,10 +32,6 @@ class PublicSet:
     def is_here(name: str, data: Path | None) -> bool:
         """Return whether the set lies in a directory of public data sets."""
         return find(name, directory=data) is not None
-
-    @property
-    def has_targets(self) -> bool:
-        return True
 
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
         found = load(self.name, directory=data, window=self.window, step=self.step)

@@ -16,7 +16,7 @@ import numpy as np
 
 from catchment import Array
 from catchment.data import Recording
-from catchment.features import FeatureMap, thinned_recordings
+from catchment.features import FeatureMap
 from catchment.federation import targets_of
 from catchment.readout import (
     ClassCounts,
@@ -61,7 +61,6 @@ class ClassJudge:
     def of(cls, features: FeatureMap, clients: Clients, device: str | None = None) -> ClassJudge:
         """Return the rows of all clients whose target is known."""
         every = list(chain.from_iterable(clients.values()))
-        _, every = thinned_recordings(features, every)
         zs = _rows(features, [s.u for s in every], device)
         washout = features.washout if features.per_step else None
         y = np.concatenate([targets_of(s, len(zs[k]), washout, k) for k, s in enumerate(every)])

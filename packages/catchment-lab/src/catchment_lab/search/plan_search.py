@@ -30,7 +30,7 @@ from typing import TypeGuard
 from catchment.data import cohorts
 from catchment.engine import data_of
 from catchment.features import EchoState, FeatureMap, Recipe, Reservoir
-from catchment.plans import READER, PlanFile
+from catchment.plans import PlanFile, read
 from catchment_lab.search.space import PlasticitySpace, Space
 from catchment_lab.search.trials import SearchResult, SearchSettings, Watch, search
 
@@ -68,19 +68,15 @@ def read_search(file: PlanFile, *, per_step: bool = False) -> PlanSearch:
         raise ValueError(f"validation in [search] is {validation!r}; pass a share between 0 and 1")
     plasticity = table.pop("plasticity", None)
     own = {field.name for field in fields(SearchSettings)}
-    settings = READER.read(SearchSettings, {k: v for k, v in table.items() if k in own}, "[search]")
+    settings = read(SearchSettings, {k: v for k, v in table.items() if k in own}, "[search]")
     ranges = {k: v for k, v in table.items() if k not in own}
     recipe = _described(file).recipe(1, per_step=per_step)
     left = [name for name in RANGES if name not in ranges]
     known: dict[str, object] = {name: _fixed(recipe, name) for name in left}
     known["units"] = (recipe.units,)
-    made = READER.read(
-        Space, ranges, "[search]", {k: v for k, v in known.items() if k not in ranges}
-    )
+    made = read(Space, ranges, "[search]", {k: v for k, v in known.items() if k not in ranges})
     if plasticity is not None:
-        made = replace(
-            made, plasticity=READER.read(PlasticitySpace, plasticity, "[search.plasticity]")
-        )
+        made = replace(made, plasticity=read(PlasticitySpace, plasticity, "[search.plasticity]"))
     return PlanSearch(settings, validation, made)
 
 
@@ -145,7 +141,7 @@ def search_plan(
     names = cohorts(sorted(clients), validation=found.validation, test=0, seed=found.settings.seed)
 
     def features(reservoir: Reservoir) -> FeatureMap:
-        return described.of(reservoir, per_step=per_step, classes=classes)
+        return described.reading(reservoir, per_step=per_step, classes=classes)
 
     return search(
         {name: clients[name] for name in names.train},

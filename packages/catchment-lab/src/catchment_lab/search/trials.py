@@ -155,11 +155,11 @@ def search(
         None, what CATCHMENT_DEVICE names for a map on a grid.
 
     >>> from catchment.data import narma
-    >>> from catchment.features import EchoStateMap
+    >>> from catchment.features import EchoState
     >>> clients = {f"c{k}": [narma(200, seed=k)] for k in range(3)}
     >>> found = search(
     ...     {"c0": clients["c0"], "c1": clients["c1"]}, {"c2": clients["c2"]},
-    ...     features=lambda reservoir: EchoStateMap(reservoir, washout=20),
+    ...     features=lambda reservoir: EchoState.of(reservoir, washout=20),
     ...     space=Space(units=(20,)), settings=SearchSettings(trials=2, shares=(1.0,)))
     >>> found.metric, len(found.trials)
     ('NRMSE', 2)

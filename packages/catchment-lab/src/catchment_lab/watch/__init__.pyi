@@ -1,6 +1,5 @@
 from catchment_lab.watch.server import watching as watching
 from catchment_lab.watch.state import Snapshot as Snapshot, look as look
-from catchment_lab.watch.track import log_run as log_run
 
 # For the other packages and the tests; may change without notice.
 from catchment_lab.watch.feed import Feed as Feed, REMOVED as REMOVED
@@ -14,7 +13,6 @@ from catchment_lab.watch.state import judged as judged
 
 __all__ = [
     "Snapshot",
-    "log_run",
     "look",
     "watching",
 ]

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from catchment import Recipe, Reservoir
 from catchment.cli import app
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.privacy import Clip, GaussianNoise
 from catchment_lab.audit import VIEWS, Setting, audit, generated
 from tests.contracts.maps import Delays, OwnStatistics
@@ -19,9 +19,9 @@ from tests.contracts.maps import Delays, OwnStatistics
 pytestmark = pytest.mark.slow
 
 
-def features(units: int = 40, inputs: int = 1, **settings: object) -> EchoStateMap:
+def features(units: int = 40, inputs: int = 1, **settings: object) -> EchoState:
     made = Reservoir.from_recipe(Recipe(units=units, inputs=inputs, leak_rate=0.8, seed=2))
-    return EchoStateMap(made, **settings)  # type: ignore[arg-type]
+    return EchoState.of(made, **settings)  # type: ignore[arg-type]
 
 
 def scores(setting: Setting) -> dict[str, dict[str, float]]:

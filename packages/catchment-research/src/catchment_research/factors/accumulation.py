@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from catchment import Array, single_blas_thread
 from catchment.data import Recording
-from catchment.features import FeatureMap, Part, thinned_recordings
+from catchment.features import FeatureMap, Part
 from catchment.readout import in_windows, recording_targets
 from catchment_research.factors.factors import ROWS_TOGETHER, RidgeFactors
 from catchment_research.factors.triangles import with_rows
@@ -48,9 +47,6 @@ def accumulate_factors(features: FeatureMap, sequences: Iterable[Recording]) -> 
 
 
 def _of_window(features: FeatureMap, window: Sequence[Recording]) -> RidgeFactors:
-    inner, some = thinned_recordings(features, window)
-    if inner is not features:
-        return replace(_of_window(inner, some), fingerprint=features.fingerprint)
     targets = recording_targets(window, per_step=features.per_step)
     n_targets, weight = targets[0].shape[-1], np.array([s.weight for s in window])
     if not features.per_step:

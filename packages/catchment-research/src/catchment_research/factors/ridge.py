@@ -21,14 +21,13 @@ import numpy as np
 
 from catchment.errors import FederationError
 from catchment.features import FeatureMap
-from catchment.federation import Algorithm, Data, Kept, Needs, Tally, Turn, stretch
+from catchment.federation import Algorithm, Data, Kept, Needs, Tally, Turn, added_by_key, stretch
 from catchment.federation.learn import (
     MANY,
     group_of,
     group_sums,
     has_a_class_alone,
     learned,
-    pool,
     readout_figures,
 )
 from catchment.federation.measure import AnyFlag, loss_flags, rows_flags
@@ -170,14 +169,10 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
     def server_update(
         self, state: FactoredState, total: Tally[RidgeFactors], turn: Turn
     ) -> FactoredState:
-        by_client, by_group = dict(state.by_client), dict(state.by_group)
-        for name, new in total.by_client.items():
-            by_client[name] = by_client[name] + new if name in by_client else new
-        for group, came in total.by_group.items():
-            pool(by_group, group, came)
+        by_client = added_by_key(state.by_client, total.by_client)
+        by_group = added_by_key(state.by_group, total.by_group)
         whole = total.total if state.total is None else state.total + total.total
-        ordered = {group: by_group[group] for group in sorted(by_group)}
-        return self.solved(FactoredState(whole, by_client, by_group=ordered))
+        return self.solved(FactoredState(whole, by_client, by_group=by_group))
 
     def solved(self, state: FactoredState) -> FactoredState:
         """Return the state with the ridge chosen and the readout solved from its factors."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from catchment.features import EchoStateMap, Recipe, Reservoir, name_of
+from catchment.features import EchoState, Recipe, Reservoir, name_of
 from catchment.features.echo_state import aligned_reservoir, with_own_seed
 from catchment.federation import Algorithm, Data, Kept, Needs, Tally, Turn
 from catchment.federation.learn import FederatedRidge, RidgeState, learned
@@ -37,7 +37,7 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
     >>> from catchment import Recording
     >>> from catchment.engine import run_locally
     >>> from catchment.federation import Plan
-    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b")}
     >>> exact = FederatedRidge(features=features, ridge=1e-3)
@@ -56,14 +56,14 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
         _ = self.target
 
     @property
-    def target(self) -> EchoStateMap:
+    def target(self) -> EchoState:
         """The features of the reservoir that all are moved towards."""
         features = self.ridge.features
-        if not isinstance(features, EchoStateMap):
+        if not isinstance(features, EchoState):
             raise TypeError(f"{name_of(features)} has no reservoir to align; use an EchoState map")
         return features
 
-    def features_of(self, client: str) -> EchoStateMap:
+    def features_of(self, client: str) -> EchoState:
         """Return the features of a client's own, aligned reservoir."""
         target = self.target.reservoir
         recipe = self.recipes.get(client)
@@ -72,7 +72,7 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
                 raise ValueError(f"there is no recipe for {client}; pass recipes")
             recipe = with_own_seed(target.recipe, client)
         own = aligned_reservoir(Reservoir.from_recipe(recipe), target, self.alpha)
-        return replace(self.target, reservoir=own)
+        return self.target.reading(own)
 
     def model_of(self, state: RidgeState, client: str) -> Model:
         """Return the model as one client uses it: the common readout on its own reservoir."""

@@ -11,23 +11,21 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import nn
 
-from catchment import Array, save
+from catchment import Array
 from catchment.data import RAW, Prepare, Recording
 from catchment.errors import FingerprintError, IntegrityError
 from catchment.federation.learn import Arrays
 from catchment.readout import (
-    Around,
-    New,
+    Predictor,
     Stored,
     around,
-    predictions,
+    around_of,
     refuse_device,
     softmax,
     to_bytes,
@@ -72,7 +70,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NetworkModel:
+class NetworkModel(Predictor):
     """A trained network on prepared recordings (batch, T, I), all of one length; logits come out.
 
     Parameters
@@ -87,10 +85,12 @@ class NetworkModel:
 
     network: PartialNetwork
     values: Arrays
-    classes: tuple[str, ...]
+    classes: tuple[str, ...] = ()
     prepare: Prepare = RAW
     channels: tuple[str, ...] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    per_step = False
+    washout = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.network.make, Maker):
@@ -108,26 +108,6 @@ class NetworkModel:
     @property
     def n_inputs(self) -> int:
         return self.maker.n_inputs
-
-    @property
-    def n_outputs(self) -> int:
-        return len(self.classes)
-
-    @property
-    def per_step(self) -> bool:
-        return False
-
-    @property
-    def washout(self) -> int:
-        return 0
-
-    @property
-    def deviation(self) -> None:
-        return None
-
-    @property
-    def clients(self) -> tuple[str, ...]:
-        return ()
 
     @cached_property
     def module(self) -> nn.Module:
@@ -166,16 +146,9 @@ class NetworkModel:
     def probabilities(self, scores: Array) -> Array:
         return softmax(scores)
 
-    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
-        """Return the names of the classes of raw recordings, as `Model.predict` does."""
-        return predictions(self, new, client, device=device)
-
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> NetworkModel:
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Self:
         known = self.channels if channels is None else tuple(channels)
         return replace(self, prepare=prepare, channels=known)
-
-    def read_from(self, columns: Mapping[str, str]) -> NetworkModel:
-        return replace(self, columns=dict(columns))
 
     def stored(self) -> Stored:
         network, names = self.network, [name for name, _ in _trainable(self.module)]
@@ -194,19 +167,15 @@ class NetworkModel:
         tensors = {f"trained.{name}": value.astype(np.float32) for name, value in values}
         return Stored(KIND, facts, tensors)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the network to a file, whole or not at all, and return its path."""
-        return save(self, path)
-
 
 def network_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> NetworkModel:
     """Return the network that a file holds; IntegrityError if what makes it is not here."""
-    facts, known = held.facts, Around.of(held.facts)
-    if known.classes is None:
+    facts, known = held.facts, around_of(held.facts)
+    if known["classes"] is None:
         raise ValueError("the network has no classes")
     freeze = {**facts["freeze"], "names": tuple(facts["freeze"]["names"])}
     network = PartialNetwork(
-        make=Maker(_function(facts["make"], use), int(facts["n_inputs"]), len(known.classes)),
+        make=Maker(_function(facts["make"], use), int(facts["n_inputs"]), len(known["classes"])),
         freeze=Freeze(**freeze),
         seed=facts["seed"],
         gain=facts["gain"],
@@ -221,14 +190,7 @@ def network_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Ne
         typed(held.tensors, f"trained.{name}", np.float32).astype(np.float64)
         for name in facts["trained"]
     )
-    return NetworkModel(
-        network=network,
-        values=values,
-        classes=known.classes,
-        prepare=known.prepare,
-        channels=known.channels,
-        columns=known.columns,
-    )
+    return NetworkModel(network=network, values=values, **known)
 
 
 def _trainable(module: nn.Module) -> list[tuple[str, nn.Parameter]]:

@@ -11,22 +11,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from catchment import Array, save
+from catchment import Array
 from catchment.data import RAW, Prepare, Recording
 from catchment.errors import IntegrityError
 from catchment.federation import Algorithm, Data, Needs, TrainedSum, Turn
 from catchment.federation.learn import Arrays
 from catchment.readout import (
-    Around,
-    New,
+    Predictor,
     Stored,
     around,
+    around_of,
     map_of,
-    predictions,
     refuse_device,
     stored_map,
     to_bytes,
@@ -46,7 +45,7 @@ KIND = "prompt"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PromptModel:
+class PromptModel(Predictor):
     """A controller with its trained values, and the language model that it steers, by name.
 
     Parameters
@@ -68,7 +67,7 @@ class PromptModel:
     controller: EdgeController
     values: Arrays
     words: tuple[int, ...]
-    classes: tuple[str, ...]
+    classes: tuple[str, ...] = ()
     language_model: str
     asked: str
     context: tuple[int, ...] = ()
@@ -76,30 +75,12 @@ class PromptModel:
     channels: tuple[str, ...] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     link: LanguageLink | None = None
+    per_step = False
+    washout = 0
 
     @property
     def n_inputs(self) -> int | None:
         return None if self.controller.features is None else self.controller.features.n_inputs
-
-    @property
-    def n_outputs(self) -> int:
-        return len(self.classes)
-
-    @property
-    def per_step(self) -> bool:
-        return False
-
-    @property
-    def washout(self) -> int:
-        return 0
-
-    @property
-    def deviation(self) -> None:
-        return None
-
-    @property
-    def clients(self) -> tuple[str, ...]:
-        return ()
 
     @cached_property
     def prompter(self) -> Prompter:
@@ -131,16 +112,9 @@ class PromptModel:
     def probabilities(self, scores: Array) -> Array:
         return np.asarray(scores / scores.sum(axis=1, keepdims=True))
 
-    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
-        """Return the names of the classes of raw recordings, as `Model.predict` does."""
-        return predictions(self, new, client, device=device)
-
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> PromptModel:
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Self:
         known = self.channels if channels is None else tuple(channels)
         return replace(self, prepare=prepare, channels=known)
-
-    def read_from(self, columns: Mapping[str, str]) -> PromptModel:
-        return replace(self, columns=dict(columns))
 
     def stored(self) -> Stored:
         projection = asdict(self.controller.projection)
@@ -160,10 +134,6 @@ class PromptModel:
             facts["map"] = described.facts
             tensors |= described.tensors
         return Stored(KIND, facts, tensors)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the prompt to a file, whole or not at all, and return its path."""
-        return save(self, path)
 
 
 @lru_cache(maxsize=2)
@@ -188,8 +158,8 @@ def served(where: str, projection: Projection, words: Sequence[int]) -> Language
 
 def prompt_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> PromptModel:
     """Return the prompt that a file holds; its language model is looked for when it is used."""
-    facts, known = held.facts, Around.of(held.facts)
-    if known.classes is None:
+    facts, known = held.facts, around_of(held.facts)
+    if known["classes"] is None:
         raise ValueError("the prompt has no classes")
     projection = {**facts["projection"], "words": tuple(facts["projection"]["words"])}
     features = None if facts["map"] is None else map_of(facts["map"], held.tensors, "map", use)
@@ -207,13 +177,10 @@ def prompt_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Pro
         controller=controller,
         values=values,
         words=tuple(map(int, facts["words"])),
-        classes=known.classes,
         language_model=str(facts["language_model"]),
         asked=str(facts["asked"]),
         context=tuple(map(int, facts["context"])),
-        prepare=known.prepare,
-        channels=known.channels,
-        columns=known.columns,
+        **known,
     )
 
 

@@ -11,7 +11,7 @@ from catchment import Recipe, Recording, Reservoir
 from catchment.data import narma
 from catchment.engine import run_locally
 from catchment.errors import FederationError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.features.echo_state import aligned_reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge, ReservoirEnsemble
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.processor
 
 RECIPE = Recipe(units=40, inputs=1, spectral_radius=0.8, leak_rate=1.0, input_scaling=0.3, seed=3)
 TARGET = Reservoir.from_recipe(RECIPE)
-FEATURES = EchoStateMap(TARGET, washout=20)
+FEATURES = EchoState.of(TARGET, washout=20)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.9])
@@ -64,7 +64,7 @@ def test_wrong_arguments_are_errors() -> None:
         AlignedRidge(ridge=FederatedRidge(features=FEATURES), alpha=-1)
     with pytest.raises(ValueError, match="do not align"):
         aligned_reservoir(Reservoir.from_recipe(replace(RECIPE, units=5)), TARGET, 0.5)
-    bare = FederatedRidge(features=EchoStateMap(Reservoir.from_matrices([[0.5]], [[1.0]])))
+    bare = FederatedRidge(features=EchoState.of(Reservoir.from_matrices([[0.5]], [[1.0]])))
     with pytest.raises(ValueError, match="no recipe for x"):
         AlignedRidge(ridge=bare, alpha=0.5).features_of("x")
 

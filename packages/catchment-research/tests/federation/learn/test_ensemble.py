@@ -15,7 +15,7 @@ from catchment import Recipe, Recording, Reservoir, save
 from catchment.data import ACTIVITIES, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.features.echo_state import side_by_side, with_own_seed
 from catchment.federation import Limits, Plan
 from catchment.federation.learn import (
@@ -32,7 +32,7 @@ from catchment.wire import Parts, join, split
 from catchment_research.learn import Stacking
 
 RECIPE = Recipe(units=30, inputs=1, spectral_radius=0.9, leak_rate=0.8, seed=5)
-FEATURES = EchoStateMap(Reservoir.from_recipe(RECIPE), washout=20)
+FEATURES = EchoState.of(Reservoir.from_recipe(RECIPE), washout=20)
 
 
 def narma_clients(n_clients: int = 4, n_steps: int = 200) -> dict[str, list[Recording]]:
@@ -87,7 +87,7 @@ def test_every_client_has_its_own_reservoir_and_sends_it_in_a_few_hundred_bytes(
 def test_joint_readouts_for_every_kind_of_feature_and_depth(settings: dict[str, object]) -> None:
     rng = np.random.default_rng(3)
     deep = Reservoir.from_recipe(Recipe(units=(6, 4), inputs=2, seed=1))
-    features = EchoStateMap(deep, **settings)  # type: ignore[arg-type]
+    features = EchoState.of(deep, **settings)  # type: ignore[arg-type]
     per_step = features.per_step
     data = {
         name: [
@@ -107,7 +107,7 @@ def test_joint_readouts_for_every_kind_of_feature_and_depth(settings: dict[str, 
 def test_classification_through_the_same_evaluation() -> None:
     users = synthetic_wearables(n_users=5, windows_per_user=24, steps=60)
     reservoir = Reservoir.from_recipe(Recipe(units=25, inputs=6, leak_rate=0.5, seed=2))
-    features = EchoStateMap(reservoir, pool="mean_std")
+    features = EchoState.of(reservoir, pool="mean_std")
     train = {name: windows[:18] for name, windows in users.items()}
     test = {name: windows[18:] for name, windows in users.items()}
     algorithm = ReservoirEnsemble(features=features, classes=ACTIVITIES)
@@ -177,7 +177,7 @@ def test_stacking_works_for_classes_and_helps_no_less_than_the_mean_on_its_own_r
     users = synthetic_wearables(n_users=4, windows_per_user=20, steps=50)
     reservoir = Reservoir.from_recipe(Recipe(units=15, inputs=6, seed=2))
     algorithm = ReservoirEnsemble(
-        features=EchoStateMap(reservoir, pool="mean"), classes=ACTIVITIES, ridge=0.1
+        features=EchoState.of(reservoir, pool="mean"), classes=ACTIVITIES, ridge=0.1
     )
     first = run_locally(Plan(algorithm=algorithm), users).result
     run = run_locally(Plan(algorithm=Stacking(ensemble=first)), users)
@@ -251,7 +251,7 @@ def test_bad_members_are_refused_with_a_code() -> None:
 
 def test_a_client_with_too_little_data_is_refused_with_a_reason() -> None:
     reservoir = Reservoir.from_recipe(Recipe(units=5, inputs=1))
-    features = EchoStateMap(reservoir, pool="mean")
+    features = EchoState.of(reservoir, pool="mean")
     rng = np.random.default_rng(0)
     enough = [Recording(rng.normal(size=9), np.eye(2)[k % 2]) for k in range(8)]
     data = {
@@ -276,7 +276,7 @@ def test_wrong_settings_are_errors() -> None:
         ReservoirEnsemble(features=FEATURES, n_folds=1)
     with pytest.raises(ValueError, match="no members"):
         Stacking(ensemble=Ensemble())
-    bare = EchoStateMap(Reservoir.from_matrices([[0.5]], [[1.0]]))
+    bare = EchoState.of(Reservoir.from_matrices([[0.5]], [[1.0]]))
     with pytest.raises(ValueError, match="no recipe for x"):
         ReservoirEnsemble(features=bare).recipe_of("x")
     with pytest.raises(ValueError, match="differently"):

@@ -17,7 +17,6 @@ from catchment.data import contiguous, mackey_glass, narma
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import (
-    FactorUpload,
     Float32,
     Plan,
     Result,
@@ -157,7 +156,7 @@ def hidden() -> SecureSum:
 
 @pytest.mark.parametrize(
     "protection",
-    [Float32(), FactorUpload(), SmallestUpload(), InfluenceCap(limit=1.0), "noise", "secure"],
+    [Float32(), SmallestUpload(), InfluenceCap(limit=1.0), "noise", "secure"],
     ids=str,
 )
 def test_no_protection_goes_with_factors_and_each_refusal_says_what_to_use(protection: Any) -> None:
@@ -177,7 +176,7 @@ def test_settings_that_are_about_sums_are_refused() -> None:
     for line in ("forgetting = 0.5", "window = 2", 'devices = "any"', 'head = "gaussian"'):
         told = f'[data]\nsource = "wearables"\n[learn]\nupload = "factors"\n{line}\n'
         with pytest.raises(ValueError, match="use upload='statistics'"):
-            parse_plan(told).check()
+            parse_plan(told)
     for settings in ({"ridge": "best"}, {"keep_clients": "no"}, {"increments": "new"}):
         with pytest.raises(ValueError, match="pass"):
             FactoredRidge(features=FEATURES, **settings)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from catchment import Evaluation, FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
 from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
 from catchment.errors import TooFewClientsError, UploadError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import Additive, Protection, Read, Turn, Upload, WeightedSum
 from catchment.federation.learn import Momentum
 from catchment.privacy import SecureSum, make_identities
@@ -249,7 +249,7 @@ def test_it_serves_an_exact_ridge_in_a_second_plan() -> None:
     reservoir = Reservoir.from_recipe(Recipe(units=30, inputs=6, seed=1))
     algorithm = FederatedPlasticity(reservoir=reservoir, rule=IntrinsicPlasticity(target_std=0.4))
     adapted = federate(Plan(algorithm=algorithm, rounds=2), users).result
-    features = EchoStateMap(adapted, input=False, pool="mean")
+    features = EchoState.of(adapted, input=False, pool="mean")
     model = federate(
         Plan(algorithm=FederatedRidge(features=features, classes=ACTIVITIES)), users
     ).model

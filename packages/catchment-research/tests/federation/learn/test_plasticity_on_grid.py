@@ -11,7 +11,7 @@ import pytest
 
 from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, evaluate, federate
 from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation.learn import Momentum
 from catchment.privacy import SecureSum, make_identities
 from catchment_research.plasticity import (
@@ -121,7 +121,7 @@ def test_accuracy_after_plasticity_is_that_of_float64() -> None:
     for recipe in (plain, replace(plain, grid=20)):
         algorithm = FederatedPlasticity(reservoir=Reservoir.from_recipe(recipe), rule=rule)
         adapted = federate(Plan(algorithm=algorithm, rounds=2), users).result
-        ridge = FederatedRidge(features=EchoStateMap(adapted, pool="mean"), classes=ACTIVITIES)
+        ridge = FederatedRidge(features=EchoState.of(adapted, pool="mean"), classes=ACTIVITIES)
         model = federate(Plan(algorithm=ridge), users).model
         score = evaluate(model, test).total
         assert score is not None

@@ -10,7 +10,7 @@ import pytest
 from catchment import FederatedRidge, Plan, Recipe, Reservoir
 from catchment.data import contiguous, narma
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import Record, Store, explain, messages_of, read_run
 from catchment.federation.runs import Entry, Run, Stage, Traffic, in_words, say_bytes
 from catchment.privacy.dp import Clipped
@@ -126,7 +126,7 @@ def test_nothing_yet() -> None:
 
 
 def test_a_real_run_in_words(tmp_path: Path) -> None:
-    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=20, inputs=1)), washout=5)
+    features = EchoState.of(Reservoir.from_recipe(Recipe(units=20, inputs=1)), washout=5)
     plan = Plan(algorithm=FederatedRidge(features=features))
     with Store(tmp_path) as store:
         run_locally(plan, contiguous(narma(150), 3), keeper=store.keeper("training", plan))

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from catchment.cli.runs import TrackOption, track_run
 from catchment.cli.show import JsonOption, print_json, size
 from catchment.files import replace_file
 
 if TYPE_CHECKING:
     from catchment.data.survey import Survey
     from catchment.federation.runs.read import Run
+    from catchment.plans.plan_file import PlanFile
     from catchment.plans.propose import Proposal
 
 
@@ -326,7 +326,6 @@ def fit(
         bool, typer.Option("--strict", help="Stop, with exit code 1, if a file cannot be used.")
     ] = False,
     threads: Annotated[int | None, typer.Option(help="Threads; all cores if not given.")] = None,
-    track: TrackOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look at files, write a plan for them, run it, and say how good the model is and for whom.
@@ -350,11 +349,12 @@ def fit(
     check(asked, found)
     made = propose(found, files, plan, Choices(window, map_, horizon), asked.command())
     plan.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(plan, made.text.encode())
+    replace_file(plan, made.file.text.encode())
     if not as_json:
         typer.echo(f"wrote {plan}   ({made.said})")
-    ran = _run(plan, folder, threads, quiet=as_json, again=asked.command(), seen=_summary(found))
-    track_run(track, folder)
+    ran = _run(
+        made.file, folder, threads, quiet=as_json, again=asked.command(), seen=_summary(found)
+    )
     if as_json:
         print_json(_as_json(found, made, plan, ran))
         return
@@ -372,7 +372,7 @@ class Ran:
 
 
 def _run(
-    plan: Path,
+    file: PlanFile,
     folder: Path,
     threads: int | None,
     *,
@@ -381,11 +381,9 @@ def _run(
     seen: Iterable[str],
 ) -> Ran:
     from catchment.cli.show import progress
-    from catchment.plans.file import read_plan
     from catchment.plans.in_process import run_plan
 
     started, said = time.monotonic(), list[str]()
-    file = read_plan(plan)
     try:
         with progress(quiet=quiet) as watch, _quietly(said):
             facts = {"summary": json.dumps(list(seen))}

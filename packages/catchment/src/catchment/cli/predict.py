@@ -139,7 +139,7 @@ def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
     """Return what predicts, of a file or of a run's folder."""
     from catchment.features.base import imported
     from catchment.federation.runs.write import MODEL
-    from catchment.storage import load
+    from catchment.readout.storage import load
 
     inside = path / MODEL if path.is_dir() else path
     if not inside.is_file():

@@ -132,7 +132,7 @@ def drift_lines(done: Run) -> list[str]:
 
 def next_lines(folder: Path, file: PlanFile) -> list[str]:
     """Return where the run is, and what to type next."""
-    from catchment.plans.names import own_classes
+    from catchment.plans.settings import own_classes
 
     use = "".join(f" --use {name}" for name in own_classes(file.features))
     return [
@@ -186,42 +186,6 @@ def print_comparison(comparison: Comparison) -> None:
         for row in comparison
     ]
     print_table(header, rows, right=(metric, "spread", "sent up", "rounds", "seconds"))
-
-
-class Tracker(StrEnum):
-    """Where a run may be logged."""
-
-    mlflow = "mlflow"
-
-
-def _installed(tracker: Tracker | None) -> Tracker | None:
-    """Return what was asked for; MissingExtraError before the run, not after it, if it lacks."""
-    if tracker is not None:
-        plugin("reports", "track", needed_for="logs of runs")
-    return tracker
-
-
-TrackOption = Annotated[
-    Tracker | None,
-    typer.Option(
-        "--track",
-        callback=_installed,
-        help="Log the run once it is over; where to is up to $MLFLOW_TRACKING_URI.",
-    ),
-]
-
-
-def track_run(tracker: Tracker | None, folder: Path) -> None:
-    """Log a run that is over, if that was asked for, and say under which name, or why not."""
-    if tracker is None:
-        return
-    from catchment.errors import FederationError
-
-    try:
-        logged = plugin("reports", "track")(folder)
-        typer.secho(f"{tracker}: {logged}", err=True)
-    except FederationError as error:  # the run's own results are still to be shown
-        typer.secho(f"warning: {error}", fg=typer.colors.YELLOW, err=True)
 
 
 class Engine(StrEnum):
@@ -292,7 +256,6 @@ def run(
             help="A client that is a device, as board=tcp://127.0.0.1:7007; may be repeated.",
         ),
     ] = None,
-    track: TrackOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a plan and keep everything in a folder.
@@ -313,7 +276,6 @@ def run(
         if devices:
             raise ValueError("--device goes with --engine local; simulated clients are invented")
         _simulate(file, folder, data, resume=resume, force=force, strict=strict)
-        track_run(track, folder)
         return
     if resume and is_empty(folder):
         typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
@@ -327,7 +289,6 @@ def run(
             file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,
             devices=devices, workers=processes, keep_every=keep_every,
         )  # fmt: skip
-    track_run(track, folder)
     if as_json:
         print_finished_as_json(done.run, folder, done.notices)
     else:

@@ -6,8 +6,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby, islice
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -15,11 +15,12 @@ from catchment.data.clients import Chosen, LazyClients
 from catchment.data.units import ALL
 from catchment.errors import CatchmentError
 from catchment.federation.algorithm import Data, Memory
-from catchment.federation.client import Elsewhere, Node, written_together
+from catchment.federation.client import Elsewhere, Node, answer_together
 from catchment.federation.loop import Engine, Keeper, Reply, Result, Watch, run
 from catchment.federation.messages import check_client_names
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Journal
+from catchment.federation.workflow import DeliveredEvaluation, Engines
 from catchment.parallel import count_threads, ordered_map
 from catchment.privacy.policy import Policy
 from catchment.privacy.releases import Releases
@@ -68,13 +69,15 @@ class LocalEngine(Engine, Generic[S, U, R]):
         size = self.plan.algorithm.group_size(len(letters), count_threads(self.threads))
 
         def answer(clients: Sequence[str]) -> list[Reply]:
-            nodes = [self._node(client) for client in clients]
-            written = written_together(nodes, letters[clients[0]])
+            if len(clients) == 1:
+                (client,) = clients
+                return [Reply(client, self._node(client).answer(letters[client]))]
+            written = answer_together([*map(self._node, clients)], letters[clients[0]])
             pairs = zip(clients, written, strict=True)
             return [Reply(client, one.message, written=one) for client, one in pairs]
 
         groups = ordered_map(answer, _groups(letters, size), threads=self.threads)
-        return (reply for group in groups for reply in group)
+        return chain.from_iterable(groups)
 
     def counted(self, round_: int, clients: Sequence[str]) -> None:
         """Tell the clients whose data are elsewhere that their uploads of a round were counted.
@@ -117,12 +120,70 @@ class Workers(Protocol):
         """Return an engine whose blocks of clients these workers add."""
 
 
+MOST_APART = 100_000  # test clients whose scores are kept one by one
+MANY_TESTED = (
+    "%d clients are tested: their score is kept together, not client by client; test fewer, such "
+    'as test = 0.01 with test_of = "clients" in [data], to see how each fares'
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LocalClients(Engines):
+    """All clients of a workflow in this process.
+
+    Nothing leaves anyone here, so that the test shows every client's score by itself, even where
+    the training is hidden in sums. Under noise those who are tested have not trained, and no bound
+    holds for them.
+
+    Parameters
+    ----------
+    clients
+        Who trains.
+    others
+        By stage: who takes part in it, where that is not who trains.
+    threads, workers, memories, units
+        As of `run_locally`.
+    """
+
+    clients: Mapping[str, AnySource]
+    others: Mapping[str, Mapping[str, AnySource]] = field(default_factory=dict)
+    threads: int | None = None
+    workers: int | Workers | None = None
+    memories: dict[str, Memory] = field(default_factory=dict)
+    units: Mapping[str, str] | str = ALL
+
+    @property
+    def name(self) -> str:
+        return self.workers.name if isinstance(self.workers, Workers) else "local"
+
+    def allowed(self, stage: str, plan: Plan[Any, Any, Any]) -> Plan[Any, Any, Any]:
+        if not isinstance(plan.algorithm, DeliveredEvaluation):
+            return plan
+        n_tested = len(self.others[stage])
+        if n_tested > MOST_APART:
+            log.warning(MANY_TESTED, n_tested)
+        tested = replace(plan.algorithm, keep_clients=n_tested <= MOST_APART)
+        return replace(plan, algorithm=tested, protections=())
+
+    def engine(self, stage: str, plan: Plan[Any, Any, Any]) -> Engine:
+        # It imports this module: its workers have such an engine each.
+        from catchment.engine.processes import with_workers
+
+        clients = self.others.get(stage, self.clients)
+        here = LocalEngine(plan, clients, self.threads, self.memories, units=self.units)
+        return with_workers(here, self.workers)
+
+
 def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
     """Yield runs of up to `size` clients that were sent the same letter."""
-    for _, same in groupby(letters.items(), key=lambda item: id(item[1])):
-        names = iter(client for client, _ in same)
-        while group := list(islice(names, size)):
+    group: list[str] = []
+    for client, letter in letters.items():
+        if group and (len(group) == size or letter is not letters[group[0]]):
             yield group
+            group = []
+        group.append(client)
+    if group:
+        yield group
 
 
 def data_of(source: AnySource) -> Data:

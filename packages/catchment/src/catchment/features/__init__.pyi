@@ -1,10 +1,7 @@
 from catchment.features.base import FeatureMap as FeatureMap
 from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
 from catchment.features.diagonal import DiagonalReservoir as DiagonalReservoir
-from catchment.features.echo_state.echo_state import (
-    EchoState as EchoState,
-    EchoStateMap as EchoStateMap,
-)
+from catchment.features.echo_state.echo_state import EchoState as EchoState
 from catchment.features.echo_state.recipe import (
     Mixture as Mixture,
     Recipe as Recipe,
@@ -19,7 +16,7 @@ from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
 from catchment.features.projected import Projected as Projected
 from catchment.features.random_fourier import RandomFourier as RandomFourier
-from catchment.features.union import Concat as Concat, Thinned as Thinned, WithNorm as WithNorm
+from catchment.features.union import Concat as Concat, WithNorm as WithNorm
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 
 # For the other packages and the tests; may change without notice.
@@ -66,7 +63,6 @@ from catchment.features.union import (
     DIGITS as DIGITS,
     RANGE as RANGE,
     inputs_with_norm as inputs_with_norm,
-    thinned_recordings as thinned_recordings,
 )
 from catchment.features.window_statistics import (
     BLOCK as BLOCK,
@@ -90,7 +86,6 @@ __all__ = [
     "DefaultMap",
     "DiagonalReservoir",
     "EchoState",
-    "EchoStateMap",
     "Encoder",
     "FeatureMap",
     "Hydra",
@@ -104,7 +99,6 @@ __all__ = [
     "Recipe",
     "Reservoir",
     "Spread",
-    "Thinned",
     "WindowStatistics",
     "WithNorm",
 ]

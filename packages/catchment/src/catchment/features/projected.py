@@ -78,7 +78,7 @@ class Projected(FeatureMap):
             self._refuse_rounding()
 
     def auto_grid(self, classes: bool) -> int | None:
-        return None if self.inner.grid is None else super().auto_grid(classes)
+        return None if self.inner.feature_grid is None else super().auto_grid(classes)
 
     @property
     def n_inputs(self) -> int | None:
@@ -124,10 +124,12 @@ class Projected(FeatureMap):
 
     def _refuse_rounding(self) -> None:
         """Raise if a sum of features on their grid would need more digits than a float64 has."""
-        if self.inner.grid is None:
+        if self.inner.feature_grid is None:
             return
-        digits = digits_after_point(self.inner.bounds, self.inner.grid)
-        needed = math.log2(float(np.ldexp(1.0, digits.max() - digits + self.inner.grid).sum()))
+        digits = digits_after_point(self.inner.bounds, self.inner.feature_grid)
+        needed = math.log2(
+            float(np.ldexp(1.0, digits.max() - digits + self.inner.feature_grid).sum())
+        )
         if needed > 53:
             raise ValueError(
                 f"sums of these features take {needed:.0f} binary digits, and 53 are exact; give "

@@ -5,12 +5,7 @@ from catchment.federation.algorithm import (
     Turn as Turn,
 )
 from catchment.federation.blocks import BLOCK as BLOCK
-from catchment.federation.compression import (
-    FactorUpload as FactorUpload,
-    Float32 as Float32,
-    SmallestUpload as SmallestUpload,
-)
-from catchment.federation.course import Course as Course
+from catchment.federation.compression import Float32 as Float32, SmallestUpload as SmallestUpload
 from catchment.federation.increments import ByRound as ByRound
 from catchment.federation.limits import Limits as Limits
 from catchment.federation.loop import Result as Result
@@ -21,6 +16,7 @@ from catchment.federation.rows import Rows as Rows
 from catchment.federation.runs.explain import explain as explain
 from catchment.federation.runs.read import messages_of as messages_of, read_run as read_run
 from catchment.federation.runs.write import Store as Store
+from catchment.federation.workflow import Workflow as Workflow
 
 # For the other packages and the tests; may change without notice.
 from catchment.federation.algorithm import (
@@ -34,7 +30,6 @@ from catchment.federation.blocks import (
     BlockSum as BlockSum,
     MOST_GROUPS as MOST_GROUPS,
     Outline as Outline,
-    Prefix as Prefix,
     Sums as Sums,
     joined as joined,
     together as together,
@@ -49,23 +44,6 @@ from catchment.federation.client import (
     refusal as refusal,
 )
 from catchment.federation.compression import Packed as Packed
-from catchment.federation.course import (
-    AnyPlan as AnyPlan,
-    DELIVERY as DELIVERY,
-    EVALUATION as EVALUATION,
-    Known as Known,
-    LEARNING as LEARNING,
-    TRAINING as TRAINING,
-)
-from catchment.federation.delivery import (
-    DeliveredEvaluation as DeliveredEvaluation,
-    Delivery as Delivery,
-    InMemory as InMemory,
-    Place as Place,
-    Receipt as Receipt,
-    not_given as not_given,
-    sha256_of as sha256_of,
-)
 from catchment.federation.increments import Asked as Asked, Increments as Increments
 from catchment.federation.limits import (
     Claim as Claim,
@@ -103,6 +81,7 @@ from catchment.federation.sums import (
     TrainedSum as TrainedSum,
     UNKNOWN as UNKNOWN,
     WeightedSum as WeightedSum,
+    added_by_key as added_by_key,
 )
 from catchment.federation.upload_checks import (
     _passes_whole as _passes_whole,
@@ -110,15 +89,29 @@ from catchment.federation.upload_checks import (
     check_statistics as check_statistics,
     moment_matrix as moment_matrix,
 )
+from catchment.federation.workflow import (
+    AnyPlan as AnyPlan,
+    DELIVERY as DELIVERY,
+    DeliveredEvaluation as DeliveredEvaluation,
+    Delivery as Delivery,
+    EVALUATION as EVALUATION,
+    Engines as Engines,
+    InMemory as InMemory,
+    Known as Known,
+    LEARNING as LEARNING,
+    Place as Place,
+    Receipt as Receipt,
+    TRAINING as TRAINING,
+    not_given as not_given,
+    sha256_of as sha256_of,
+)
 
 __all__ = [
     "Algorithm",
     "BLOCK",
     "ByRound",
-    "Course",
     "Data",
     "Engine",
-    "FactorUpload",
     "Float32",
     "Limits",
     "Masking",
@@ -131,6 +124,7 @@ __all__ = [
     "SmallestUpload",
     "Store",
     "Turn",
+    "Workflow",
     "explain",
     "messages_of",
     "read_run",

@@ -26,21 +26,29 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol, final, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.errors import CatchmentError, TooFewClientsError
+from catchment.errors import CatchmentError, IntegrityError, TooFewClientsError, UploadError
 from catchment.federation.algorithm import Additive, Turn
 from catchment.federation.client import Request
 from catchment.federation.limits import Claim, Screen, ScreenState, claimed, in_rows
-from catchment.federation.messages import Engine, Post, Refusal, readers
+from catchment.federation.messages import (
+    REPLY_HEADER,
+    Engine,
+    Record,
+    Refusal,
+    Reply,
+    Watch,
+)
 from catchment.federation.plan import Plan
 from catchment.federation.runs.ledger import Entries, Entry
+from catchment.parallel import available_cores, ordered_map
 from catchment.wire import (
     NOTHING,
     Fact,
@@ -63,6 +71,8 @@ log = logging.getLogger(__name__)
 KIND = "round-under-way"
 SHARE = 20  # times as long as keeping took, at least, goes by before it is done again
 EVERY = 5.0  # seconds
+LONG_LETTER = 1 << 20  # bytes
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ class Outline:
 
     @classmethod
     def of(cls, parts: Parts) -> Outline:
-        return cls(parts.kind, parts.facts, tuple(array.shape for array in parts.arrays))
+        return cls(parts.kind, parts.facts, tuple(map(np.shape, parts.arrays)))
 
     def digest(self) -> bytes:
         """Return the SHA-256 (32,) of it: nobody chooses where theirs comes among others'."""
@@ -110,11 +120,9 @@ class Sums:
 
     def __init__(self, cohort: Sequence[str]) -> None:
         # The clients of a block share one number: a hundred thousand of them would be megabytes.
-        self.blocks = {
-            client: number
-            for number in range(-(-len(cohort) // BLOCK))
-            for client in cohort[number * BLOCK : (number + 1) * BLOCK]
-        }
+        self.blocks: dict[str, int] = {}
+        for number in range(-(-len(cohort) // BLOCK)):
+            self.blocks |= dict.fromkeys(cohort[number * BLOCK : (number + 1) * BLOCK], number)
         self.left_out: list[Refusal] = []
         self._groups: list[_Group] = []
 
@@ -122,10 +130,6 @@ class Sums:
     def used(self) -> list[str]:
         """The clients in the largest sum."""
         return self._largest().clients if self._groups else []
-
-    @property
-    def n_used(self) -> int:
-        return len(self.used)
 
     @property
     def is_one(self) -> bool:
@@ -136,14 +140,14 @@ class Sums:
         """Add a client's answer to those that it adds to, or else begin a sum of its own."""
         number = self.blocks[client]
         for group in self._groups:
-            if group.takes(number, client, update):
+            if group.takes(number, [client], update):
                 break
         else:
             if len(self._groups) == MOST_GROUPS:
                 smallest = min(self._groups, key=lambda group: len(group.clients))
                 self._groups.remove(smallest)
                 self._leave_out(smallest, f"more than {MOST_GROUPS} different messages came")
-            self._groups.append(_Group(outline, number, [client], update))
+            self._groups.append(_Group(GroupState(outline, [client], number, None, update)))
         if len(self._groups) > 1:  # the next answer is most likely of the largest group
             self._groups.sort(key=lambda group: -len(group.clients))
 
@@ -154,8 +158,9 @@ class Sums:
         """
         number = self.blocks[clients[0]]
         if self._groups:
-            return self._groups[0].takes_block(number, clients, total)
-        self._groups.append(_Group(outline, number, clients, total))
+            first = self._groups[0]
+            return first.number != number and first.takes(number, clients, total)
+        self._groups.append(_Group(GroupState(outline, clients, number, None, total)))
         return True
 
     def state(self) -> list[GroupState]:
@@ -164,7 +169,7 @@ class Sums:
 
     def put_back(self, groups: Sequence[GroupState], left_out: Sequence[Refusal]) -> None:
         """Go on where sums stood."""
-        self._groups = [_Group.of(one) for one in groups]
+        self._groups = [_Group(one) for one in groups]
         self.left_out = [*left_out]
 
     def total(self, fewest: int, refused: Sequence[Refusal] = ()) -> Additive:
@@ -179,9 +184,9 @@ class Sums:
                     self._leave_out(group, *_difference(group, largest))
             self._groups = [largest]
         self.left_out.sort(key=lambda refusal: refusal.client)
-        if not self._groups or self.n_used < fewest:
+        if len(self.used) < max(fewest, 1):
             raise TooFewClientsError(
-                f"{self.n_used} clients gave a usable answer, the plan asks for {fewest} of the "
+                f"{len(self.used)} clients gave a usable answer, the plan asks for {fewest} of the "
                 f"{len(self.blocks)} asked{reasons([*refused, *self.left_out])}"
             )
         return self._groups[0].total()
@@ -190,6 +195,8 @@ class Sums:
         self.left_out += [Refusal.of(client, code, reason) for client in group.clients]
 
     def _largest(self) -> _Group:
+        if len(self._groups) == 1:
+            return self._groups[0]
         # By digest where as many sent one as the other: not by who came first.
         return min(self._groups, key=lambda group: (-len(group.clients), group.outline.digest()))
 
@@ -197,72 +204,40 @@ class Sums:
 class _Group:
     """The sum of answers that add to each other, and whose they are."""
 
-    def __init__(
-        self, outline: Outline, number: int, clients: Sequence[str], update: Additive
-    ) -> None:
-        self.outline, self.clients = outline, [*clients]
-        self._whole: Additive | None = None
+    def __init__(self, state: GroupState) -> None:
+        self.outline, self.clients, self.number = state.outline, [*state.clients], state.number
+        self._whole, self._block = state.whole, state.block
         self._ahead: Additive | None = None  # the whole with the block, where that is known
-        self._block: Additive | None = update
-        self._number = number
-
-    @classmethod
-    def of(cls, state: GroupState) -> _Group:
-        made = cls.__new__(cls)
-        made.outline, made.clients, made._number = state.outline, [*state.clients], state.number
-        made._whole, made._block, made._ahead = state.whole, state.block, None
-        return made
 
     def state(self) -> GroupState:
-        return GroupState(self.outline, self.clients, self._number, self._whole, self._block)
+        return GroupState(self.outline, self.clients, self.number, self._whole, self._block)
 
-    def takes(self, number: int, client: str, update: Additive) -> bool:
-        """Add an answer if it can be added; if not, the sum stays as it is."""
+    def takes(self, number: int, clients: Sequence[str], update: Additive) -> bool:
+        """Add an answer, or the sum of a block, if it can be; if not, the sum stays as it is."""
         try:
             with np.errstate(over="raise"):
-                if number != self._number:
-                    self._close_block()
-                    self._number = number
-                if self._block is None:
-                    assert self._whole is not None
-                    plus(self._whole, update)  # raises now, while it is known whose fault it is
-                    self._block = update
+                if number == self.number and self._block is not None:
+                    self._block, self._ahead = plus(self._block, update), None
                 else:
-                    self._block = plus(self._block, update)
-                    self._ahead = None
+                    whole = self.total()
+                    # It raises now, while it is known whose fault it is.
+                    self._ahead = plus(whole, update)
+                    self.number, self._block = number, update
         except Exception:
             return False
-        self.clients.append(client)
-        return True
-
-    def takes_block(self, number: int, clients: Sequence[str], total: Additive) -> bool:
-        """Add the sum of a whole block if it can be added; if not, the sum stays as it is."""
-        if number == self._number:
-            return False
-        try:
-            with np.errstate(over="raise"):
-                self._close_block()
-                assert self._whole is not None
-                ahead = plus(self._whole, total)
-        except Exception:
-            return False
-        self._number, self._block, self._ahead = number, total, ahead
         self.clients += clients
         return True
 
     def total(self) -> Additive:
-        self._close_block()
+        """Return the sum, in which the block that was open is closed."""
+        if self._block is not None:
+            if self._ahead is not None:
+                self._whole = self._ahead
+            else:
+                self._whole = self._block if self._whole is None else plus(self._whole, self._block)
+            self._block = self._ahead = None
         assert self._whole is not None
         return self._whole
-
-    def _close_block(self) -> None:
-        if self._block is None:
-            return
-        if self._ahead is not None:
-            self._whole = self._ahead
-        else:
-            self._whole = self._block if self._whole is None else plus(self._whole, self._block)
-        self._block = self._ahead = None
 
 
 def _difference(group: _Group, largest: _Group) -> tuple[str, str]:
@@ -349,11 +324,10 @@ def sum_block(
     """
     entries: list[Entry] = []
     claims: list[Claim] = []
-    post = Post(
-        plan.fingerprint(), Request.from_bytes(message, "").turn, engine, note=entries.append
-    )
+    asked = Round(plan, Request.from_bytes(message, "").turn, engine, note=entries.append)
     sums, first = Sums(clients), PLAIN
-    for client, (update, outline, claim) in post.ask_all(clients, message, looking(plan)):
+    letters = dict.fromkeys(clients, message)
+    for client, (update, outline, claim) in asked.replies(letters, asked.look):
         sums.add(client, update, outline)
         if not sums.is_one:
             return None
@@ -366,8 +340,8 @@ def sum_block(
         outline=first,
         claims=in_rows(claims),
         entries=Entries.of(entries),
-        bytes_up=post.bytes_up,
-        refused=tuple(post.refused),
+        bytes_up=asked.bytes_up,
+        refused=tuple(asked.refused),
     )
 
 
@@ -418,104 +392,6 @@ def joined(blocks: Sequence[BlockSum]) -> BlockSum | None:
     )
 
 
-def looking(plan: AnyPlan) -> Callable[[Parts, Turn], Looked]:
-    """Return what reads an answer for a sum."""
-    read = readers(plan)[-1]
-
-    def looked_at(parts: Parts, turn: Turn) -> Looked:
-        update = read(parts, turn)
-        return update, Outline.of(parts), claimed(update)
-
-    return looked_at
-
-
-def summed(
-    plan: AnyPlan, post: Post, payload: Parts, keeper: object = None
-) -> tuple[Additive, int]:
-    """Return the sum of a round's answers to one letter, and how many are in it.
-
-    Parameters
-    ----------
-    keeper
-        If it is a `PrefixKeeper`, the round goes on where it was kept, and is kept as it goes.
-    """
-    gathering = _Gathering(plan, post, post.letter(payload))
-    first = gathering.kept_by(keeper) if isinstance(keeper, PrefixKeeper) else 0
-    cohort = post.turn.cohort
-    blocks = [cohort[begin : begin + BLOCK] for begin in range(0, len(cohort), BLOCK)]
-    sums = post.engine.sums(gathering.message, blocks, first)
-    if sums is None:
-        gathering.ask(cohort[first * BLOCK :])
-    else:
-        gathering.add_blocks(blocks[first:], sums)
-    return gathering.total()
-
-
-def _whose(
-    blocks: Sequence[tuple[str, ...]], sums: Iterable[BlockSum | None]
-) -> Iterator[tuple[tuple[str, ...], BlockSum | None]]:
-    """Yield each sum with the clients that were asked for it."""
-    left = iter(blocks)
-    for block in sums:
-        asked = islice(left, 1 if block is None else block.n_blocks)
-        yield tuple(client for clients in asked for client in clients), block
-    assert next(left, None) is None, "an engine gave fewer sums than there are blocks"
-
-
-class _Gathering:
-    """A round's sum under way."""
-
-    def __init__(self, plan: AnyPlan, post: Post, message: bytes) -> None:
-        self.plan, self.post, self.message = plan, post, message
-        self.look = looking(plan)
-        self.sums = Sums(post.turn.cohort)
-        self.screen = Screen(plan.limits, len(post.turn.cohort), post.refuse)
-
-    def kept_by(self, keeper: PrefixKeeper) -> int:
-        """Go on with what was kept, keep it from now on; return how many blocks are done."""
-        prefix = Prefix(
-            keeper, self.plan, self.post, self.message, self.sums, self.screen, self.look
-        )
-        first = prefix.take_up()
-        self.post.after = prefix.keep
-        return first
-
-    def add_blocks(
-        self, blocks: Sequence[tuple[str, ...]], sums: Iterable[BlockSum | None]
-    ) -> None:
-        """Add blocks, each as a whole where that gives the same."""
-        for clients, block in _whose(blocks, sums):
-            if block is None or not self._takes(block):
-                self.ask(clients)
-            else:
-                self.post.take(block)
-
-    def ask(self, clients: Sequence[str]) -> None:
-        """Ask clients one by one and add what may be added by now."""
-        answers = self.post.ask_all(clients, self.message, self.look)
-        for client, (update, outline, _) in self.screen.at_once(answers, itemgetter(2)):
-            self.sums.add(client, update, outline)
-
-    def total(self) -> tuple[Additive, int]:
-        """Add what was kept back, and return the sum and how many are in it."""
-        for client, (update, outline, _) in self.screen.at_last():
-            self.sums.add(client, update, outline)
-        total = self.sums.total(self.plan.fewest(len(self.post.turn.cohort)), self.post.refused)
-        self.post.refused.extend(self.sums.left_out)
-        return total, self.sums.n_used
-
-    def _takes(self, block: BlockSum) -> bool:
-        if block.total is None:
-            return True
-        before = self.screen.mark()
-        if not self.screen.pass_together(block.clients, block.claims):
-            return False
-        if self.sums.add_block(block.clients, block.total, block.outline):
-            return True
-        self.screen.go_back(before)
-        return False
-
-
 @runtime_checkable
 class PrefixKeeper(Protocol):
     """A keeper that also keeps the part of a round that is done."""
@@ -532,113 +408,262 @@ class PrefixKeeper(Protocol):
 
 
 @dataclass(eq=False)
-class Prefix:
-    """Keeps a round under way now and then, and goes on with what was kept of it.
+class Round:
+    """One round under way: its letters, the answers to them, and their sum.
 
     Parameters
     ----------
+    plan, turn, engine
+        What is run, which round it is, and who carries its letters.
+    note, note_all
+        Write down a message, or many at once where that is quicker.
+    watch
+        Called with (round, clients done, clients asked) as replies come in.
+    context
+        What clients must know to make the plan for themselves.
     keeper
-        Where to.
-    plan, post, message
-        The round, and the letter to everybody.
-    sums, screen
-        What is done of it.
-    look
-        Reads an answer, as it is read for the sum.
+        Where the sum of the first blocks is kept now and then, to go on from there.
     """
 
-    keeper: PrefixKeeper
-    plan: Plan[Any, Any, Any]
-    post: Post
-    message: bytes
-    sums: Sums
-    screen: Screen
-    look: Callable[[Parts, Turn], Any]
+    plan: AnyPlan
+    turn: Turn
+    engine: Engine
+    note: Callable[[Entry], None] | None = None
+    watch: Watch | None = None
+    context: Parts = NOTHING
+    keeper: PrefixKeeper | None = None
+    note_all: Callable[[Entries], None] | None = None
+    started: float = field(default_factory=time.perf_counter)
+    bytes_down: int = 0
+    bytes_up: int = 0
+    refused: list[Refusal] = field(default_factory=list)
+    done: int = 0  # answers to the letters that are out
+    message: bytes = b""  # the letter to everybody
     due: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.due += self.keeper.every
+        cohort = self.turn.cohort
+        self.sums, self.screen = Sums(cohort), Screen(self.plan.limits, len(cohort), self._refuse)
+        if self.keeper is not None:
+            self.due += self.keeper.every
 
-    @cached_property
-    def identity(self) -> dict[str, Fact]:
+    def _refuse(self, client: str, error: Exception) -> None:
+        self.refused.append(Refusal.because(client, error))
+
+    def send(self, stage: str, letters: Mapping[str, Parts], copies: int = 1) -> dict[str, bytes]:
+        """Return letters as they are sent, all of them noted; "" is everybody."""
+        messages, last = {}, (NOTHING, b"")
+        for client, payload in letters.items():
+            # Written once where all clients get one and the same letter.
+            if payload is not last[0] or not last[1]:
+                request = Request(self.turn.plan, self.turn, stage, payload, self.context)
+                last = payload, request.to_bytes()
+            messages[client] = last[1]
+            self.bytes_down += len(last[1]) * copies
+            if self.note:
+                self.note(Entry.of(self.turn.round, client, "down", payload, last[1]))
+        self.done = 0
+        return messages
+
+    def sum(self, payload: Parts) -> tuple[Additive, int]:
+        """Return the sum of the answers to one letter to everybody, and how many are in it."""
+        cohort = self.turn.cohort
+        self.message = self.send("update", {"": payload}, len(cohort))[""]
+        first = self._take_up() if self.keeper is not None else 0
+        blocks: list[tuple[str, ...]] = []
+        for begin in range(0, len(cohort), BLOCK):
+            blocks.append(cohort[begin : begin + BLOCK])
+        sums = self.engine.sums(self.message, blocks, first)
+        if sums is None:
+            self._ask(cohort[first * BLOCK :])
+        else:
+            self._add_blocks(blocks[first:], sums)
+        for client, (update, outline, _) in self.screen.rest():
+            self.sums.add(client, update, outline)
+        total = self.sums.total(self.plan.fewest(len(cohort)), self.refused)
+        self.refused.extend(self.sums.left_out)
+        return total, len(self.sums.used)
+
+    def _ask(self, clients: Sequence[str]) -> None:
+        """Ask clients one by one and add what may be added by now."""
+        letters = dict.fromkeys(clients, self.message)
+        for client, looked in self.replies(letters, self.look):
+            for name, (update, outline, _) in self.screen.take(client, looked, looked[2]):
+                self.sums.add(name, update, outline)
+
+    def _add_blocks(
+        self, blocks: Sequence[tuple[str, ...]], sums: Iterable[BlockSum | None]
+    ) -> None:
+        """Add blocks, each as a whole where that gives the same."""
+        left = iter(blocks)
+        for block in sums:
+            asked = list(islice(left, 1 if block is None else block.n_blocks))
+            if block is None or not self._takes(block):
+                self._ask([client for clients in asked for client in clients])
+                continue
+            self.bytes_up += block.bytes_up
+            self.refused.extend(block.refused)
+            if self.note_all:
+                self.note_all(block.entries)
+            elif self.note:
+                for entry in block.entries:
+                    self.note(entry)
+            self._progress(block.asked[-1], len(block.asked), len(self.turn.cohort))
+        assert next(left, None) is None, "an engine gave fewer sums than there are blocks"
+
+    def _takes(self, block: BlockSum) -> bool:
+        if block.total is None:
+            return True
+        before = self.screen.mark()
+        if not self.screen.pass_together(block.clients, block.claims):
+            return False
+        if self.sums.add_block(block.clients, block.total, block.outline):
+            return True
+        self.screen.go_back(before)
+        return False
+
+    def look(self, parts: Parts, turn: Turn) -> Looked:
+        """Return an answer as it is read for a sum."""
+        update = self.plan.read(parts, turn)
+        return update, Outline.of(parts), claimed(update)
+
+    def replies(
+        self, letters: Mapping[str, bytes], read: Callable[[Parts, Turn], V]
+    ) -> Iterator[tuple[str, V]]:
+        """Yield each client's first answer; one that cannot be used is noted with its reason."""
+        seen: dict[str, bytes] = {}
+        # Answers to long letters are mostly as long, and take long to open.
+        long = max(map(len, letters.values()), default=0) > LONG_LETTER
+        threads = min(4, available_cores()) if long else 1
+        n_asked = len(self.turn.cohort) if self.message else len(letters)
+        for reply, content in ordered_map(_opened, self.engine.ask(letters), threads=threads):
+            try:
+                if reply.client not in letters:
+                    raise UploadError("stranger", f"{reply.client} was not asked")
+                parts = self._entered(reply, content, seen)
+                value = None if parts is None else read(parts, self.turn.at(reply.client))
+            except Exception as error:  # one client's answer never ends the run of the others
+                self._refuse(reply.client, error)
+            else:
+                if value is not None:
+                    yield reply.client, value
+            self._progress(reply.client, 1, n_asked)
+
+    def _entered(
+        self, reply: Reply, parts: Parts | str | None, seen: dict[str, bytes]
+    ) -> Parts | None:
+        """Return a reply's content, or None if the same came before; raise if it has none."""
+        if reply.message is None or parts is None:
+            raise UploadError("no-answer", reply.error or "the client did not answer")
+        if isinstance(parts, str):
+            raise IntegrityError(parts)
+        self.bytes_up += len(reply.message)
+        if self.note:
+            self.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
+        before = seen.get(reply.client)
+        seen[reply.client] = before or digest(reply.message)
+        if before is not None:
+            if before != digest(reply.message):
+                raise UploadError(
+                    "conflict", f"{reply.client} sent two different answers in a round"
+                )
+            return None
+        if parts.kind == "refusal":
+            raise UploadError(str(parts.facts.get("code")), str(parts.facts.get("reason")))
+        return parts
+
+    def _progress(self, last: str, n: int, n_asked: int) -> None:
+        self.done += n
+        if self.watch:
+            self.watch(self.turn.round, self.done, n_asked)
+        if self.keeper is not None and self.message:
+            self._keep(self.keeper, last)
+
+    def record(self, n_used: int, figures: Mapping[str, float]) -> Record:
+        """Return what is known of the round when it is over."""
+        return Record(
+            self.turn.round,
+            len(self.turn.cohort),
+            n_used,
+            time.perf_counter() - self.started,
+            self.bytes_down,
+            self.bytes_up,
+            tuple(self.refused),
+            dict(zip(figures, map(float, figures.values()), strict=True)),
+        )
+
+    @property
+    def _identity(self) -> dict[str, Fact]:
         """What another round, or this one with other clients, differs in."""
-        names = json.dumps(self.post.turn.cohort).encode()
+        names = json.dumps(self.turn.cohort).encode()
         return {
             "plan": self.plan.fingerprint(),
-            "round": self.post.turn.round,
+            "round": self.turn.round,
             "letter": digest(self.message).hex(),
             "cohort": hashlib.sha256(names).hexdigest(),
             "block": BLOCK,
         }
 
-    def take_up(self) -> int:
+    def _take_up(self) -> int:
         """Put back what was kept of this very round; return how many of its blocks are done."""
-        kept = self.keeper.begun(self.post.turn.round)
+        assert self.keeper is not None
+        kept = self.keeper.begun(self.turn.round)
         if kept is None:
             return 0
         try:
             named = split(kept, KIND)
             about = named.pop("about")
-            if about.facts["identity"] != self.identity:
+            if about.facts["identity"] != self._identity:
                 return 0
             groups = [self._read_group(parts) for parts in named.values()]
             told = json.loads(about.arrays[0].tobytes())
-            held = self._ask_again(told["held"])
+            # What was kept back is not written: its clients send it once more.
+            again = Round(self.plan, self.turn, self.engine)
+            letters = dict.fromkeys(told["held"], self.message)
+            held = list(again.replies(letters, self.look)) if letters else []
+            if [client for client, _ in held] != told["held"]:
+                raise ValueError("a client whose upload was kept back does not send it again")
         except (CatchmentError, ValueError, TypeError, KeyError) as error:
             log.warning("what was kept of a round cannot be used, it begins anew: %s", error)
             return 0
         self.sums.put_back(groups, [Refusal(*one) for one in told["left_out"]])
         (limit, largest), sizes = about.arrays[1:]
-        self.screen.put_back(
-            ScreenState(sizes, limit, (largest, told["largest"]), held), itemgetter(2)
-        )
-        self._put_back(told)
+        known = ScreenState(sizes, limit, (largest, told["largest"]), held)
+        self.screen.put_back(known, itemgetter(2))
+        self.refused[:] = [Refusal(*one) for one in told["refused"]]
+        self.bytes_up, self.done = told["bytes_up"], told["blocks"] * BLOCK
+        self.started -= told["seconds"]
+        log.info("round %d goes on after %d clients", self.turn.round + 1, self.done)
         return int(told["blocks"])
 
-    def keep(self, last: str) -> None:
+    def _keep(self, keeper: PrefixKeeper, last: str) -> None:
         """Keep what is done if it is time to and a block is complete; `last` answered last."""
-        done, began = self.post.done, time.monotonic()
-        whole = done % BLOCK == 0 and done < len(self.post.turn.cohort)
-        if began < self.due or not whole or self.post.turn.cohort[done - 1] != last:
+        done, began = self.done, time.monotonic()
+        whole = done % BLOCK == 0 and done < len(self.turn.cohort)
+        if began < self.due or not whole or self.turn.cohort[done - 1] != last:
             return
         state = self.screen.state()
         if state is not None:
             try:
-                self.keeper.keep_begun(self.post.turn.round, self._parts(state))
+                keeper.keep_begun(self.turn.round, self._parts(state))
             except (CatchmentError, ValueError, TypeError) as error:
                 log.debug("a round under way is not kept: %s", error)
         now = time.monotonic()
-        self.due = now + max(self.keeper.every, SHARE * (now - began))
-
-    def _put_back(self, told: dict[str, Any]) -> None:
-        post = self.post
-        post.refused[:] = [Refusal(*one) for one in told["refused"]]
-        post.bytes_up, post.done = told["bytes_up"], told["blocks"] * BLOCK
-        post.started -= told["seconds"]
-        log.info("round %d goes on after %d clients", post.turn.round + 1, post.done)
-
-    def _ask_again(self, clients: Sequence[str]) -> Sequence[tuple[str, Any]]:
-        """Return the uploads that were kept back, which their clients send once more."""
-        again = Post(self.post.plan, self.post.turn, self.post.engine, None)
-        found = list(again.ask_all(clients, self.message, self.look)) if clients else []
-        if [client for client, _ in found] != list(clients):
-            raise ValueError("a client whose upload was kept back does not send it again")
-        return found
+        self.due = now + max(keeper.every, SHARE * (now - began))
 
     def _parts(self, screen: ScreenState) -> Parts:
-        post = self.post
         told = {
-            "blocks": post.done // BLOCK,
-            "bytes_up": post.bytes_up,
-            "seconds": time.perf_counter() - post.started,
-            "refused": [[one.client, one.code, one.reason] for one in post.refused],
+            "blocks": self.done // BLOCK,
+            "bytes_up": self.bytes_up,
+            "seconds": time.perf_counter() - self.started,
+            "refused": [[one.client, one.code, one.reason] for one in self.refused],
             "left_out": [[one.client, one.code, one.reason] for one in self.sums.left_out],
             "largest": screen.largest[1],
             "held": [client for client, _ in screen.held],
         }
         content = np.frombuffer(json.dumps(told).encode(), np.uint8)
         limits = np.array([screen.limit, screen.largest[0]])
-        about = Parts(KIND, {"identity": self.identity}, (content, limits, screen.sizes))
+        about = Parts(KIND, {"identity": self._identity}, (content, limits, screen.sizes))
         groups = enumerate(self.sums.state())
         return join(KIND, {"about": about} | {f"{k}": self._group(one) for k, one in groups})
 
@@ -646,10 +671,12 @@ class Prefix:
         outline = group.outline
         told = [outline.kind, outline.facts, outline.shapes]
         facts: dict[str, Fact] = {"outline": json.dumps(told), "number": group.number}
-        named = {"about": Parts("group", facts, (_marked(self.post.turn.cohort, group.clients),))}
+        named = {"about": Parts("group", facts, (_marked(self.turn.cohort, group.clients),))}
         for name, value in (("whole", group.whole), ("block", group.block)):
             if value is not None:
-                named[name] = self._written(value)
+                named[name] = taken_apart(value)
+                if not equal(self._read(named[name]), value):
+                    raise ValueError(f"a {type(value).__name__} is another when it is read back")
         return join("group", named)
 
     def _read_group(self, parts: Parts) -> GroupState:
@@ -657,19 +684,13 @@ class Prefix:
         about = named["about"]
         kind, facts, shapes = json.loads(str(about.facts["outline"]))
         outline = Outline(kind, facts, tuple(map(tuple, shapes)))
-        clients = [self.post.turn.cohort[k] for k in np.flatnonzero(about.arrays[0])]
-        whole, block = (
-            self._read(named[name]) if name in named else None for name in ("whole", "block")
-        )
+        clients = [self.turn.cohort[k] for k in np.flatnonzero(about.arrays[0])]
+        whole, block = (self._read(named.get(name)) for name in ("whole", "block"))
         return GroupState(outline, clients, int(str(about.facts["number"])), whole, block)
 
-    def _written(self, value: Additive) -> Parts:
-        parts = taken_apart(value)
-        if not equal(self._read(parts), value):
-            raise ValueError(f"a {type(value).__name__} is not the same when it is read back")
-        return parts
-
-    def _read(self, parts: Parts) -> Additive:
+    def _read(self, parts: Parts | None) -> Additive | None:
+        if parts is None:
+            return None
         return put_together(self.plan.algorithm.sum_type, parts, trusted=True)
 
 
@@ -687,3 +708,18 @@ def _marked(cohort: Sequence[str], clients: Sequence[str]) -> NDArray[np.uint8]:
     if next_one is not None:
         raise ValueError(f"{next_one} was added after clients that come later")
     return marks
+
+
+def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
+    """Return a reply with its content, or with what is wrong with it."""
+    if reply.message is None:
+        return reply, None
+    written = reply.written
+    # Somebody may have put other bytes in their place on the way.
+    if written is not None and written.content is not None and written.message is reply.message:
+        return reply, written.content
+    try:
+        return reply, Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
+    except Exception as error:
+        # Its words alone: the error itself would keep the message in memory.
+        return reply, Refusal.because(reply.client, error).reason

@@ -182,26 +182,23 @@ class Node(Generic[S, U, R]):
             if masking is None:
                 raise IntegrityError(f"the plan has no stage {request.stage!r}")
             return masking.on_stage(request.stage, request.payload, turn, self.memory)
-
-        def upload(payload: Parts, turn: Turn) -> Upload:
-            return self._protected(self._made(payload, turn), turn)
-
         if masking is not None:
-            return taken_apart(masking.mask(request.payload, upload, turn, self.memory))
-        made = taken_apart(upload(request.payload, turn))
+            return taken_apart(masking.mask(request.payload, self._upload, turn, self.memory))
+        made = taken_apart(self._upload(request.payload, turn))
         if self.ledger is not None:
             self.ledger.upload(turn.plan, turn.round, made.kind)
         return made
 
-    def _made(self, payload: Parts, turn: Turn) -> Upload:
-        """Return the upload before any protection, made where the data are."""
-        plan = self.plan
+    def _upload(self, payload: Parts, turn: Turn) -> Upload:
+        """Return the upload, made where the data are and protected, but not masked."""
+        plan, algorithm = self.plan, self.plan.algorithm
         if isinstance(self.data, Elsewhere):
-            return self.data.upload(plan, payload, turn, self.memory)
-        algorithm = plan.algorithm
-        if algorithm.carries:
-            return algorithm.client_increment(payload, self.data, turn, plan.prepare, self.memory)
-        return algorithm.client_update(payload, self.prepared(turn.ledger), turn)
+            made = self.data.upload(plan, payload, turn, self.memory)
+        elif algorithm.carries:
+            made = algorithm.client_increment(payload, self.data, turn, plan.prepare, self.memory)
+        else:
+            made = algorithm.client_update(payload, self.prepared(turn.ledger), turn)
+        return self._protected(made, turn)
 
     def _protected(self, upload: Upload, turn: Turn) -> Upload:
         # Within a secure sum nobody else can say whose upload breaks the plan's limits.
@@ -228,42 +225,34 @@ class Written(NamedTuple):
     message: bytes
     content: Parts | None = None
 
-    @classmethod
-    def of(cls, upload: Upload) -> Written:
-        parts = taken_apart(upload)
-        return cls(parts.to_bytes(), parts.as_read())
 
-
-def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[bytes]:
+def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Written]:
     """Return the replies of several clients of one machine to one and the same request.
 
     If that fails for any of them, each answers by itself, so that only the culprit is refused.
     """
-    return [written.message for written in written_together(nodes, message)]
-
-
-def written_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Written]:
-    """Return what `answer_together` does, for whoever reads the replies in this very process."""
     plan = nodes[0].plan
     alone = (
-        plan.masking is not None
+        len(nodes) == 1
+        or plan.masking is not None
         or plan.algorithm.carries
         or any(node.ledger is not None or isinstance(node.data, Elsewhere) for node in nodes)
     )
-    if len(nodes) > 1 and not alone:
+    if not alone:
         try:
             request = Request.from_bytes(message, "")
-            turns = [request.turn.at(node.name) for node in nodes]
             _check_agreed(plan, request)
             if request.stage == "update":
+                turns = [request.turn.at(node.name) for node in nodes]
                 clients = [
                     (node.prepared(None), turn) for node, turn in zip(nodes, turns, strict=True)
                 ]
                 uploads = plan.algorithm.client_updates(request.payload, clients)
-                return [
-                    Written.of(node._protected(upload, turn))
-                    for node, upload, turn in zip(nodes, uploads, turns, strict=True)
-                ]
+                made = []
+                for node, upload, turn in zip(nodes, uploads, turns, strict=True):
+                    parts = taken_apart(node._protected(upload, turn))
+                    made.append(Written(parts.to_bytes(), parts.as_read()))
+                return made
         except REFUSED:
             log.debug("clients answer one by one: together they cannot", exc_info=True)
     return [Written(node.answer(message)) for node in nodes]

@@ -1,45 +1,19 @@
-"""Smaller uploads, each with a bound on what it does to the readout.
+"""Smaller uploads: in float32, or in fewer numbers that say exactly the same.
 
-`Float32` halves any upload. `FactorUpload` is for ridge statistics. The moments of a client,
-centred at its means, are M = R'R with R (r, F + K) of as many rows as M has rank: fewer rows than
-features make a small upload, exact to rounding. Rounding R instead of M keeps M free of negative
-eigenvalues and costs half the digits in its small ones, so 16 bits of R often do where 16 bits of M
-would not. Column j of R has length s_j, and every entry is rounded to a multiple of q s_j.
-
-With A the factors of all clients on top of each other, b their targets, W the exact readout and
-W + dW the one from rounded factors A + dA and b + db,
-
-    (A~'A~ + ridge I) dW = A~'e + dA'r,    A~ = A + dA,  e = db - dA W,  r = b - A W,
-
-and so, because no ridge system shrinks a vector by less than its smallest eigenvalue,
-
-    |dW| <= |e| / (2 sqrt(ridge)) + |dA| |r| / ridge,
-
-in Frobenius norms, with |dA|^2 <= (q/2)^2 rank sum s_j^2 by the rounding. It holds with exact and
-rounded exchanged, so the server can compute it from what it has. For float32 statistics it is
-(|dC| + |W| |dG|) / ridge. Both are besides what float64 itself rounds.
-
-Uploads between rounds are differences already: a round of `FederatedRidge` with increments sends
-the moments of new rows only, and those have a low rank.
-
-A factor tells the server exactly what the statistics tell; rounding hides nothing.
-
-Uploads of fewer numbers that say exactly the same, for statistics on a grid.
-
-Of a Gram matrix of low rank a client sends a few rows, from which `catchment.readout.low_rank`
-makes the whole matrix without a rounding. What else there is in the statistics travels as always.
+`Float32` halves any upload, with a bound on what that does to a readout: float32 statistics change
+it by at most (|dC| + |W| |dG|) / ridge, besides what float64 itself rounds. `SmallestUpload` is for
+statistics on a grid: of a Gram matrix of low rank a client sends a few rows, from which
+`catchment.readout.low_rank` makes the whole matrix without a rounding, and all else as always.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
-from catchment.arrays import Array
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Additive, Needs, Turn, Upload
 from catchment.federation.protection import Protection, Read
@@ -50,16 +24,12 @@ from catchment.readout.low_rank import (
     LARGEST,
     independent_rows,
     low_rank_length,
-    saving,
     whole_gram,
 )
-from catchment.readout.solve import squared_errors
-from catchment.readout.statistics import SUMS, Readout, RidgeStatistics, pack
-from catchment.wire import Fact, Kind, Parts, taken_apart
+from catchment.readout.statistics import SUMS, Readout, RidgeStatistics, packed_length
+from catchment.wire import Kind, Parts, taken_apart
 
-RANK_TOLERANCE = 4 * float(np.finfo(np.float64).eps)  # times the number of columns
 SINGLE = 2.0**-24  # relative rounding of a float32
-_CODES: dict[int, type[np.generic]] = {8: np.int8, 16: np.int16, 32: np.float32, 64: np.float64}
 LOW_RANK = "low-rank-statistics"
 WORTHWHILE = 0.1  # share of the Gram matrix; for less nobody looks for its rank
 _GRAM = 1 + SUMS.index("gram")  # its place among the arrays of statistics
@@ -70,7 +40,7 @@ class Float32(Protection):
     """Send every float64 array as float32: half the bytes, seven digits; whole numbers stay.
 
     Counts of up to 2^24 rows stay exact. Statistics that fit an ill-posed readout (a small ridge)
-    do not survive this; `readout_bound` says so, `FactorUpload` mostly does.
+    do not survive this; `readout_bound` says so.
 
     >>> sent = Float32().on_client(RidgeStatistics.zero(3, 1), Turn(0, ())).parts()
     >>> {array.dtype.name for array in sent.arrays}
@@ -125,179 +95,6 @@ class Packed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FactorUpload(Protection):
-    """Send ridge statistics as a factor of their moments, of low rank where the rows are few.
-
-    Parameters
-    ----------
-    bits
-        Of each entry of the factor: 64 is exact to rounding; 32 is float32; 16 and 8 are whole
-        numbers with a scale of their own for every column.
-
-    >>> rng = np.random.default_rng(0)
-    >>> s = RidgeStatistics.from_states(rng.normal(size=(5, 80)), rng.normal(size=(5, 1)))
-    >>> [len(value.parts().to_bytes()) for value in (s, FactorUpload().on_client(s, Turn(0, ())))]
-    [27420, 3726]
-    """
-
-    needs: ClassVar[Needs] = Needs(
-        each_client="factors do not add; choose another compression, or do without"
-    )
-    messages: ClassVar[tuple[Kind, ...]] = (
-        Kind(
-            "moment-factor",
-            "a factor of the sums over the client's rows, which the server multiplies out",
-            (
-                "all that the sums tell: how many rows there are, and for classes how many of each",
-                "the mean state of each class; a class with one sequence gives that sequence's "
-                "state",
-                "if the rows are fewer than the features, also from the size of the message how "
-                "many",
-            ),
-        ),
-    )
-
-    bits: Literal[64, 32, 16, 8] = 64
-
-    def __post_init__(self) -> None:
-        if self.bits not in _CODES:
-            raise ValueError(f"bits is {self.bits}; pass 64, 32, 16 or 8")
-
-    @property
-    def step(self) -> float:
-        """Largest rounding error of an entry, relative to its column's length."""
-        match self.bits:
-            case 64:
-                return 2.0**-53
-            case 32:
-                return SINGLE
-        return 0.5 / _largest(self.bits)
-
-    def on_client(self, upload: Upload, turn: Turn) -> Packed:
-        statistics = RidgeStatistics.from_parts(taken_apart(upload))
-        return Packed(_encoded(statistics, self.bits), upload)
-
-    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
-        return inner(_decoded(parts, self.bits).parts(), replace(turn, changed=True))
-
-    def readout_bound(self, total: RidgeStatistics, readout: Readout) -> float:
-        """Return a bound on the Frobenius norm of the readout's error, infinite at ridge 0.
-
-        Parameters
-        ----------
-        total
-            The sum that the server has, of rounded factors.
-        readout
-            Solved from it.
-        """
-        ridge = float(np.min(readout.ridge))
-        relative = self.step * float(np.sqrt(total.n_features + total.n_targets))
-        if ridge <= 0 or relative >= 1:
-            return float("inf")
-        # The exact columns may be longer than the rounded ones, by as much as was rounded.
-        relative /= 1 - relative
-        dA = relative * np.sqrt(total.lower_moments()[0].diagonal().sum())
-        db = relative * np.sqrt(total.target_moments().sum())
-        e = db + dA * np.linalg.norm(readout.weights, 2)
-        r = np.sqrt(squared_errors(total, readout).sum())
-        return float(e / (2 * np.sqrt(ridge)) + dA * r / ridge)
-
-
-def _largest(bits: int) -> int:
-    return int(2 ** (bits - 1) - 1)
-
-
-def _encoded(statistics: RidgeStatistics, bits: int) -> Parts:
-    M = moment_matrix(statistics)
-    if not np.isfinite(M).all():
-        raise UploadError("not-finite", "the statistics hold NaN or infinite numbers")
-    n = statistics.weight
-    means = M[0, 1:] / n if n > 0 else np.zeros(len(M) - 1)
-    R, order = _factor(M[1:, 1:] - n * np.outer(means, means), M.diagonal()[1:])
-    scales = np.linalg.norm(R, axis=0)
-    entries = R[_trapezoid(*R.shape)]
-    if bits < 64:
-        columns = np.broadcast_to(np.where(scales > 0, scales, 1.0), R.shape)
-        entries = entries / columns[_trapezoid(*R.shape)]
-    codes = np.rint(entries * _largest(bits)) if bits < 32 else entries
-    facts: dict[str, Fact] = {
-        "fingerprint": statistics.fingerprint,
-        "features": statistics.n_features,
-        "rank": len(R),
-    }
-    return Parts(
-        "moment-factor",
-        facts,
-        (
-            np.array([statistics.n_rows, n]),
-            means,
-            order.astype(np.uint32),
-            scales if bits < 64 else np.zeros(0),
-            codes.astype(_CODES[bits]),
-        ),
-    )
-
-
-def _factor(M: Array, raw: Array) -> tuple[Array, NDArray[np.int64]]:
-    """Return R (r, m) and the order (m,) of its columns, with R'R = M[order][:, order].
-
-    Cholesky with pivots, on columns scaled to the raw moments (m,) they were left over from: what
-    is below their rounding has rank zero.
-    """
-    root = np.sqrt(np.where(raw > 0, raw, 1.0))
-    scaled = M / np.outer(root, root)
-    tolerance = RANK_TOLERANCE * len(M)
-    factor, order, rank, _ = lapack.dpstrf(scaled, tol=tolerance, lower=0)
-    order = order.astype(np.int64) - 1
-    # LAPACK compares pivots with the tolerance only after the first one.
-    rank = 0 if scaled.diagonal().max(initial=0.0) <= tolerance else int(rank)
-    return np.triu(factor)[:rank] * root[order], order
-
-
-def _trapezoid(n_rows: int, n_columns: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    return np.triu_indices(n_rows, m=n_columns)
-
-
-def _decoded(parts: Parts, bits: int) -> RidgeStatistics:
-    counts, means, order, scales, codes = parts.expect("moment-factor", 5).arrays
-    F, rank = parts.facts.get("features"), parts.facts.get("rank")
-    size = len(order)
-    if type(F) is not int or type(rank) is not int or not (0 <= F <= size and 0 <= rank <= size):
-        raise IntegrityError(
-            f"a factor of rank {rank!r} and {F!r} features came for {size} columns"
-        )
-    n_entries = rank * size - rank * (rank - 1) // 2
-    shapes = (counts.shape, means.shape, scales.shape, codes.shape)
-    if shapes != ((2,), (size,), (size if bits < 64 else 0,), (n_entries,)):
-        raise IntegrityError(f"the arrays of a factor of rank {rank} came with shapes {shapes}")
-    if codes.dtype != _CODES[bits] or not np.array_equal(np.sort(order), np.arange(size)):
-        raise IntegrityError(f"a factor of {bits} bits came as {codes.dtype}, or out of order")
-    if not (0 <= counts[0] < 2**53 and counts[0] == int(counts[0])):
-        raise IntegrityError(f"{counts[0]} is not a number of rows")
-    R = np.zeros((rank, size))
-    R[_trapezoid(rank, size)] = codes.astype(np.float64)
-    if bits < 64:
-        R *= scales / (_largest(bits) if bits < 32 else 1)
-    name = str(parts.facts["fingerprint"])
-    return _statistics(R[:, np.argsort(order)], counts, means, F, name)
-
-
-def _statistics(R: Array, counts: Array, means: Array, F: int, fingerprint: str) -> RidgeStatistics:
-    n = float(counts[1])
-    M = R.T @ R + n * np.outer(means, means)
-    return RidgeStatistics(
-        int(counts[0]),
-        n,
-        n * means[:F],
-        n * means[F:],
-        pack(M[:F, :F]),
-        M[:F, F:].copy(),
-        pack(M[F:, F:]),
-        fingerprint,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class SmallestUpload(Protection):
     """Send statistics on a grid as they are, or in fewer numbers that say exactly the same.
 
@@ -347,7 +144,8 @@ def _low_rank(statistics: RidgeStatistics) -> Parts | None:
     """Return the statistics in fewer numbers, None if there are none that say the same."""
     F, grid, gram = statistics.n_features, statistics.grid, statistics.gram
     most = min(statistics.n_rows, F)
-    if grid is None or saving(most, F) < WORTHWHILE or gram.dtype != np.int64:
+    worthwhile = low_rank_length(most, F) <= (1 - WORTHWHILE) * packed_length(F)
+    if grid is None or not worthwhile or gram.dtype != np.int64:
         return None
     if _bound(grid, statistics.weight) >= LARGEST:
         return None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -190,7 +190,10 @@ def _claims(value: object) -> Iterator[Claim]:
             for field in fields(value):
                 yield from _claims(vars(value)[field.name])
             return
-        held = {mark: _most(vars(value)[name]) for mark, name in said}
+        held: dict[object, float] = {}
+        for mark, name in said:
+            one = vars(value)[name]
+            held[mark] = float(one.max(initial=0) if isinstance(one, np.ndarray) else one)
         rows = max(held.get(ROWS, 0.0), held.get(COUNTED, 0.0))
         weight = held.get(WEIGHT, 0.0)
         per_row = 0.0
@@ -207,12 +210,6 @@ def _said(made: Any) -> tuple[tuple[object, str], ...]:
     return tuple(
         (mark, name) for name, marks in marks_of(made).items() for mark in marks if mark in wanted
     )
-
-
-def _most(held: Any) -> float:
-    if isinstance(held, np.ndarray):
-        return float(held.max(initial=0))
-    return float(held)
 
 
 def in_rows(claims: Sequence[Claim]) -> NDArray[np.float64]:
@@ -237,13 +234,6 @@ class ScreenState(NamedTuple):
     held: Sequence[tuple[str, Any]]
 
 
-class _Mark(NamedTuple):
-    n_sizes: int
-    n_filled: int
-    limit: float
-    largest: tuple[float, str]
-
-
 class Screen:
     """Uploads on their way into a sum; what claims too much is refused.
 
@@ -259,10 +249,10 @@ class Screen:
     >>> from catchment.federation.sums import WeightedSum
     >>> sent = {f"c{k}": WeightedSum((), 40.0) for k in range(6)} | {"ann": WeightedSum((), 4e7)}
     >>> screen = Screen(Limits(), len(sent), lambda client, error: print(error))
-    >>> passed = list(screen.passed(sent.items()))
+    >>> passed = [screen.take(client, one, claimed(one)) for client, one in sent.items()]
+    >>> list(map(len, passed)), screen.rest()
     ann claims a weight of 4e7, 1000000 times the median of 40; if that is right raise over_median
-    >>> len(passed)
-    6
+    ([0, 0, 0, 0, 5, 1, 0], [])
     """
 
     def __init__(
@@ -274,53 +264,56 @@ class Screen:
         self._n_filled = 0
         self._limit = np.inf
         self._largest: tuple[float, str] = (0.0, "")
-        self._first: list[tuple[str, Any, Claim]] = []
-        self._held: list[tuple[str, Any, Claim]] = []
+        self._held: list[tuple[str, Any, Claim]] = []  # all, while there are fewer than five
 
-    def passed(
-        self, updates: Iterable[tuple[str, V]], claim_of: Callable[[V], Claim] = claimed
-    ) -> Iterator[tuple[str, V]]:
-        """Yield the uploads that may be added, those that were kept back last."""
-        yield from self.at_once(updates, claim_of)
-        yield from self.at_last()
+    def take(self, client: str, update: V, claim: Claim) -> list[tuple[str, V]]:
+        """Return the uploads that may be added now that this one is here, it or earlier ones."""
+        try:
+            claim.check(self._limits)
+        except UploadError as error:
+            self._refuse(client, error)
+            return []
+        if not self._compares:
+            return [(client, update)]
+        self._sizes.append(claim.size)
+        self._n_filled += claim.size > 0
+        new = [(client, update, claim)]
+        if len(self._sizes) <= FEWEST:
+            new, self._held = [*self._held, *new], []
+        if len(self._sizes) < FEWEST:
+            self._held = new
+            return []
+        passed = []
+        for one in new:
+            # The median is computed anew only where it matters: most clients are of a like size.
+            if one[2].size > self._limit or self._limit == np.inf:
+                self._compute()
+            if one[2].size <= self._limit:
+                passed.append(one)
+            else:
+                self._held.append(one)
+        if len(self._held) > MOST_HELD:
+            passed += self._fewer()
+        return self._taken(passed)
 
-    def at_once(
-        self, updates: Iterable[tuple[str, V]], claim_of: Callable[[V], Claim] = claimed
-    ) -> Iterator[tuple[str, V]]:
-        """Yield the uploads that may be added now; others are refused or kept back."""
-        for client, update in updates:
-            claim = claim_of(update)
-            try:
-                claim.check(self._limits)
-            except UploadError as error:
-                self._refuse(client, error)
-                continue
-            if not self._compares:
-                yield client, update
-                continue
-            self._note(claim.size)
-            self._first.append((client, update, claim))
-            if len(self._sizes) < FEWEST:
-                continue
-            first, self._first = self._first, []
-            for one in first:
-                if self._may_pass(one[2].size):
-                    yield self._taken(*one)
-                else:
-                    self._held.append(one)
-            if len(self._held) > MOST_HELD:
-                yield from self._fewer()
-
-    def at_last(self) -> Iterator[tuple[str, Any]]:
-        """Yield those that were kept back and may be added now that all are here."""
+    def rest(self) -> list[tuple[str, Any]]:
+        """Return those that were kept back and may be added now that all are here."""
         if len(self._sizes) >= FEWEST:
             self._compute()
-        for one in (*self._first, *self._held):
+        passed = []
+        for one in self._held:
             if one[2].size <= self._limit:
-                yield self._taken(*one)
+                passed.append(one)
             else:
                 self._too_large(one[0], one[2])
-        self._refuse_late()
+        taken = self._taken(passed)
+        size, client = self._largest
+        if size > self._limit:  # one of the first, which is in the sum by now
+            raise FederationError(
+                f"{self._sentence(client, Claim(weight=size))}, else leave it out: it came before "
+                "the others were known, and cannot be taken out of the sum"
+            )
+        return taken
 
     def pass_together(self, clients: Sequence[str], claims: NDArray[np.float64]) -> bool:
         """Take note of uploads that are added already; False, and no note, if one may not be.
@@ -332,26 +325,42 @@ class Screen:
         claims
             (n, 4) of each client, as `in_rows` has them.
         """
-        if self._compares and (self._first or len(self._sizes) + len(claims) < FEWEST):
+        n = len(self._sizes)
+        if self._compares and (0 < n < FEWEST or n + len(claims) < FEWEST):
             return len(claims) == 0
-        before = self.mark()
-        if self._all_pass(clients, claims):
+        if not _within(self._limits, claims):
+            return False
+        if not self._compares or len(claims) == 0:
             return True
-        self.go_back(before)
-        return False
+        sizes = np.maximum(claims[:, 0], claims[:, 1])
+        largest = sizes.max()
+        if self._limit < np.inf and largest <= self._limit:
+            # None is too large for the median that is known, which therefore stays as it is.
+            self._sizes.frombytes(sizes.tobytes())
+            self._n_filled += int(np.count_nonzero(sizes > 0))
+            last = max(clients[k] for k in np.flatnonzero(sizes == largest).tolist())
+            self._largest = max(self._largest, (float(largest), last))
+            return True
+        before, n_held = self.mark(), len(self._held)
+        for client, (rows, weight) in zip(clients, claims[:, :2].tolist(), strict=True):
+            self.take(client, None, Claim(rows, weight))
+            if len(self._held) > n_held and len(self._sizes) >= FEWEST:
+                self.go_back(before)
+                return False
+        return True
 
-    def mark(self) -> _Mark:
+    def mark(self) -> tuple[int, int, int, float, tuple[float, str]]:
         """Return where this is, to go back to before any upload is kept back."""
-        return _Mark(len(self._sizes), self._n_filled, self._limit, self._largest)
+        return len(self._sizes), len(self._held), self._n_filled, self._limit, self._largest
 
-    def go_back(self, mark: _Mark) -> None:
+    def go_back(self, mark: tuple[int, int, int, float, tuple[float, str]]) -> None:
         """Forget what passed together after a mark."""
-        del self._sizes[mark.n_sizes :]
-        self._n_filled, self._limit, self._largest = mark.n_filled, mark.limit, mark.largest
+        n_sizes, n_held, self._n_filled, self._limit, self._largest = mark
+        del self._sizes[n_sizes:], self._held[n_held:]
 
     def state(self) -> ScreenState | None:
         """Return where this is, None while too few are here to compare."""
-        if self._first:
+        if self._compares and 0 < len(self._sizes) < FEWEST:
             return None
         held = [(client, update) for client, update, _ in self._held]
         return ScreenState(np.array(self._sizes), self._limit, self._largest, held)
@@ -363,46 +372,6 @@ class Screen:
         self._limit, self._largest = float(state.limit), (float(state.largest[0]), state.largest[1])
         self._held = [(client, update, claim_of(update)) for client, update in state.held]
 
-    def _all_pass(self, clients: Sequence[str], claims: NDArray[np.float64]) -> bool:
-        if not _within(self._limits, claims):
-            return False
-        if not self._compares or len(claims) == 0:
-            return True
-        sizes = np.maximum(claims[:, 0], claims[:, 1])
-        largest = sizes.max()
-        if self._limit == np.inf or largest > self._limit:
-            return self._each_passes(clients, sizes.tolist())
-        # None is too large for the median that is known, which therefore stays as it is.
-        self._sizes.frombytes(sizes.tobytes())
-        self._n_filled += int(np.count_nonzero(sizes > 0))
-        last = max(clients[k] for k in np.flatnonzero(sizes == largest).tolist())
-        self._largest = max(self._largest, (float(largest), last))
-        return True
-
-    def _each_passes(self, clients: Sequence[str], sizes: Sequence[float]) -> bool:
-        waiting: list[tuple[str, float]] = []
-        for client, size in zip(clients, sizes, strict=True):
-            self._note(size)
-            waiting.append((client, size))
-            if len(self._sizes) < FEWEST:
-                continue
-            for name, one in waiting:
-                if not self._may_pass(one):
-                    return False
-                self._largest = max(self._largest, (one, name))
-            waiting = []
-        return True
-
-    def _note(self, size: float) -> None:
-        self._sizes.append(size)
-        self._n_filled += size > 0
-
-    def _may_pass(self, size: float) -> bool:
-        # The median is computed anew only where it matters: most clients are of a like size.
-        if size > self._limit or self._limit == np.inf:
-            self._compute()
-        return size <= self._limit
-
     def _compute(self) -> None:
         # Where nobody claims a size there is none to look for, and every client comes here.
         if self._n_filled == 0:
@@ -411,22 +380,23 @@ class Screen:
         sizes = np.array(self._sizes)
         self._limit = float(np.median(sizes[sizes > 0])) * self._limits.over_median
 
-    def _fewer(self) -> Iterator[tuple[str, Any]]:
-        """Yield what can be taken by now; if too many are left, refuse the largest."""
+    def _fewer(self) -> list[tuple[str, Any, Claim]]:
+        """Return what can be taken by now; if too many are left, refuse the largest."""
         self._compute()
-        held = self._held
-        for one in tuple(held):
-            if one[2].size <= self._limit:
-                held.remove(one)
-                yield self._taken(*one)
-        if len(held) > MOST_HELD:
-            largest = max(held, key=lambda one: one[2].size)
-            held.remove(largest)
+        passed = [one for one in self._held if one[2].size <= self._limit]
+        self._held = [one for one in self._held if one[2].size > self._limit]
+        if len(self._held) > MOST_HELD:
+            largest = max(self._held, key=lambda one: one[2].size)
+            self._held.remove(largest)
             self._too_large(largest[0], largest[2])
+        return passed
 
-    def _taken(self, client: str, update: V, claim: Claim) -> tuple[str, V]:
-        self._largest = max(self._largest, (claim.size, client))
-        return client, update
+    def _taken(self, passed: list[tuple[str, Any, Claim]]) -> list[tuple[str, Any]]:
+        taken = []
+        for client, update, claim in passed:
+            self._largest = max(self._largest, (claim.size, client))
+            taken.append((client, update))
+        return taken
 
     def _too_large(self, client: str, claim: Claim) -> None:
         self._refuse(client, UploadError("over-median", self._sentence(client, claim)))
@@ -437,15 +407,6 @@ class Screen:
             f"{client} claims {claim}, {_short(claim.size / median)} times the median of "
             f"{_short(median)}; if that is right raise over_median"
         )
-
-    def _refuse_late(self) -> None:
-        """Raise if one of the first uploads is too large after all: it is in the sum by now."""
-        size, client = self._largest
-        if size > self._limit:
-            raise FederationError(
-                f"{self._sentence(client, Claim(weight=size))}, else leave it out: it came before "
-                "the others were known, and cannot be taken out of the sum"
-            )
 
 
 def _within(limits: Limits, claims: NDArray[np.float64]) -> bool:

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import filterfalse
+from operator import attrgetter
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from catchment.data.prepare import Prepare
 from catchment.errors import FederationError, TooFewClientsError
 from catchment.federation.algorithm import Additive, Turn, check_base
-from catchment.federation.blocks import reasons, summed
+from catchment.federation.blocks import PrefixKeeper, Round, reasons
 from catchment.federation.client import digest_of
 from catchment.federation.limits import check_total
 from catchment.federation.messages import (
     Engine,
-    Post,
     Record,
     Refusal,
     Reply,
     Watch,
     check_client_names,
-    readers,
 )
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Journal
+from catchment.federation.protection import Exchange, Journal
 from catchment.federation.runs.ledger import Entries, Entry
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
@@ -162,62 +163,56 @@ def run(
     kept = keeper.resume() if keeper else None
     begun = algorithm.start() if onto is None else onto
     state, records = kept if kept else (begun, ())
-    note = keeper.note if keeper else None
-    for round_ in range(len(records), plan.rounds):
+    prefix = keeper if isinstance(keeper, PrefixKeeper) else None
+    note_all = keeper.note_all if isinstance(keeper, NotesMany) else None
+    told = digest_of(context)
+    for number in range(len(records), plan.rounds):
         if algorithm.finished(state):
             break
         clients = engine.clients()
         check_client_names(clients)
-        cohort = plan.cohort(clients, round_)
-        turn = Turn(round_, cohort, plan.seed, plan=plan.fingerprint(), told=digest_of(context))
+        cohort = plan.cohort(clients, number)
+        turn = Turn(number, cohort, plan.seed, plan=plan.fingerprint(), told=told)
         for protection in plan.protections:
             protection.before(turn)
-        post = Post(plan.fingerprint(), turn, engine, note, watch, context)
-        post.note_all = keeper.note_all if isinstance(keeper, NotesMany) else None
+        note = keeper.note if keeper else None
+        under_way = Round(plan, turn, engine, note, watch, context, prefix, note_all)
         payload = algorithm.broadcast(state, turn)
-        total, n_used, publish = gather(plan, post, payload, journal, keeper)
-        for protection, inner in reversed(list(zip(plan.plain, readers(plan), strict=False))):
+        exchange = None
+        if plan.masking is None:
+            total, n_used = under_way.sum(payload)
+        else:
+            fewest = plan.fewest(len(cohort))
+            exchange = plan.masking.open(turn, min_clients=fewest, journal=journal)
+            total, n_used = masked(under_way, exchange, payload)
+        for k, protection in reversed(list(enumerate(plan.plain))):
+            inner = partial(plan.read, protections=plan.plain[:k])
             total = protection.on_server(total, turn, inner)
         state = algorithm.server_update(state, total, turn)
-        figures = {name: float(value) for name, value in algorithm.figures(state).items()}
-        records = (*records, replace(post.record(n_used), figures=figures))
+        records = (*records, under_way.record(n_used, algorithm.figures(state)))
         if keeper:
             keeper.close_round(state, records[-1])
-        publish()
-        left_out = {refusal.client for refusal in records[-1].refused}
-        engine.counted(round_, [client for client in cohort if client not in left_out])
+        if exchange is not None:
+            exchange.publish()
+        left_out = set(map(attrgetter("client"), records[-1].refused))
+        engine.counted(number, [*filterfalse(left_out.__contains__, cohort)])
     return Result(state, plan, records)
 
 
-def gather(
-    plan: Plan[S, U, R],
-    post: Post,
-    payload: Parts,
-    journal: Journal | None = None,
-    keeper: Keeper[S] | None = None,
-) -> tuple[Additive, int, Callable[[], None]]:
-    """Return the sum of a round's uploads, every mask off, how many there were, and a last step.
-
-    The last step is for when the state after the round is kept.
-    """
-    cohort = post.turn.cohort
-    read = readers(plan)[-1]
-    if plan.masking is None:
-        return *summed(plan, post, payload, keeper), lambda: None
-    fewest = plan.fewest(len(cohort))
-    exchange = plan.masking.open(post.turn, min_clients=fewest, journal=journal)
+def masked(under_way: Round, exchange: Exchange, payload: Parts) -> tuple[Additive, int]:
+    """Return the sum of a round's masked uploads, every mask off, and how many there were."""
     try:
         for stage in exchange.stages:
             clients = exchange.asked(stage)
             letters = {client: exchange.letter(stage, client, payload) for client in clients}
-            for _ in post.ask_each(stage, letters, partial(exchange.take, stage)):
-                pass
+            sent = under_way.send(stage, letters)
+            deque(under_way.replies(sent, partial(exchange.take, stage)), maxlen=0)
             try:
                 exchange.close(stage)
             finally:
-                post.refused.extend(Refusal.of(*one) for one in exchange.left_out())
+                under_way.refused.extend(Refusal.of(*one) for one in exchange.left_out())
     except TooFewClientsError as error:
-        raise TooFewClientsError(f"{error}{reasons(post.refused)}") from error
-    hidden, n_used = exchange.result(read)
-    check_total(hidden, plan.limits, n_used)
-    return hidden, n_used, exchange.publish
+        raise TooFewClientsError(f"{error}{reasons(under_way.refused)}") from error
+    total, n_used = exchange.result(under_way.plan.read)
+    check_total(total, under_way.plan.limits, n_used)
+    return total, n_used

@@ -1,40 +1,28 @@
-"""The server's desk: letters go out, replies come back, and every one is entered in the ledger."""
+"""What passes between server and clients, who carries it, and what is said of who was left out."""
 
 from __future__ import annotations
 
 import logging
 import re
-import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from catchment.errors import CatchmentError, IntegrityError, RefusedClientsWarning, UploadError
-from catchment.federation.algorithm import Additive, Turn
-from catchment.federation.client import Request, Written
-from catchment.federation.plan import Plan
-from catchment.federation.protection import Read
-from catchment.federation.runs.ledger import Entries, Entry
-from catchment.federation.sums import Tally
-from catchment.parallel import available_cores, ordered_map
-from catchment.wire import NOTHING, Parts, digest, measured, plain_text
+from catchment.errors import CatchmentError, RefusedClientsWarning
+from catchment.federation.client import Written
+from catchment.wire import plain_text
 
 if TYPE_CHECKING:
     from catchment.federation.blocks import BlockSum
 
 MOST = 200  # characters
-V = TypeVar("V")
 log = logging.getLogger(__name__)
 REPLY_HEADER = 1 << 18  # bytes: a client has few facts to tell, and JSON grows when it is read
-LONG_LETTER = 1 << 20  # bytes: answers to such letters are mostly as long, and take long to open
+PATH = re.compile(r"[/\\]|^\.")
 Watch = Callable[[int, int, int], None]
 TRAINING, EVALUATION = "training", "evaluation"
-S = TypeVar("S")
-U = TypeVar("U")
-R = TypeVar("R")
 
 
 def check_client_names(names: Iterable[object]) -> None:
@@ -46,45 +34,20 @@ def check_client_names(names: Iterable[object]) -> None:
     ValueError: a client is called '../../ann'; use text of 1 to 200 printable characters that is
     no path to another folder
     """
-    every = list(names)
-    if _are_plain(every):
-        return
-    for name in every:
-        if not _is_fit(name):
+    for name in names:
+        if (
+            not isinstance(name, str)
+            or not 0 < len(name) <= MOST
+            or not name.isprintable()
+            or name.strip() != name
+            # Most names are no paths, and a million of them are looked at.
+            or (PATH.search(name) and not {"", ".", ".."}.isdisjoint(re.split(r"[/\\]", name)))
+        ):
             shown = f"{ascii(name)[:60]}..." if len(ascii(name)) > 63 else ascii(name)
             raise ValueError(
                 f"a client is called {shown}; use text of 1 to {MOST} printable characters that is "
                 "no path to another folder"
             )
-
-
-def _are_plain(names: list[object]) -> bool:
-    """Return whether all names are fit and none is a path, by one look at all of a million."""
-    texts = [name for name in names if isinstance(name, str)]
-    if len(texts) < len(names) or max(map(len, texts), default=0) > MOST:
-        return False
-    lines = "\n".join(["", *texts, ""])
-    return (
-        lines.count("\n") == len(texts) + 1
-        and lines.replace("\n", "").isprintable()  # of all white space, this leaves the blank
-        and not any(bad in lines for bad in ("\n\n", "\n ", " \n", "/", "\\", "\n.\n", "\n..\n"))
-    )
-
-
-def _is_fit(name: object) -> bool:
-    return (
-        isinstance(name, str)
-        and 0 < len(name) <= MOST
-        and name.isprintable()
-        and name.strip() == name
-        and not _leads_away(name)
-    )
-
-
-def _leads_away(name: str) -> bool:
-    # Most names are no paths, and a million of them are looked at.
-    parts = re.split(r"[/\\]", name) if "/" in name or "\\" in name else (name,)
-    return any(part in ("", ".", "..") for part in parts)
 
 
 @dataclass(frozen=True)
@@ -169,149 +132,6 @@ class Record:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(eq=False)
-class Post:
-    """One round's correspondence."""
-
-    plan: str
-    turn: Turn
-    engine: Engine
-    note: Callable[[Entry], None] | None
-    watch: Watch | None = None
-    context: Parts = NOTHING
-    started: float = field(default_factory=time.perf_counter)
-    bytes_down: int = 0
-    bytes_up: int = 0
-    refused: list[Refusal] = field(default_factory=list)
-    done: int = 0  # answers to the letters that are out
-    after: Callable[[str], None] | None = None  # called with who answered last
-    note_all: Callable[[Entries], None] | None = None  # notes many at once, where that is quicker
-
-    def letter(self, payload: Parts) -> bytes:
-        """Return the one letter to everybody, which counts as sent."""
-        message = self._request("update", payload)
-        self._sent("", payload, message, len(self.turn.cohort))
-        return message
-
-    def ask_all(
-        self, clients: Sequence[str], message: bytes, read: Callable[[Parts, Turn], V]
-    ) -> Iterator[tuple[str, V]]:
-        """Yield what each of some clients answers to the letter to everybody."""
-        return self._replies(dict.fromkeys(clients, message), read, len(self.turn.cohort))
-
-    def take(self, block: BlockSum) -> None:
-        """Note what came from a block of clients that were asked and added elsewhere."""
-        self.bytes_up += block.bytes_up
-        self.refused.extend(block.refused)
-        if self.note_all:
-            self.note_all(block.entries)
-        elif self.note:
-            for entry in block.entries:
-                self.note(entry)
-        self._progress(block.asked[-1], len(block.asked), len(self.turn.cohort))
-
-    def ask_each(
-        self, stage: str, letters: Mapping[str, Parts], read: Callable[[Parts, Turn], V]
-    ) -> Iterator[tuple[str, V]]:
-        """Yield what each client answers to a letter of its own."""
-        messages, last = {}, (NOTHING, b"")
-        for client, payload in letters.items():
-            # Written once where all clients get one and the same letter.
-            if payload is not last[0] or not last[1]:
-                last = payload, self._request(stage, payload)
-            messages[client] = last[1]
-            self._sent(client, payload, messages[client], 1)
-        self.done = 0
-        yield from self._replies(messages, read, len(messages))
-
-    def refuse(self, client: str, error: UploadError) -> None:
-        """Note that a client's answer is not used."""
-        self.refused.append(Refusal.because(client, error))
-
-    def record(self, n_used: int) -> Record:
-        return Record(
-            self.turn.round,
-            len(self.turn.cohort),
-            n_used,
-            time.perf_counter() - self.started,
-            self.bytes_down,
-            self.bytes_up,
-            tuple(self.refused),
-        )
-
-    def _request(self, stage: str, payload: Parts) -> bytes:
-        return Request(self.plan, self.turn, stage, payload, self.context).to_bytes()
-
-    def _sent(self, client: str, payload: Parts, message: bytes, copies: int) -> None:
-        self.bytes_down += len(message) * copies
-        if self.note:
-            self.note(Entry.of(self.turn.round, client, "down", payload, message))
-
-    def _replies(
-        self, letters: Mapping[str, bytes], read: Callable[[Parts, Turn], V], n_asked: int
-    ) -> Iterator[tuple[str, V]]:
-        """Yield each client's first answer; one that cannot be used is noted with its reason."""
-        seen: dict[str, bytes] = {}
-        long = any(len(letter) > LONG_LETTER for letter in letters.values())
-        threads = min(4, available_cores()) if long else 1
-        opened = ordered_map(_opened, self.engine.ask(letters), threads=threads)
-        for reply, content in opened:
-            try:
-                if reply.client not in letters:
-                    raise UploadError("stranger", f"{reply.client} was not asked")
-                parts = self._entered(reply, content, seen)
-                value = None if parts is None else read(parts, self.turn.at(reply.client))
-            except Exception as error:  # one client's answer never ends the run of the others
-                self.refused.append(Refusal.because(reply.client, error))
-            else:
-                if value is not None:
-                    yield reply.client, value
-            self._progress(reply.client, 1, n_asked)
-
-    def _progress(self, last: str, n: int, n_asked: int) -> None:
-        self.done += n
-        if self.watch:
-            self.watch(self.turn.round, self.done, n_asked)
-        if self.after:
-            self.after(last)
-
-    def _entered(
-        self, reply: Reply, parts: Parts | str | None, seen: dict[str, bytes]
-    ) -> Parts | None:
-        """Return a reply's content, or None if the same came before; raise if it has none."""
-        if reply.message is None or parts is None:
-            raise UploadError("no-answer", reply.error or "the client did not answer")
-        if isinstance(parts, str):
-            raise IntegrityError(parts)
-        self.bytes_up += len(reply.message)
-        if self.note:
-            self.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
-        before = seen.setdefault(reply.client, b"")
-        seen[reply.client] = before or digest(reply.message)
-        if before and before != digest(reply.message):
-            raise UploadError("conflict", f"{reply.client} sent two different answers in a round")
-        if before:
-            return None
-        if parts.kind == "refusal":
-            raise UploadError(str(parts.facts.get("code")), str(parts.facts.get("reason")))
-        return parts
-
-
-def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
-    """Return a reply with its content, or with what is wrong with it."""
-    if reply.message is None:
-        return reply, None
-    written = reply.written
-    # Somebody may have put other bytes in their place on the way.
-    if written is not None and written.content is not None and written.message is reply.message:
-        return reply, written.content
-    try:
-        return reply, Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
-    except Exception as error:
-        # Its words alone: the error itself would keep the message in memory.
-        return reply, Refusal.because(reply.client, error).reason
-
-
 Rounds = Mapping[str, Sequence[Record]]
 
 
@@ -333,13 +153,12 @@ def left_out(rounds: Rounds) -> tuple[LeftOut, ...]:
     rounds
         By stage: the records of its rounds.
     """
-    found = (
-        LeftOut(refused.client, stage, refused.code, refused.reason)
-        for stage, records in rounds.items()
-        for record in records
-        for refused in record.refused
-    )
-    return tuple(dict.fromkeys(found))
+    found: dict[LeftOut, None] = {}
+    for stage, records in rounds.items():
+        for record in records:
+            for one in record.refused:
+                found[LeftOut(one.client, stage, one.code, one.reason)] = None
+    return tuple(found)
 
 
 def headline(rounds: Rounds, *, most: int = 5) -> str:
@@ -438,23 +257,3 @@ def warn_of(rounds: Rounds) -> None:
     """Warn with the names of the clients that a run did without, if it did without any."""
     if left_out(rounds):
         warnings.warn(headline(rounds), RefusedClientsWarning, stacklevel=3)
-
-
-def readers(plan: Plan[S, U, R]) -> list[Read]:
-    """Return what reads an upload without protections, with the first, with the first two..."""
-    read: list[Read] = [partial(_planned, plan)]
-    for protection in plan.plain:
-        read.append(partial(protection.read_update, inner=read[-1]))
-    return read
-
-
-def _planned(plan: Plan[S, U, R], parts: Parts, turn: Turn) -> Additive:
-    """Return an upload as the algorithm reads it; UploadError if it has other targets."""
-    update: Additive = plan.algorithm.read_update(parts, turn)
-    if plan.n_targets is not None and not plan.needs.other_targets:
-        # Of a client's tally the parts that are kept are what the total is.
-        for found in measured(update.total if isinstance(update, Tally) else update):
-            came = found.sizes.get("targets", plan.n_targets)
-            if came != plan.n_targets:
-                raise UploadError("shape", f"{came} targets came, {plan.n_targets} are planned")
-    return update

@@ -5,21 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass
-from functools import cached_property
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from catchment.data.prepare import RAW, Prepare
+from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.federation.algorithm import Algorithm, Needs, check_base
+from catchment.federation.algorithm import Additive, Algorithm, Needs, Turn, check_base
 from catchment.federation.limits import Limits
 from catchment.federation.protection import Masking, Protection
-from catchment.wire import Fact, Kind
+from catchment.federation.sums import Tally
+from catchment.wire import Fact, Kind, Parts, measured
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -66,16 +68,16 @@ class Plan(Generic[S, U, R]):
 
     def __post_init__(self) -> None:
         check_base(self.algorithm, Algorithm)
-        for part in self.protections:
+        for k, part in enumerate(self.protections, start=1):
             check_base(part, Protection)
+            if isinstance(part, Masking) and k < len(self.protections):
+                raise ValueError("a secure sum must be the last of the protections")
         if self.rounds < 1:
             raise ValueError(f"rounds is {self.rounds}; run at least 1")
         if not 0 < self.share <= 1:
             raise ValueError(f"share is {self.share}; pass a fraction above 0 and at most 1")
         if self.min_clients < 1:
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
-        if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
-            raise ValueError("a secure sum must be the last of the protections")
         masking = self.masking
         if masking is not None:
             settled = tuple(protection.beside(masking) for protection in self.protections)
@@ -115,13 +117,33 @@ class Plan(Generic[S, U, R]):
     @cached_property
     def plain(self) -> tuple[Protection, ...]:
         """The protections that change an upload by themselves."""
-        return tuple(p for p in self.protections if not isinstance(p, Masking))
+        # A secure sum is always the last.
+        return self.protections if self.masking is None else self.protections[:-1]
 
     @cached_property
     def masking(self) -> Masking | None:
         """The protection that hides uploads in their sum, if there is one; always the last."""
         last = self.protections[-1] if self.protections else None
         return last if isinstance(last, Masking) else None
+
+    def read(
+        self, parts: Parts, turn: Turn, protections: tuple[Protection, ...] | None = None
+    ) -> Additive:
+        """Return an upload as the algorithm reads it, behind these protections; all if not given.
+
+        UploadError if it has other targets than planned.
+        """
+        outer = self.plain if protections is None else protections
+        if outer:
+            return outer[-1].read_update(parts, turn, partial(self.read, protections=outer[:-1]))
+        update: Additive = self.algorithm.read_update(parts, turn)
+        if self.n_targets is not None and not self.algorithm.needs.other_targets:
+            # Of a client's tally the parts that are kept are what the total is.
+            for found in measured(update.total if isinstance(update, Tally) else update):
+                came = found.sizes.get("targets", self.n_targets)
+                if came != self.n_targets:
+                    raise UploadError("shape", f"{came} targets came, {self.n_targets} are planned")
+        return update
 
     def fewest(self, n_asked: int) -> int:
         """Return with how many usable answers a round may end at least."""
@@ -138,12 +160,12 @@ class Plan(Generic[S, U, R]):
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of every setting; both sides compare it before they talk."""
-        return self._fingerprint
-
-    @cached_property
-    def _fingerprint(self) -> str:
+        known: dict[str, str] = self.__dict__
         # Every client compares it in every turn, and describing a plan takes longer than many do.
-        return hashlib.sha256(json.dumps(describe(self), sort_keys=True).encode()).hexdigest()
+        if "_fingerprint" not in known:
+            told = json.dumps(describe(self), sort_keys=True)
+            known["_fingerprint"] = hashlib.sha256(told.encode()).hexdigest()
+        return known["_fingerprint"]
 
 
 @runtime_checkable
@@ -161,7 +183,7 @@ def describe(value: object) -> Fact:
             return value
         # Before the protocols, against which a check takes long.
         case tuple() | list() if type(value) in (tuple, list):
-            return [describe(item) for item in value]
+            return [*map(describe, value)]
         case Recipe():
             return {"recipe": value.to_json()}
         case Identified():
@@ -186,14 +208,11 @@ def describe(value: object) -> Fact:
 
 
 def _settings(value: Any) -> Fact:
-    inner = {
-        one.name: describe(getattr(value, one.name))
-        for one in fields(value)
-        if not one.metadata.get("local") and not _as_before(value, one)
-    }
+    inner = {}
+    for one in fields(value):
+        held = getattr(value, one.name)
+        # A setting that came later and is as if it had not: older plans keep their fingerprint.
+        as_before = one.metadata.get("later") and held == one.default
+        if not one.metadata.get("local") and not as_before:
+            inner[one.name] = describe(held)
     return {type(value).__name__: inner}
-
-
-def _as_before(value: Any, one: Field[Any]) -> bool:
-    """Whether a setting came later and is as if it had not: older plans keep their fingerprint."""
-    return bool(one.metadata.get("later")) and getattr(value, one.name) == one.default

@@ -13,7 +13,6 @@ import numpy as np
 from catchment.arrays import Array, Booleans, Integers
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
-from catchment.features.union import thinned_recordings
 from catchment.federation.algorithm import Data
 from catchment.readout.accumulation import accumulate, grid_of
 from catchment.readout.grid import Grid
@@ -60,8 +59,8 @@ class Rows:
             Whether targets are whole, for a map on a grid; if None they are if all are 0 or 1.
 
         >>> from catchment import Recipe, Reservoir
-        >>> from catchment.features import EchoStateMap
-        >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=1)
+        >>> from catchment.features import EchoState
+        >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=1)
         >>> rows = Rows.of(features, [Recording([0.0, 1.0, 2.0], [0.0, np.nan, 2.0])])
         >>> rows.z.shape, rows.y, rows.weight
         ((1, 6), array([[2.]]), array([1.]))
@@ -69,7 +68,6 @@ class Rows:
         every = list(recordings)
         if not every:
             raise ValueError("no sequences were given; pass at least one with targets")
-        _, every = thinned_recordings(features, every)
         zs = features.rows([s.u for s in every], threads=1)
         washout = features.washout if features.per_step else None
         y = np.concatenate([targets_of(s, len(zs[k]), washout, k) for k, s in enumerate(every)])
@@ -138,8 +136,8 @@ class Rows:
         every block has every class.
 
         >>> from catchment import Recipe, Reservoir
-        >>> from catchment.features import EchoStateMap
-        >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), pool="mean")
+        >>> from catchment.features import EchoState
+        >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)), pool="mean")
         >>> waves = [Recording.labelled([0.0, 1.0], k // 4, 2) for k in range(8)]
         >>> Rows.of(features, waves).blocks(4)[0].y.tolist()
         [[1.0, 0.0], [0.0, 1.0]]
@@ -200,8 +198,8 @@ def local_blocks(
     Together they are the statistics of all its data.
 
     >>> from catchment import Recipe, Reservoir
-    >>> from catchment.features import EchoStateMap
-    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
+    >>> from catchment.features import EchoState
+    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
     >>> u = np.arange(10.0)
     >>> [block.n_rows for block in local_blocks(features, lambda: [Recording(u, u)], 4)]
     [2, 3, 2, 3]
@@ -317,8 +315,8 @@ class FoldedRows:
     """A client's rows and the fold (n,) of each, as `Rows.folds` cuts them.
 
     >>> from catchment import Recipe, Recording, Reservoir
-    >>> from catchment.features import EchoStateMap
-    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=2)
+    >>> from catchment.features import EchoState
+    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=2)
     >>> rows = Rows.of(features, [Recording(np.zeros(8), np.zeros(8))])
     >>> FoldedRows.of(rows, 3).fold
     array([0, 0, 1, 1, 2, 2])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Generic, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, UploadError
@@ -191,3 +191,15 @@ class Tally(Summable, Generic[V]):
     def in_group(cls, value: V, group: int) -> Tally[V]:
         """Return what one client of a group gave."""
         return cls(value, {}, {group: value})
+
+
+def added_by_key(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return sums by key, in the order of the keys; those of a key in both are added.
+
+    >>> added_by_key({"b": 1}, {"b": 2, "a": 3})
+    {'a': 3, 'b': 3}
+    """
+    both = dict(old)
+    for key, one in new.items():
+        both[key] = both[key] + one if key in both else one
+    return {key: both[key] for key in sorted(both)}

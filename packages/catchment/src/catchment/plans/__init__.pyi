@@ -12,49 +12,41 @@ from catchment.plans.verify import verify_run as verify_run
 
 # For the other packages and the tests; may change without notice.
 from catchment.plans.conductor import (
-    Conductor as Conductor,
+    PlanRun as PlanRun,
     best_and_worst as best_and_worst,
     own_rows as own_rows,
 )
 from catchment.plans.data import (
     About as About,
     Files as Files,
+    Origin as Origin,
     PlanData as PlanData,
     Recordings as Recordings,
     arrange as arrange,
     client_of as client_of,
 )
-from catchment.plans.dataclass_tables import (
-    Reader as Reader,
-    described as described,
-    nearest as nearest,
-)
 from catchment.plans.file import fingerprint_of as fingerprint_of
 from catchment.plans.in_process import (
-    InProcess as InProcess,
     client_memories as client_memories,
     folds_of as folds_of,
     n_folds as n_folds,
     trained_on as trained_on,
 )
-from catchment.plans.names import (
-    ALGORITHMS as ALGORITHMS,
-    Given as Given,
-    MAPS as MAPS,
-    PROTECTIONS as PROTECTIONS,
-    READER as READER,
-    Recipes as Recipes,
-    algorithm_of as algorithm_of,
-    map_of as map_of,
-    only_map as only_map,
-    own_classes as own_classes,
-    recipes_of as recipes_of,
-    reservoir_map as reservoir_map,
-)
 from catchment.plans.plan_file import (
     NOTHING_NEW as NOTHING_NEW,
     own_kinds as own_kinds,
     refuse_weeks as refuse_weeks,
+)
+from catchment.plans.settings import (
+    ALGORITHMS as ALGORITHMS,
+    MAPS as MAPS,
+    PROTECTIONS as PROTECTIONS,
+    described as described,
+    map_of as map_of,
+    nearest as nearest,
+    own_classes as own_classes,
+    read as read,
+    schema as schema,
 )
 from catchment.plans.verify import plan_of as plan_of
 

@@ -1,18 +1,20 @@
-"""The data of a plan: who holds them, and what is kept for the test. All of them are raw.
-
-Where the data of a plan come from: one's own files, invented, or public.
+"""The data of a plan, all of them raw: one's own files, invented or public; who holds them, and
+what is kept for the test.
 
 Every client is a source that is read when it is asked, once per process (`Cached`).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Lt, MinLen
 
 from catchment.data.clients import (
     Cached,
@@ -25,15 +27,16 @@ from catchment.data.clients import (
     quantity_skew,
 )
 from catchment.data.clients import Clients as ReadClients
-from catchment.data.files import is_uri
+from catchment.data.files import find_files, is_uri, read
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.data.synthetic import ACTIVITIES, CHANNELS, mackey_glass, narma, wearable_user
+from catchment.data.tables import kind_of
 from catchment.engine.local import Source, data_of
 from catchment.errors import SettingError
-from catchment.federation.course import DELIVERY, EVALUATION
-from catchment.federation.learn.groups import MANY
+from catchment.federation.learn.ridge_state import MANY
 from catchment.federation.rows import first_part
+from catchment.federation.workflow import DELIVERY, EVALUATION
 from catchment.plugins import Named, plugin
 
 Clients = Mapping[str, Source]
@@ -74,8 +77,21 @@ class Recordings:
     notices: tuple[str, ...] = ()
 
 
+class Origin(ABC):
+    """Where data come from."""
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether recordings have targets; else a horizon must say what is predicted."""
+        return True
+
+    @abstractmethod
+    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+        """Return the clients and what they share."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Files:
+class Files(Origin):
     """Your own CSV, Parquet or npz files.
 
     Parameters
@@ -106,8 +122,8 @@ class Files:
         Names of files that are not to be read, such as "ann.csv" or "ann/monday.csv".
     """
 
-    files: str | tuple[str, ...]
-    inputs: tuple[str, ...] | str | None = None
+    files: str | Annotated[tuple[str, ...], MinLen(1)]
+    inputs: Annotated[tuple[str, ...], MinLen(1)] | str | None = None
     label: str | None = None
     target: tuple[str, ...] | str | None = None
     client: str | None = None
@@ -127,9 +143,6 @@ class Files:
             )
         if self.label is None and self.classes != "auto":
             raise ValueError('classes are of a label; add the column of labels, label = "..."')
-        for name in ("files", "inputs"):
-            if getattr(self, name) == ():
-                raise ValueError(f"{name} is an empty list; name at least one")
 
     @property
     def has_targets(self) -> bool:
@@ -144,9 +157,7 @@ class Files:
 
     def paths(self, base: Path) -> list[Path]:
         """Return the files in the order of their names; FileNotFoundError if there are none."""
-        from catchment.data.files import find_files
-
-        found = find_files([base / pattern for pattern in _listed(self.files)])
+        found = find_files([base / pattern for pattern in listed(self.files)])
         for name in self.leave_out:
             kept = [path for path in found if not f"/{path.as_posix()}".endswith(f"/{name}")]
             if len(kept) == len(found):
@@ -156,22 +167,25 @@ class Files:
             raise FileNotFoundError("leave_out leaves no file to read; shorten it")
         return found
 
-    def first_files(self, base: Path) -> list[Path]:
-        """Return the first file of each pattern."""
-        from catchment.data.files import find_files
-
-        return [find_files(base / pattern)[0] for pattern in _listed(self.files)]
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The settings that say how files are read."""
+        names = ("inputs", "label", "target", "client", "recording", "time", "classes", "per_step")
+        return {name: getattr(self, name) for name in names}
 
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
         if self.is_lake(base):
             return self._lake(base)
         paths = self.paths(base)
         if self.client is None and self.is_settled:
-            if self.client_by == "folder":
-                return Recordings(self._folders(paths), self.about())
-            clients: Clients = {client_of(path): Cached(OneFile(path, self)) for path in paths}
-            if len(clients) < len(paths):
+            held: dict[str, list[Path]] = {}
+            for path in paths:
+                folder = self.client_by == "folder"
+                name = path.resolve().parent.name if folder else client_of(path)
+                held.setdefault(name, []).append(path)
+            if self.client_by == "file" and len(held) < len(paths):
                 raise ValueError(f"two files of {self.files} have one name; rename one of them")
+            clients = {name: Cached(SomeFiles(tuple(own), self)) for name, own in held.items()}
             return Recordings(clients, self.about())
         found, usable = self._readable(paths)
         first = next(one for held in found.values() for one in held)
@@ -184,21 +198,26 @@ class Files:
         if usable.bad:
             # Each of them is a client, which the run asks, names and leaves out. Clients are dealt
             # in their order, which a bad file must not change.
-            unread = {client_of(path): OneFile(path, settled) for path in usable.bad}
-            names = [client_of(path) for path in paths]
+            unread = {client_of(path): SomeFiles((path,), settled) for path in usable.bad}
+            names = map(client_of, paths)
             every = {name: found[name] if name in found else unread[name] for name in names}
         return Recordings(every, about, notices=usable.notices)
 
     def is_lake(self, base: Path) -> bool:
         """Return whether the clients of these files are read one by one, by row groups."""
-        if any(map(is_uri, _listed(self.files))):
+        if any(map(is_uri, listed(self.files))):
             return True
         if self.client is None or not self.is_settled:
             return False
-        places = [base / pattern for pattern in _listed(self.files)]
-        if all(place.is_dir() and not _kinds_in(place) for place in places):
-            return True  # of its subfolders, then
-        return {kind for place in places for kind in _kinds_in(place)} == {".parquet"}
+        kinds, folders = set[str](), True
+        for place in self._places(base):
+            try:
+                found = set(map(kind_of, find_files(place)))
+            except FileNotFoundError:
+                found = set()
+            folders = folders and not found and Path(place).is_dir()
+            kinds |= found
+        return folders or kinds == {".parquet"}  # folders of folders, then
 
     def lake_lines(self, base: Path) -> list[str]:
         """Return what the footers of a lake's files say, in lines."""
@@ -210,36 +229,18 @@ class Files:
         return [f"{files} with {found.n_rows:,} rows, read client by client; columns: {columns}"]
 
     def _places(self, base: Path) -> list[str | Path]:
-        return [one if is_uri(one) else base / one for one in _listed(self.files)]
+        return [one if is_uri(one) else base / one for one in listed(self.files)]
 
     def _lake(self, base: Path) -> Recordings:
         """Return the clients of Parquet files, of which only the names are read now."""
         if self.client is None or not self.is_settled:
             raise ValueError(
-                f"{_listed(self.files)[0]} is a bucket, whose clients are read one by one; write "
+                f"{listed(self.files)[0]} is a bucket, whose clients are read one by one; write "
                 "client, inputs, per_step and, for a label, classes into [data]"
             )
         parquet = plugin("readers", "parquet", needed_for="folders of Parquet files")
-        lake = parquet.open_lake(
-            self._places(base),
-            client=self.client,
-            inputs=self.inputs,
-            label=self.label,
-            target=self.target,
-            recording=self.recording,
-            time=self.time,
-            classes=self.classes,
-            per_step=self.per_step,
-            leave_out=self.leave_out,
-        )
+        lake = parquet.open_lake(self._places(base), leave_out=self.leave_out, **self.columns)
         return Recordings(lake, self.about(), notices=tuple(parquet.slow_parts(lake, self.client)))
-
-    def _folders(self, paths: list[Path]) -> Clients:
-        """Return a client for each folder, read when it is asked."""
-        held: dict[str, list[Path]] = {}
-        for path in paths:
-            held.setdefault(path.resolve().parent.name, []).append(path)
-        return {name: Cached(SomeFiles(tuple(own), self)) for name, own in held.items()}
 
     def _readable(self, paths: list[Path]) -> tuple[ReadClients, Usable]:
         """Return what can be read; an error if that is nothing, or no file is a client."""
@@ -281,22 +282,8 @@ class Files:
 
     def read(self, paths: list[Path]) -> ReadClients:
         """Return the recordings of some files, with the channels and classes they share."""
-        # An extra: only those who read files need it.
-        from catchment.data.files import read
-
         try:
-            return read(
-                paths,
-                inputs=self.inputs,
-                label=self.label,
-                target=self.target,
-                client=self.client,
-                recording=self.recording,
-                time=self.time,
-                classes=self.classes,
-                per_step=self.per_step,
-                client_by=self.client_by,
-            )
+            return read(paths, client_by=self.client_by, **self.columns)
         except SettingError as error:
             # Who comes here wrote a plan, and mends it there.
             raise ValueError(error.in_plan()) from error
@@ -308,7 +295,7 @@ class Files:
         per_step: bool | None = None,
     ) -> About:
         """Return what clients share: as the plan says it, and else as it was found."""
-        known = tuple(_listed(self.inputs)) if self.inputs is not None else channels
+        known = tuple(listed(self.inputs)) if self.inputs is not None else channels
         named = classes if self.classes == "auto" else tuple(map(str, self.classes))
         steps = self.per_step if self.per_step is not None else per_step
         if steps is None:
@@ -318,7 +305,7 @@ class Files:
             "recording": self.recording,
             "client": self.client,
             "client_by": "folder" if self.client is None and self.client_by == "folder" else "",
-            "target": self.label or "\n".join(_listed(self.target)),
+            "target": self.label or "\n".join(listed(self.target)),
             "per_step": "yes" if steps else "",
         }
         kept = tuple((name, column) for name, column in columns.items() if column)
@@ -335,36 +322,14 @@ class Usable:
 
 
 @dataclass(frozen=True)
-class OneFile:
-    """The recordings of one file, all of one client."""
-
-    path: Path
-    how: Files
-
-    def __call__(self) -> list[Recording]:
-        return [one for held in self.how.read([self.path]).values() for one in held]
-
-
-@dataclass(frozen=True)
 class SomeFiles:
-    """The recordings of several files, all of one client."""
+    """The recordings of some files, all of one client."""
 
     paths: tuple[Path, ...]
     how: Files
 
     def __call__(self) -> list[Recording]:
         return [one for held in self.how.read(list(self.paths)).values() for one in held]
-
-
-def _kinds_in(place: Path) -> set[str]:
-    """Return the kinds of files of a folder or pattern."""
-    from catchment.data.files import find_files
-    from catchment.data.tables import kind_of
-
-    try:
-        return {kind_of(path) for path in find_files(place)}
-    except FileNotFoundError:
-        return set()
 
 
 def client_of(path: Path) -> str:
@@ -377,25 +342,15 @@ def client_of(path: Path) -> str:
     return name.rpartition(".")[0] or name
 
 
-def _listed(names: tuple[str, ...] | str | None) -> list[str]:
+def listed(names: tuple[str, ...] | str | None) -> list[str]:
+    """Return one name, several or none as a list."""
     if names is None:
         return []
     return [names] if isinstance(names, str) else list(names)
 
 
-class Origin(Protocol):
-    """Where data come from."""
-
-    @property
-    def has_targets(self) -> bool:
-        """Whether recordings have targets; else a horizon must say what is predicted."""
-
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
-        """Return the clients and what they share."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Wearables:
+class Wearables(Origin):
     """Invented activity recordings of people who differ, made on the spot.
 
     Parameters
@@ -408,17 +363,11 @@ class Wearables:
         Length of a recording, at 50 steps per second.
     """
 
-    users: int = 12
+    users: Annotated[int, Ge(1)] = 12
     windows_per_user: int = 40
     steps: int = 128
 
-    @property
-    def has_targets(self) -> bool:
-        return True
-
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
-        if self.users < 1:
-            raise ValueError(f"users is {self.users}; pass at least 1")
         clients: Clients = {
             f"user-{user:03d}": Cached(Wearer(seed, user, self.windows_per_user, self.steps))
             for user in range(self.users)
@@ -440,7 +389,7 @@ class Wearer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MackeyGlass:
+class MackeyGlass(Origin):
     """A Mackey-Glass series, to be forecast: say how far with a horizon in [prepare].
 
     Parameters
@@ -464,7 +413,7 @@ class MackeyGlass:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Narma:
+class Narma(Origin):
     """The NARMA task: the output of a nonlinear system with memory, from its random input.
 
     Parameters
@@ -477,10 +426,6 @@ class Narma:
 
     steps: int = 3000
     order: int = 10
-
-    @property
-    def has_targets(self) -> bool:
-        return True
 
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
         task = narma(self.steps, order=self.order, seed=seed)
@@ -533,17 +478,13 @@ class Sharing:
     split: Literal["natural", "contiguous", "iid", "label_skew", "quantity_skew"] | None = None
     clients: int = 5
     alpha: float = 0.5
-    test: float | Literal["official", "folds", "new"] | None = None
+    test: Annotated[float, Gt(0), Lt(1)] | Literal["official", "folds", "new"] | None = None
     test_of: Literal["clients", "recordings", "steps"] | None = None
-    test_after: float = 0.0
+    test_after: Annotated[float, Ge(0), Lt(1)] = 0.0
     seed: int = 0
-    folds: int | None = None
+    folds: Annotated[int, Ge(2)] | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.test_after < 1:
-            raise ValueError(f"test_after is {self.test_after}; pass a share below 1")
-        if isinstance(self.test, float) and not 0 < self.test < 1:
-            raise ValueError(f"test is {self.test}; pass a share above 0 and below 1")
         if self.test == "official" and (self.test_of or self.split):
             raise ValueError("an official test part goes with no split and no test_of of one's own")
         if self.test == "new" and (self.test_of or self.test_after):
@@ -552,8 +493,6 @@ class Sharing:
             raise ValueError("folds are of clients; leave out test_of and test_after")
         if self.folds is not None and self.test != "folds":
             raise ValueError(f'folds is {self.folds}; write test = "folds" too, or leave it out')
-        if self.folds is not None and self.folds < 2:
-            raise ValueError(f"folds is {self.folds}; pass 2 or more, such as folds = 5")
 
     def tests_of(self, about: About) -> str:
         """Return what is kept for the test: clients, recordings or steps."""
@@ -579,7 +518,7 @@ class PlanData:
         """What the test clients are tested on."""
         if self.test_after == 0:
             return self.whole
-        later = partial(Later, share=self.test_after, washout=self.washout)
+        later = partial(partial, _later, share=self.test_after, washout=self.washout)
         return Changed(self.whole, later)
 
     @property
@@ -600,80 +539,48 @@ class PlanData:
 
     def prepared(self, prepare: Prepare) -> PlanData:
         """Return the data as a map sees them, for what is measured beside the plan."""
-        ready = partial(Prepared, prepare=prepare)
+        ready = partial(partial, _prepared, prepare)
         return PlanData(Changed(self.train, ready), Changed(self.test, ready), self.about)
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A client's recordings as a map sees them."""
-
-    source: Source
-    prepare: Prepare
-
-    def __call__(self) -> Iterable[Recording]:
-        return self.prepare.stream(data_of(self.source)())
+# What a client holds is a function of none: `partial(partial, f, ...)` makes it of its source.
 
 
-@dataclass(frozen=True)
-class Steps:
-    """The first or the last steps of each recording, with some before them for the map to enter."""
+def _prepared(prepare: Prepare, source: Source) -> Iterable[Recording]:
+    return prepare.stream(data_of(source)())
 
-    source: Source
-    begin: float
-    end: float
-    washout: int
 
-    def __call__(self) -> list[Recording]:
-        return [self._part(one) for one in data_of(self.source)()]
-
-    def _part(self, one: Recording) -> Recording:
-        rows = max(one.n_steps - self.washout, 0)
-        first, last = (self.washout + int(rows * share) for share in (self.begin, self.end))
+def _steps(source: Source, *, begin: float, end: float, washout: int) -> list[Recording]:
+    """Return some steps of each recording, with some before them for the map to enter."""
+    found = []
+    for one in data_of(source)():
+        rows = max(one.n_steps - washout, 0)
+        first, last = washout + int(rows * begin), washout + int(rows * end)
         if not 0 < last - first <= one.n_steps:
             raise ValueError(
-                f"a recording has {one.n_steps} steps, too few for a washout of {self.washout} "
+                f"a recording has {one.n_steps} steps, too few for a washout of {washout} "
                 f"and a part for the test; leave it out, or say test_of"
             )
-        return one.part(first - self.washout, last)
+        found.append(one.part(first - washout, last))
+    return found
 
 
-@dataclass(frozen=True)
-class Some:
-    """The first or the last recordings of a client."""
-
-    source: Source
-    begin: float
-    end: float
-
-    def __call__(self) -> list[Recording]:
-        every = list(data_of(self.source)())
-        return every[round(self.begin * len(every)) : round(self.end * len(every))]
+def _some(source: Source, *, begin: float, end: float) -> list[Recording]:
+    """Return the first or the last recordings of a client."""
+    every = list(data_of(source)())
+    return every[round(begin * len(every)) : round(end * len(every))]
 
 
-@dataclass(frozen=True)
-class Later:
-    """What a client has after a share of its data."""
-
-    source: Source
-    share: float
-    washout: int
-
-    def __call__(self) -> list[Recording]:
-        every = list(data_of(self.source)())
-        if all(one.y is not None and not one.per_step for one in every):
-            return first_part(every, self.share)[1]
-        return Steps(every, self.share, 1.0, self.washout)()
+def _later(source: Source, *, share: float, washout: int) -> list[Recording]:
+    """Return what a client has after a share of its data."""
+    every = list(data_of(source)())
+    if all(one.y is not None and not one.per_step for one in every):
+        return first_part(every, share)[1]
+    return _steps(every, begin=share, end=1.0, washout=washout)
 
 
-@dataclass(frozen=True)
-class Joined:
-    """The recordings of several sources, one after the other."""
-
-    sources: tuple[Source, ...]
-
-    def __call__(self) -> list[Recording]:
-        return [one for source in self.sources for one in data_of(source)()]
+def _joined(*sources: Source) -> list[Recording]:
+    return [one for source in sources for one in data_of(source)()]
 
 
 def arrange(found: Recordings, sharing: Sharing, *, washout: int = 0) -> PlanData:
@@ -703,7 +610,11 @@ def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients
         return found.clients, found.test
     if sharing.test == "official":
         raise ValueError("the data have no official test part; give a share, such as test = 0.25")
-    every = {**found.clients, **_apart(found)} if found.test else found.clients
+    every: Clients = found.clients
+    if found.test:  # the publisher's, joined to a client of their name
+        every = joined = dict(found.clients)
+        for name, source in found.test.items():
+            joined[name] = partial(_joined, joined[name], source) if name in joined else source
     clients = _dealt(every, sharing)
     if sharing.test == "folds":
         if len(clients) < 3:
@@ -721,19 +632,11 @@ def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients
             )
         parts = cohorts(clients, validation=0, test=share, seed=sharing.seed)
         return Chosen(clients, parts.train), Chosen(clients, parts.test)
-    part: Callable[..., Source] = partial(Steps, washout=washout) if of == "steps" else Some
+    part: Any = partial(_steps, washout=washout) if of == "steps" else _some
     return (
-        Changed(clients, partial(part, begin=0.0, end=1 - share)),
-        Changed(clients, partial(part, begin=1 - share, end=1.0)),
+        Changed(clients, partial(partial, part, begin=0.0, end=1 - share)),
+        Changed(clients, partial(partial, part, begin=1 - share, end=1.0)),
     )
-
-
-def _apart(found: Recordings) -> Clients:
-    """Return the publisher's test clients, joined to a client of their name where there is one."""
-    return {
-        name: Joined((found.clients[name], source)) if name in found.clients else source
-        for name, source in found.test.items()
-    }
 
 
 def _dealt(clients: Clients, sharing: Sharing) -> Clients:

@@ -13,7 +13,7 @@
     [[protect]]                   # name = ..., in the order in which clients apply them
     [search]                      # ranges and settings of `catchment search`; a run ignores it
 
-Only [data] is needed. `catchment.plans.names` has the tables of what can be named.
+Only [data] is needed. `catchment.plans.settings` has the tables of what can be named.
 """
 
 from __future__ import annotations
@@ -23,27 +23,32 @@ import hashlib
 import json
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 
 from catchment.data.prepare import Prepare
 from catchment.plans.data import SOURCES, Files, Origin, Sharing, origin_of
-from catchment.plans.dataclass_tables import nearest, refuse_unknown
-from catchment.plans.names import (
+from catchment.plans.plan_file import PlanFile as PlanFile
+from catchment.plans.plan_file import RunSettings as RunSettings
+from catchment.plans.plan_file import check
+from catchment.plans.settings import (
     ALGORITHMS,
-    BUDGET_SETTINGS,
+    ANY_MAP,
     BUILT,
     GIVEN,
     MAPS,
+    MORE,
     PLASTICITY,
-    PLASTICITY_ROUNDS,
     PROTECTIONS,
-    READER,
+    Table,
+    named_schema,
+    names,
+    nearest,
+    read,
+    refuse_unknown,
+    schema,
 )
-from catchment.plans.plan_file import PlanFile as PlanFile
-from catchment.plans.plan_file import RunSettings as RunSettings
-from catchment.plans.plan_file import Table
 
 SECTIONS = (
     *("title", "data", "prepare", "features", "plasticity", "learn", "candidates"),
@@ -103,6 +108,13 @@ def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{name} is not valid TOML: {error}") from error
+    return plan_of_tables(tables, text=text, base=Path.cwd() if base is None else base, name=name)
+
+
+def plan_of_tables(
+    tables: Table, *, text: str = "", base: Path = Path(), name: str = "the plan"
+) -> PlanFile:
+    """Return the plan of a file's tables, whose text is kept with the runs."""
     refuse_unknown(tables, SECTIONS, name)
     source, origin, sharing = _data(tables.get("data"), name)
     learn = {"algorithm": "ridge", **_table(tables, "learn")}
@@ -116,19 +128,19 @@ def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -
         source=source,
         origin=origin,
         sharing=sharing,
-        prepare=_prepare(_table(tables, "prepare")),
+        prepare=read(Prepare, _table(tables, "prepare"), "[prepare]"),
         features=_table(tables, "features"),
         learn=learn,
         plasticity=_table(tables, "plasticity"),
         candidates=candidates,
-        run=READER.read(RunSettings, _table(tables, "run"), "[run]"),
+        run=read(RunSettings, _table(tables, "run"), "[run]"),
         protect=protect,
         search=_table(tables, "search"),
-        base=Path.cwd() if base is None else base,
+        base=base,
         fingerprint=fingerprint_of(tables),
         text=text,
     )
-    plan.check()
+    check(plan)
     return plan
 
 
@@ -157,25 +169,13 @@ def _data(table: object, name: str) -> tuple[str, Origin, Sharing]:
     if source is not None and (not isinstance(source, str) or SOURCES.get(source) is None):
         raise ValueError(f"source in [data] is {source!r}; {nearest(str(source), known)}")
     kind, given = (Files, {}) if source is None else origin_of(str(source))
-    own, common = set(READER.settings(kind)) - set(given), set(READER.settings(Sharing))
+    own, common = set(names(kind, given)), set(names(Sharing))
     rest = {key: value for key, value in table.items() if key != "source"}
     refuse_unknown(rest, sorted(own | common), "[data]")
     part = {key: value for key, value in rest.items() if key in own}
-    origin: Origin = READER.read(kind, part, "[data]", given)
+    origin: Origin = read(kind, part, "[data]", given)
     shared = {key: value for key, value in rest.items() if key in common}
-    return str(source or "files"), origin, READER.read(Sharing, shared, "[data]")
-
-
-def _prepare(table: Table) -> Prepare:
-    scale = table.get("scale")
-    if not isinstance(scale, Mapping):
-        return READER.read(Prepare, table, "[prepare]")
-    try:
-        numbers = Prepare.from_settings({"scale": scale}).scale
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"[prepare]: {error}") from error
-    rest = {key: value for key, value in table.items() if key != "scale"}
-    return READER.read(Prepare, rest, "[prepare]", {"scale": numbers})
+    return str(source or "files"), origin, read(Sharing, shared, "[data]")
 
 
 def _table(tables: Table, name: str) -> Table:
@@ -201,87 +201,59 @@ def plan_schema() -> dict[str, object]:
     >>> sorted(plan_schema()["properties"])[:3]
     ['candidates', 'data', 'features']
     """
-    features = _maps()
-    return {
+    # Not oneOf: an empty table is both the default map and a reservoir without settings.
+    features = {"anyOf": _options(MAPS, "map", ("default", "echo_state"), BUILT)}
+    properties: dict[str, object] = {
+        "title": {"type": "string"},
+        "data": {"oneOf": [_data_schema(None), *map(_data_schema, SOURCES)]},
+        "prepare": schema(Prepare),
+        "features": features,
+        "plasticity": {
+            "oneOf": [
+                named_schema(name, PLASTICITY[name], more=MORE["plasticity"]) for name in PLASTICITY
+            ]
+        },
+        "learn": {"oneOf": _options(ALGORITHMS, "algorithm", ("ridge",))},
+        "candidates": {"type": "array", "items": features},
+        "run": schema(RunSettings),
+        "protect": {
+            "type": "array",
+            "items": {"oneOf": [named_schema(name, PROTECTIONS[name]) for name in PROTECTIONS]},
+        },
+        "search": {"type": "object"},
+    }
+    whole: dict[str, object] = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A catchment plan",
         "type": "object",
-        "properties": {
-            "title": {"type": "string"},
-            "data": {"oneOf": [_files(), *map(_source, SOURCES)]},
-            "prepare": READER.schema(Prepare),
-            "features": features,
-            "plasticity": {"oneOf": [_plasticity(name) for name in PLASTICITY]},
-            "learn": _chosen("algorithm", ALGORITHMS, "ridge"),
-            "candidates": {"type": "array", "items": features},
-            "run": READER.schema(RunSettings),
-            "protect": {
-                "type": "array",
-                "items": {"oneOf": [_protection(name) for name in PROTECTIONS]},
-            },
-            "search": {"type": "object"},
-        },
+        "properties": properties,
         "required": ["data"],
         "additionalProperties": False,
     }
+    found: dict[str, object] = json.loads(
+        json.dumps(whole).replace(ANY_MAP, "#/properties/features")
+    )
+    return found
 
 
-def _maps() -> dict[str, object]:
-    """Return the schema of a map: a table, which need not say which map it is, or its name."""
+def _options(
+    kinds: Mapping[str, type], key: str, usual: tuple[str, ...], given: Iterable[str] = GIVEN
+) -> list[dict[str, object]]:
+    """Return the schemas of a table that says by `key` which it is; the usual need not."""
     options = [
-        READER.named(name, kind, given=BUILT, key="map", optional=name in ("default", "echo_state"))
-        for name, kind in MAPS.items()
-    ]
-    own = {"type": "object", "properties": {"map": OWN}, "required": ["map"]}
-    # Not oneOf: an empty table is both the default map and a reservoir without settings.
-    return {"anyOf": [*options, own]}
-
-
-def _chosen(key: str, kinds: Mapping[str, type], usual: str) -> dict[str, object]:
-    """Return the schema of a table whose entry `key` says which it is; one may be left out."""
-    options = [
-        READER.named(name, kind, given=GIVEN, key=key, optional=name == usual)
+        named_schema(name, kind, given, key=key, optional=name in usual)
         for name, kind in kinds.items()
     ]
-    own = {"type": "object", "properties": {key: OWN}, "required": [key]}
-    return {"oneOf": [*options, own]}
+    return [*options, {"type": "object", "properties": {key: OWN}, "required": [key]}]
 
 
-def _protection(name: str) -> dict[str, object]:
-    made = READER.named(name, PROTECTIONS[name], given=GIVEN)
-    properties = made["properties"]
-    assert isinstance(properties, dict)
-    more = BUDGET_SETTINGS if name == "gaussian_noise" else {}
-    return made | {"properties": {**properties, **more}}
-
-
-def _plasticity(name: str) -> dict[str, object]:
-    made = READER.named(name, PLASTICITY[name], given=GIVEN)
-    properties = made["properties"]
-    assert isinstance(properties, dict)
-    rounds = {"type": "integer", "minimum": 1, "default": PLASTICITY_ROUNDS}
-    return made | {"properties": {**properties, "rounds": rounds}}
-
-
-def _files() -> dict[str, object]:
-    return _shared(READER.schema(Files), {}, [])
-
-
-def _source(name: str) -> dict[str, object]:
-    kind, given = origin_of(name)
-    return _shared(READER.schema(kind, given=given), {"source": {"const": name}}, ["source"])
-
-
-def _shared(
-    made: dict[str, object], first: dict[str, object], needed: list[str]
-) -> dict[str, object]:
-    """Return the schema of a [data] that also says how the data are shared out."""
-    own, common = made["properties"], READER.schema(Sharing)["properties"]
-    required = made.get("required", [])
-    assert isinstance(own, dict)
-    assert isinstance(common, dict)
-    assert isinstance(required, list)
-    return made | {"properties": first | own | common, "required": [*needed, *required]}
+def _data_schema(source: str | None) -> dict[str, object]:
+    """Return the schema of [data] for files, or for a source: with how the data are shared out."""
+    kind, given = (Files, {}) if source is None else origin_of(source)
+    made = schema(kind, given)
+    first = {} if source is None else {"source": {"const": source}}
+    made["properties"] = first | made["properties"] | schema(Sharing)["properties"]
+    return made | {"required": [*first, *made.get("required", [])]}
 
 
 _FOLDER = resources.files("catchment.plans") / "examples"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -23,57 +23,59 @@ from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.features.base import FeatureMap, imported
+from catchment.features.default_map import DefaultMap
 from catchment.features.echo_state.echo_state import EchoState
-from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.nvar import NVAR
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
-from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Maps
 from catchment.federation.increments import unread
-from catchment.federation.learn.automatic import Offered, offered_maps, refuse_settings
+from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings
+from catchment.federation.learn.normal import FederatedNormal
+from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.protection import Masking
 from catchment.federation.runs.write import CLIENTS, EARLIER, MODEL, PRIVATE, Store
+from catchment.federation.workflow import (
+    DELIVERY,
+    EVALUATION,
+    TRAINING,
+    Adaptation,
+    Maps,
+    Workflow,
+)
 from catchment.files import replace_file
 from catchment.plans.data import About, Clients, Files, Origin, PlanData, Sharing, arrange
-from catchment.plans.names import (
-    BUDGET,
-    BUDGET_SETTINGS,
-    NORMAL_PLAN,
+from catchment.plans.settings import (
+    ALGORITHMS,
+    MORE,
     PLASTICITY,
-    PLASTICITY_ROUNDS,
     PROTECTIONS,
     RESERVOIRS,
     WITHOUT_GRAM,
-    Given,
-    algorithm_of,
+    Table,
     beside,
-    check_data,
-    entered,
+    chosen,
+    made,
     map_of,
-    named,
-    stand_in_classes,
-    uploads_of,
+    own_classes,
+    read,
+    values,
     with_map,
 )
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.readout.detector import ANOMALY, NORMAL
 from catchment.readout.intervals import checked_cuts
 from catchment.readout.predictor import Predictor
-from catchment.storage import load
+from catchment.readout.storage import load
 
-Baseline = Literal[
-    "random",
-    "majority",
-    "mean",
-    "persistence",
-    "autoregression",
-    "local",
-    "averaging",
-    "ensemble",
-    "centralised",
-    "personalised",
-]
+NORMAL_PLAN = "normal"
+PLASTICITY_ROUNDS = 10
+WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
+Baseline = Literal["random", "majority", "mean", "persistence", "autoregression", "local",
+                   "averaging", "ensemble", "centralised", "personalised"]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,15 +90,8 @@ class RunSettings:
         Fraction of the clients asked in each round.
     min_clients
         Fewest answers with which a round may end.
-    min_usable
-        Least share of the clients asked whose answers must be usable, else the run ends.
-    max_rows
-        Most rows that one client may claim to have in a round.
-    max_weight
-        Most weight per row that one may claim.
-    over_median
-        How many times the median of the round's clients one of them may claim; whoever claims more
-        is refused and named.
+    limits
+        What a round takes from one client; its settings are those of the same table.
     seed
         Names the draws of clients and the algorithm's own.
     baselines
@@ -115,25 +110,12 @@ class RunSettings:
     rounds: int | None = None
     share: float = 1.0
     min_clients: int = 1
-    min_usable: float = LIMITS.min_usable
-    max_rows: int = LIMITS.max_rows
-    max_weight: float = LIMITS.max_weight
-    over_median: float = LIMITS.over_median
+    limits: Limits = LIMITS
     seed: int = 0
     baselines: tuple[Baseline, ...] | None = None
     lags: int = 10
     intervals: bool = False
     bands: tuple[float, ...] = ()
-
-    @property
-    def limits(self) -> Limits:
-        """The limits of a round."""
-        return Limits(
-            min_usable=self.min_usable,
-            max_rows=self.max_rows,
-            max_weight=self.max_weight,
-            over_median=self.over_median,
-        )
 
 
 NOTHING_NEW = "nothing is new since the last time, and the run is as it was"
@@ -165,21 +147,15 @@ class Week:
     idle: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Growing:
-    """A client's recordings, each with the name by which what is new is found."""
-
-    source: Source
-    goes_on: bool = False
-
-    def __call__(self) -> list[Recording]:
-        found = list(data_of(self.source)())
-        if any(not one.name for one in found):
-            raise ValueError(
-                "recordings have no names here, so that nobody could tell which are new; use files "
-                'that are read whole, or leave out increments = "new"'
-            )
-        return [replace(one, goes_on=True) for one in found] if self.goes_on else found
+def _growing(source: Source, *, goes_on: bool) -> list[Recording]:
+    """Return a client's recordings, each with the name by which what is new is found."""
+    found = list(data_of(source)())
+    if any(not one.name for one in found):
+        raise ValueError(
+            "recordings have no names here, so that nobody could tell which are new; use files "
+            'that are read whole, or leave out increments = "new"'
+        )
+    return [replace(one, goes_on=True) for one in found] if goes_on else found
 
 
 def check_weeks(file: PlanFile) -> None:
@@ -220,8 +196,6 @@ def refuse_weeks(file: PlanFile) -> None:
 
 def own_kinds(file: PlanFile) -> list[type]:
     """Return the classes of one's own that the plan's map is made of."""
-    from catchment.plans.names import own_classes  # it imports this module, by way of plans
-
     return [imported(name) for name in own_classes(file.features)]
 
 
@@ -249,7 +223,13 @@ def begin_week(
     """
     facts = store.facts()
     number = int(facts.get("week", "1"))
-    new, unreadable = _new(train, memories)
+    new, unreadable = dict[str, list[Recording]](), list[str]()
+    for name, source in train.items():
+        try:
+            if found := unread(data_of(source)(), memories[name]):
+                new[name] = found
+        except Exception as error:  # whatever it is, the run names it with its reason
+            unreadable.append(f"{name} cannot be read: {error}")
     if "finished" in facts:
         if not new:
             return Week(number, idle=(NOTHING_NEW, *unreadable))
@@ -265,36 +245,17 @@ def begin_week(
     return Week(number, new, earlier, json.loads(facts.get("rounds_before", "{}")))
 
 
-def _new(
-    train: Clients, memories: Mapping[str, Memory]
-) -> tuple[dict[str, list[Recording]], list[str]]:
-    """Return what is new by client, and whose data cannot be read, as a run would name them."""
-    new, unreadable = {}, []
-    for name, source in train.items():
-        try:
-            found = unread(data_of(source)(), memories[name])
-        except Exception as error:  # whatever it is, the run names it with its reason
-            unreadable.append(f"{name} cannot be read: {error}")
-            continue
-        if found:
-            new[name] = found
-    return new, unreadable
-
-
 def _refuse_others(about: About, facts: Mapping[str, str]) -> None:
     """Raise ValueError if the files have other channels or classes than when the run began."""
-    now = {"classes": about.classes, "channels": about.channels}
-    for name, found in now.items():
+    now = {"classes": ("classes", about.classes), "channels": ("inputs", about.channels)}
+    for name, (setting, found) in now.items():
         before = json.loads(facts.get(name, "null"))
         if before != (None if found is None else list(found)):
             raise ValueError(
                 f"the files have the {name} {', '.join(found or ())} now, and the run was begun "
-                f"with {', '.join(before or ())}; name all that may come as {_KEYS[name]} in "
+                f"with {', '.join(before or ())}; name all that may come as {setting} in "
                 "[data] and begin anew (--force)"
             )
-
-
-_KEYS = {"classes": "classes", "channels": "inputs"}
 
 
 TESTED_UNDER_NOISE = (
@@ -313,12 +274,7 @@ def check(file: PlanFile) -> None:
         )
     normal = file.algorithm == NORMAL_PLAN
     if normal:
-        numbers = isinstance(file.origin, Files) and file.origin.target is not None
-        check_data(
-            target=numbers or file.source == "narma",
-            horizon=file.prepare.horizon is not None,
-            baselines=bool(file.run.baselines) and not file.origin.has_targets,
-        )
+        _check_normal(file)
     if not file.origin.has_targets and file.prepare.horizon is None and not normal:
         raise ValueError(
             'there is nothing to predict; write label = "column" or target = "column" into '
@@ -345,6 +301,25 @@ def check(file: PlanFile) -> None:
     _ = file.course(About(channels, classes, per_step=classes is None or normal)).fingerprint
     if file.is_noisy:
         _check_noise(file, About(channels, classes))
+
+
+def _check_normal(file: PlanFile) -> None:
+    """Raise ValueError if what a plan says of its data has no meaning for what is normal."""
+    if file.source == "narma" or (isinstance(file.origin, Files) and file.origin.target):
+        raise ValueError(
+            "[data] has a target of numbers, and what is normal is learned of the inputs; leave it "
+            'out, or name a column of two labels, label = "..."'
+        )
+    if file.prepare.horizon is not None:
+        raise ValueError(
+            'horizon in [prepare] is for targets; write score = "error" and the horizon into '
+            "[learn], which forecasts the inputs itself"
+        )
+    if file.run.baselines and not file.origin.has_targets:
+        raise ValueError(
+            "baselines are compared by labels, and [data] has none; leave them out, or name a "
+            'column of two labels, label = "..."'
+        )
 
 
 def _check_intervals(file: PlanFile) -> None:
@@ -393,27 +368,30 @@ def _some_classes(file: PlanFile) -> tuple[str, ...] | None:
         return None
     named = isinstance(origin, Files) and origin.classes != "auto"
     if file.algorithm == NORMAL_PLAN and not named:
-        return stand_in_classes(file.learn)
+        return str(file.learn.get("normal_class") or NORMAL), ANOMALY
     if isinstance(origin, Files):
         return ("a", "b") if origin.classes == "auto" else tuple(map(str, origin.classes))
     return None if file.source == "narma" else ("a", "b")
 
 
-def refuse_one_class(classes: tuple[str, ...] | None) -> None:
-    """Raise ValueError if there is one class: every model would be right.
+def entered(one: FeatureMap, table: Table) -> FeatureMap:
+    """Return a map with a row per step that waits until its memory is filled.
 
-    >>> refuse_one_class(("walk",))
-    Traceback (most recent call last):
-    ValueError: every label is 'walk', and one class is nothing to tell apart; ...
+    Before that, rows are unlike those that set the threshold, and most would be alarms. A washout
+    that the table of the map names stays as it is, and so do maps without the setting.
+
+    >>> entered(NVAR(delays=3, stride=2), {"map": "nvar"}).washout
+    4
+    >>> entered(NVAR(delays=3), {"map": "nvar", "washout": 0}).washout
+    0
     """
-    if classes is not None and len(classes) < 2:
-        raise ValueError(
-            f"every label is {classes[0]!r}, and one class is nothing to tell apart; add files of "
-            'another class, or name another column, label = "..." in [data]'
-        )
-
-
-Table = Mapping[str, object]
+    if isinstance(one, DefaultMap):
+        one = one.meant(1, per_step=True)
+    if "washout" in table or "washout" not in {each.name for each in fields(one)}:
+        return one
+    steps = (one.delays - 1) * one.stride if isinstance(one, NVAR) else WASHOUT
+    changed: dict[str, Any] = {"washout": steps}
+    return replace(one, **changed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -464,17 +442,17 @@ class PlanFile:
     @property
     def maps(self) -> tuple[FeatureMap, ...]:
         """The feature map, or that of every candidate."""
-        changes = enumerate(self.candidates, start=1)
-        tables: dict[str, Table]
-        tables = {f"[[candidates]] {k}": {**self.features, **one} for k, one in changes}
-        tables = tables or {"[features]": self.features}
-        found = (self._map(table, where) for where, table in tables.items())
-        return tuple(beside(one, self.base) for one in found)
-
-    def _map(self, table: Table, where: str) -> FeatureMap:
-        made = map_of(self._filled(table), where)
-        steps = self.prepare.window is None and not getattr(self.origin, "label", "")
-        return entered(made, table) if steps and self.algorithm == NORMAL_PLAN else made
+        tables = {"[features]": self.features}
+        if self.candidates:
+            changes = enumerate(self.candidates, start=1)
+            tables = {f"[[candidates]] {k}": {**self.features, **one} for k, one in changes}
+        found = []
+        for where, table in tables.items():
+            made = map_of(self._filled(table), where)
+            steps = self.prepare.window is None and not getattr(self.origin, "label", "")
+            made = entered(made, table) if steps and self.algorithm == NORMAL_PLAN else made
+            found.append(beside(made, self.base))
+        return tuple(found)
 
     def _filled(self, table: Table) -> Table:
         needed = bool(self.plasticity or self.search) or self.algorithm in RESERVOIRS
@@ -483,7 +461,7 @@ class PlanFile:
     @property
     def washout(self) -> int:
         """Steps that the map needs to enter a recording."""
-        return max(map(_washout, self.maps))
+        return max(one.washout for one in self.maps)
 
     def load_data(self, directory: Path | None = None) -> PlanData:
         """Return the data that the plan names; MissingDataError if they are not here.
@@ -493,9 +471,16 @@ class PlanFile:
         found = self.origin.load(self.sharing.seed, directory, self.base)
         # Windows are entered one by one, wherever a recording is cut.
         washout = self.washout if self.prepare.window is None else 0
-        refuse_one_class(found.about.classes)
+        classes = found.about.classes
+        if classes is not None and len(classes) < 2:
+            raise ValueError(
+                f"every label is {classes[0]!r}, and one class is nothing to tell apart; add files "
+                'of another class, or name another column, label = "..." in [data]'
+            )
         if self.carries and isinstance(self.origin, Files):
-            growing = Changed(found.clients, partial(Growing, goes_on=self.origin.goes_on))
+            growing = Changed(
+                found.clients, partial(partial, _growing, goes_on=self.origin.goes_on)
+            )
             return PlanData(growing, {}, found.about, notices=found.notices)
         held = arrange(found, self.sharing, washout=washout)
         if self.is_noisy and set(held.train) & set(held.whole):
@@ -511,27 +496,24 @@ class PlanFile:
         missing = [name for name, lacks in lacking.items() if lacks]
         if not missing:
             return known
-        raise ValueError(
-            f"nobody sees all clients' files here, so [data] must name the {missing[0]}; "
-            f"{self._to_paste(missing)}"
-        )
-
-    def _to_paste(self, missing: list[str]) -> str:
-        """Return the lines that are lacking, as far as files here tell them."""
         try:
             seen = self.load_data().about
         except (ValueError, OSError):
-            return f'write {missing[0]} = ["...", "..."] into [data]'
-        found = {"inputs": seen.channels, "classes": seen.classes or ()}
-        lines = ", ".join(f"{name} = {json.dumps(found[name])}" for name in missing)
-        return f"the files here have, to paste: {lines}"
+            remedy = f'write {missing[0]} = ["...", "..."] into [data]'
+        else:
+            found = {"inputs": seen.channels, "classes": seen.classes or ()}
+            lines = ", ".join(f"{name} = {json.dumps(found[name])}" for name in missing)
+            remedy = f"the files here have, to paste: {lines}"
+        raise ValueError(
+            f"nobody sees all clients' files here, so [data] must name the {missing[0]}; {remedy}"
+        )
 
     def course(
         self,
         about: About,
         identities: Mapping[str, str] | None = None,
         n_clients: int | None = None,
-    ) -> Course:
+    ) -> Workflow:
         """Return the stages of the plan for data like these.
 
         Parameters
@@ -549,26 +531,35 @@ class PlanFile:
         # What is normal is a matter of every step, unless recordings have a label each.
         bare = self.algorithm == NORMAL_PLAN and about.classes is None
         per_step = not windows and (about.per_step or bare or self.prepare.horizon is not None)
-        if self._is_summed(protections):
-            self._refuse_large(about, per_step)
-        offered = self.offered(self.prepare.n_inputs(len(about.channels)), per_step, n_clients)
+        n_inputs = self.prepare.n_inputs(len(about.channels))
+        offered = self.offered(n_inputs, per_step, n_clients)
         table = self._learning(offered)
-        given = Given(
-            (),
-            about.classes,
-            any(isinstance(one, Masking) for one in protections),
-            n_clients,
-            self.base,
-            protected=bool(protections),
-            n_targets=_n_targets(about),
-        )
-        uploads = uploads_of(table, given)
+        hidden = any(isinstance(one, Masking) for one in protections)
+        given: dict[str, Any] = {"features": None, "classes": about.classes, "base": self.base}
+        kind, rest = chosen(ALGORITHMS, table, "[learn]", key="algorithm", own=True)
+        uploads = None
+        if kind is FederatedRidge:
+            own = values(kind, rest, "[learn]", given, MORE["ridge"])
+            uploads = _uploads(own, about, protected=bool(protections), hidden=hidden)
+        if self.algorithm not in WITHOUT_GRAM and (uploads is None or uploads.sums_products):
+            for one in self.maps:
+                classes, remedy = about.classes is not None, 'upload = "gradients" in [learn], '
+                refuse_large(one, n_inputs, per_step=per_step, classes=classes, remedy=remedy)
 
         def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
             several = bool(self.candidates) or offered.several
-            return algorithm_of(table, replace(given, maps=maps), several=several)
+            known = given | {"features": maps if several else maps[0]}
+            if uploads is not None:
+                return uploads.learner(n_clients=n_clients, **own | {"features": maps[0]})
+            made: Any = read(kind, rest, "[learn]", known)
+            if isinstance(made, PersonalReadouts) and made.ridge.carries:
+                return PersonalIncrements(ridge=made.ridge, method=made.method)
+            if isinstance(made, FederatedNormal) and hidden:
+                return replace(made, keep_clients=False)
+            return made if isinstance(made, Algorithm) else made.algorithm()
 
-        return Course(
+        adapt, adapt_rounds = self._plasticity()
+        return Workflow(
             prepare=self.prepare,
             maps=offered.maps,
             learn=learn,
@@ -577,8 +568,8 @@ class PlanFile:
             classes=about.classes,
             per_step=per_step,
             targets=_n_targets(about),
-            adapt=self.adapting if self.plasticity else None,
-            adapt_rounds=self._adapt_rounds,
+            adapt=adapt,
+            adapt_rounds=adapt_rounds,
             rounds=self.run.rounds,
             share=self.run.share,
             min_clients=self.run.min_clients,
@@ -601,26 +592,6 @@ class PlanFile:
             n_clients=n_clients,
         )
 
-    def _is_summed(self, protections: Sequence[object]) -> bool:
-        """Return whether somebody sums the products of all features."""
-        if self.algorithm in WITHOUT_GRAM or self.learn.get("upload") == "gradients":
-            return False
-        # Then gradients are taken where statistics are large.
-        ridge = self.learn.get("ridge", "auto")
-        masked = any(isinstance(one, Masking) for one in protections)
-        return not (masked and self.algorithm == "ridge" and not isinstance(ridge, str))
-
-    def _refuse_large(self, about: About, per_step: bool) -> None:
-        """Raise ValueError if statistics of the map cannot be in memory; nothing is built."""
-        for one in self.maps:
-            refuse_large(
-                one,
-                self.prepare.n_inputs(len(about.channels)),
-                per_step=per_step,
-                classes=about.classes is not None,
-                remedy='upload = "gradients" in [learn], ',
-            )
-
     def _learning(self, offered: Offered) -> Table:
         """Return [learn], which is a choice among candidates where "auto" has some."""
         if self.candidates or not offered.several:
@@ -632,61 +603,49 @@ class PlanFile:
         return {"algorithm": "candidates", **kept}
 
     def _protection(self, table: Table, where: str, identities: Mapping[str, str]) -> Any:
-        given: dict[str, object] = {"identities": dict(identities)}
-        settings = {key: value for key, value in table.items() if key not in BUDGET_SETTINGS}
-        if table.get("name") != "gaussian_noise":
-            return named(PROTECTIONS, table, where, given)
-        noise: GaussianNoise = named(PROTECTIONS, settings, where, given)
-        path, epsilon = table.get("budget", BUDGET), table.get("budget_epsilon", noise.epsilon)
-        if not isinstance(path, str):
-            raise ValueError(f"budget in {where} is {path!r}; give the file of a ledger")
-        if (
-            not isinstance(epsilon, int | float)
-            or isinstance(epsilon, bool)
-            or not noise.epsilon <= epsilon
-        ):
+        kind, rest = chosen(PROTECTIONS, table, where)
+        if kind is not GaussianNoise:
+            return read(kind, rest, where, {"identities": dict(identities)})
+        found = values(kind, rest, where, more=MORE["gaussian_noise"])
+        path, epsilon = found.pop("budget", "budget.sqlite"), found.pop("budget_epsilon", None)
+        noise: GaussianNoise = made(kind, found, where)
+        if epsilon is None:
+            epsilon = noise.epsilon
+        if not noise.epsilon <= epsilon:
             raise ValueError(
-                f"budget_epsilon in {where} is {epsilon!r}; give a number, the plan's epsilon of "
+                f"budget_epsilon in {where} is {epsilon!r}; give the plan's epsilon of "
                 f"{noise.epsilon:g} or more"
             )
         # Where clients have keys they are known by them, whatever their names are.
         known = {name: (key,) for name, key in identities.items()}
-        budget = Budget(
-            path=self.base / path, epsilon=float(epsilon), delta=noise.delta, known=known
-        )
+        budget = Budget(path=self.base / path, epsilon=epsilon, delta=noise.delta, known=known)
         return replace(noise, budget=budget)
 
-    def adapting(self, reservoir: Reservoir) -> Algorithm[Any, Any, Reservoir]:
-        """Return what adapts the reservoir before training."""
-        table = {key: value for key, value in self.plasticity.items() if key != "rounds"}
-        made: Algorithm[Any, Any, Reservoir]
-        made = named(PLASTICITY, table, "[plasticity]", {"reservoir": reservoir})
-        return made
-
-    @property
-    def _adapt_rounds(self) -> int:
-        rounds = self.plasticity.get("rounds", PLASTICITY_ROUNDS)
-        if type(rounds) is not int or rounds < 1:
-            raise ValueError(f"rounds in [plasticity] is {rounds!r}; give a whole number from 1 on")
-        return rounds
-
-    def check(self) -> None:
-        """Raise ValueError if a setting is wrong, as far as can be told without the data."""
-        check(self)
+    def _plasticity(self) -> tuple[Adaptation | None, int]:
+        """Return what adapts a reservoir before the training, and over how many rounds."""
+        if not self.plasticity:
+            return None, PLASTICITY_ROUNDS
+        kind, rest = chosen(PLASTICITY, self.plasticity, "[plasticity]")
+        found = values(kind, rest, "[plasticity]", {"reservoir": None}, MORE["plasticity"])
+        rounds = found.pop("rounds", PLASTICITY_ROUNDS)
+        return (lambda one: made(kind, found | {"reservoir": one}, "[plasticity]")), rounds
 
 
-def _washout(one: object) -> int:
-    """Return the steps that a map, or the longest of the maps in it, needs to enter a recording."""
-    if isinstance(one, FeatureMap):
-        return one.washout
-    if not is_dataclass(one):
-        return 0
-    known = {each.name: getattr(one, each.name) for each in fields(one)}
-    if "washout" in known:
-        return int(known["washout"])
-    settings = known.values()
-    inside = [m for value in settings for m in (value if isinstance(value, tuple) else (value,))]
-    return max((_washout(m) for m in inside), default=0)
+def _uploads(own: dict[str, Any], about: About, *, protected: bool, hidden: bool) -> Uploads:
+    """Return what the upload of a ridge is chosen by; what only that needs leaves the settings."""
+    asked, ridge = own.pop("upload", "auto"), own.pop("ridge", "auto")
+    usual = {one.name: one.default for one in fields(FederatedRidge)} | {"keep_clients": False}
+    free = {"features", "classes", "standardise"}
+    if asked == "factors":
+        free |= {"per_output", "keep_clients", "increments", "intercept"}
+    return Uploads(
+        asked=asked,
+        protected=protected,
+        hidden=hidden,
+        summed=any(own[name] not in (usual[name], None) for name in own if name not in free),
+        ridge=ridge,
+        n_targets=len(about.classes) if about.classes else _n_targets(about) or 1,
+    )
 
 
 def _n_targets(about: About) -> int | None:

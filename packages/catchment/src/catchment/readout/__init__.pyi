@@ -1,11 +1,6 @@
 from catchment.readout.accumulation import accumulate as accumulate
 from catchment.readout.detector import Detector as Detector, NormalModel as NormalModel
-from catchment.readout.forecasting import (
-    Forecast as Forecast,
-    forecast_direct as forecast_direct,
-    forecasts as forecasts,
-    horizon_targets as horizon_targets,
-)
+from catchment.readout.forecasting import Forecast as Forecast, forecasts as forecasts
 from catchment.readout.grid import Grid as Grid
 from catchment.readout.heads import Gaussian as Gaussian, Unit as Unit
 from catchment.readout.intervals import (
@@ -37,7 +32,6 @@ from catchment.readout.storage import (
 from catchment.readout.uncertainty import (
     bayesian_readout as bayesian_readout,
     conformal_quantile as conformal_quantile,
-    conformal_readout as conformal_readout,
 )
 
 # For the other packages and the tests; may change without notice.
@@ -58,6 +52,7 @@ from catchment.readout.device import (
     VARIABLE as VARIABLE,
     device_for as device_for,
     refuse_device as refuse_device,
+    statistics_name as statistics_name,
     torch_form as torch_form,
 )
 from catchment.readout.exact import (
@@ -74,7 +69,6 @@ from catchment.readout.forecasting import (
     ForecastLimitWarning as ForecastLimitWarning,
     backtest as backtest,
     forecast as forecast,
-    next_step_sequence as next_step_sequence,
 )
 from catchment.readout.grid import TARGET_DIGITS as TARGET_DIGITS
 from catchment.readout.heads import only_targets as only_targets, spread_targets as spread_targets
@@ -84,21 +78,14 @@ from catchment.readout.low_rank import (
     independent_rows as independent_rows,
     whole_gram as whole_gram,
 )
-from catchment.readout.metrics import (
-    confusion_matrix as confusion_matrix,
-    mae as mae,
-    mse as mse,
-    r2 as r2,
-    rmse as rmse,
-)
 from catchment.readout.model import (
     fitted_temperature as fitted_temperature,
+    load_model as load_model,
     simplex_projection as simplex_projection,
     softmax as softmax,
     solved_model as solved_model,
 )
 from catchment.readout.online import BLOCK as BLOCK
-from catchment.readout.predictor import New as New, Stored as Stored, predictions as predictions
 from catchment.readout.ridge_choice import (
     FINEST_CLASSES as FINEST_CLASSES,
     best_ridge as best_ridge,
@@ -112,7 +99,6 @@ from catchment.readout.solve import (
     SPECTRUM_FROM as SPECTRUM_FROM,
     Spectrum as Spectrum,
     checked_ridges as checked_ridges,
-    diagnostics as diagnostics,
     feature_scale as feature_scale,
     for_raw_features as for_raw_features,
     for_scaled_features as for_scaled_features,
@@ -138,12 +124,12 @@ from catchment.readout.statistics import (
     unpack_lower as unpack_lower,
 )
 from catchment.readout.storage import (
-    Around as Around,
     MAX_HEADER as MAX_HEADER,
+    Stored as Stored,
     around as around,
-    load_model as load_model,
+    around_of as around_of,
+    from_bytes as from_bytes,
     map_of as map_of,
-    model_from_bytes as model_from_bytes,
     packed_file as packed_file,
     read_file as read_file,
     save as save,
@@ -180,10 +166,7 @@ __all__ = [
     "choose_by_blocks",
     "choose_by_gcv",
     "conformal_quantile",
-    "conformal_readout",
-    "forecast_direct",
     "forecasts",
-    "horizon_targets",
     "load_statistics",
     "log_edges",
     "nrmse",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain, islice
 from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.features.stacked import Part
-from catchment.features.union import thinned_recordings
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.device import (
     DEVICE_SEQUENCES,
@@ -101,9 +101,7 @@ def accumulate(
         total = part if total is None else total + part
     if total is None:
         raise ValueError("no sequences were given; pass at least one with targets")
-    if row_stride > 1:
-        total = replace(total, fingerprint=f"{total.fingerprint} row stride {row_stride}")
-    return _marked(total) if is_marked(features, device, devices) else total
+    return _named(total, any_device=is_marked(features, device, devices), row_stride=row_stride)
 
 
 def accumulate_with_rows(
@@ -140,6 +138,7 @@ def accumulate_each(
     classes: bool | None = None,
     device: str | None = None,
     devices: Devices = "same",
+    row_stride: int = 1,
 ) -> list[RidgeStatistics]:
     """Return the statistics of each group of sequences, bit for bit what `accumulate` returns.
 
@@ -147,7 +146,7 @@ def accumulate_each(
 
     Parameters
     ----------
-    classes, device, devices
+    classes, device, devices, row_stride
         As for `accumulate`. On a device small groups are worked on together; without a grid they
         agree with what `accumulate` returns to rounding only.
 
@@ -158,9 +157,14 @@ def accumulate_each(
     >>> accumulate_each(features, groups)[3] == accumulate(features, groups[3])
     True
     """
+    marked = is_marked(features, device, devices)
+    if row_stride != 1:
+        some = (strided(features, group, row_stride) for group in groups)
+        every = accumulate_each(features, some, classes=classes, device=device, devices=devices)
+        return [_named(one, any_device=marked, row_stride=row_stride) for one in every]
     place = device_for(features, device, devices)
     if place is not None:
-        return _Together(features, place, classes, device, devices).each(groups)
+        return _each_on_device(features, groups, place, classes, device=device, devices=devices)
     found: dict[int, RidgeStatistics] = {}
     waiting: dict[int, Recording] = {}
     with single_blas_thread():
@@ -175,8 +179,7 @@ def accumulate_each(
         for grid, numbers in _alike(features, {k: [s] for k, s in waiting.items()}, classes):
             made = _each_short(features, [waiting[k] for k in numbers], grid)
             found |= zip(numbers, made, strict=True)
-    marked = is_marked(features, device, devices)
-    return [_marked(found[k]) if marked else found[k] for k in sorted(found)]
+    return [_named(found[k], any_device=marked) for k in sorted(found)]
 
 
 def in_windows(
@@ -208,10 +211,10 @@ def strided(
             f"row_stride is {row_stride}, and this map has a row per recording; leave it out, or "
             "use a map with a row per step"
         )
-    return (_with_stride(s, features.washout, row_stride) for s in sequences)
+    return (_with_gaps(s, features.washout, row_stride) for s in sequences)
 
 
-def _with_stride(recording: Recording, washout: int, row_stride: int) -> Recording:
+def _with_gaps(recording: Recording, washout: int, row_stride: int) -> Recording:
     if recording.y is None:
         return recording
     number = np.arange(1 - washout, recording.n_steps + 1 - washout)
@@ -228,7 +231,7 @@ def grid_of(features: FeatureMap, window: Sequence[Recording], classes: bool | N
     classes
         Whether targets are whole; if None they are if all are 0 or 1.
     """
-    if features.grid is None:
+    if features.feature_grid is None:
         return None
     if classes is None:
         given = [s.y for s in window if s.y is not None]
@@ -271,10 +274,6 @@ def _window_statistics(
     classes: bool | None,
     place: str | None,
 ) -> RidgeStatistics:
-    inner, some = thinned_recordings(features, window)
-    if inner is not features:
-        part = _window_statistics(inner, some, threads, classes, place)
-        return replace(part, fingerprint=features.fingerprint)
     n_threads = count_threads(threads)
     grid = grid_of(features, window, classes)
     if place is not None:
@@ -470,74 +469,52 @@ def _alike(
         yield grid, numbers
 
 
-def _marked(statistics: RidgeStatistics) -> RidgeStatistics:
-    name = statistics_name(statistics.fingerprint, any_device=True)
+def _named(
+    statistics: RidgeStatistics, *, any_device: bool, row_stride: int = 1
+) -> RidgeStatistics:
+    name = statistics_name(statistics.fingerprint, any_device=any_device, row_stride=row_stride)
     return replace(statistics, fingerprint=name)
 
 
-@dataclass(frozen=True, eq=False)
-class _Together:
-    """Groups whose statistics are made on a device, small ones side by side."""
-
-    features: FeatureMap
-    place: str
-    classes: bool | None
-    device: str | None
-    devices: Devices
-
-    def each(self, groups: Iterable[Iterable[Recording]]) -> list[RidgeStatistics]:
-        """Return the statistics of each group, in their order."""
-        found: dict[int, RidgeStatistics] = {}
-        waiting: dict[int, list[Recording]] = {}
-        steps = 0
-        for k, group in enumerate(groups):
-            begin, rest = _begin(group, SMALL_STEPS)
-            small = rest is None and bool(begin)
-            weighted = self.features.grid is not None and any(s.weight != 1 for s in begin)
-            if not small or weighted:
-                found[k] = accumulate(
-                    self.features,
-                    chain(begin, rest or ()),
-                    threads=1,
-                    classes=self.classes,
-                    device=self.device,
-                    devices=self.devices,
-                )
-                continue
-            waiting[k] = begin
-            steps += sum(s.n_steps for s in begin)
-            if steps >= TOGETHER_STEPS:
-                found |= self._side_by_side(waiting)
-                waiting, steps = {}, 0
-        found |= self._side_by_side(waiting)
-        return [found[k] for k in sorted(found)]
-
-    def _side_by_side(
-        self, waiting: Mapping[int, Sequence[Recording]]
-    ) -> dict[int, RidgeStatistics]:
-        found: dict[int, RidgeStatistics] = {}
-        inner, thinned = self.features, dict(waiting)
-        for k, group in waiting.items():
-            inner, thinned[k] = thinned_recordings(self.features, group)
-        for grid, numbers in _alike(inner, thinned, self.classes):
-            groups = [thinned[k] for k in numbers]
-            made = torch_form().statistics_of_each(self.place, inner, groups, grid)
-            for k, one in zip(numbers, made, strict=True):
-                named = replace(one, fingerprint=self.features.fingerprint)
-                found[k] = named if self.features.grid is not None else _marked(named)
-        return found
-
-
-def _begin(
-    group: Iterable[Recording], n_steps: int
-) -> tuple[list[Recording], Iterator[Recording] | None]:
-    """Return the first recordings of a group, up to so many steps, and the rest if there is one."""
-    sequences = iter(group)
-    begin: list[Recording] = []
+def _each_on_device(
+    features: FeatureMap,
+    groups: Iterable[Iterable[Recording]],
+    place: str,
+    classes: bool | None,
+    **devices: Any,
+) -> list[RidgeStatistics]:
+    """Return the statistics of each group, in their order; small ones wait for others."""
+    found: dict[int, RidgeStatistics] = {}
+    waiting: dict[int, list[Recording]] = {}
     steps = 0
-    for sequence in sequences:
-        begin.append(sequence)
-        steps += sequence.n_steps
-        if steps > n_steps:
-            return begin, sequences
-    return begin, None
+    for k, group in enumerate(groups):
+        sequences, begin, size = iter(group), list[Recording](), 0
+        while size <= SMALL_STEPS and (one := next(sequences, None)) is not None:
+            begin.append(one)
+            size += one.n_steps
+        weighted = features.feature_grid is not None and any(s.weight != 1 for s in begin)
+        if weighted or not 0 < size <= SMALL_STEPS:
+            rest = chain(begin, sequences)
+            found[k] = accumulate(features, rest, threads=1, classes=classes, **devices)
+            continue
+        waiting[k], steps = begin, steps + size
+        if steps >= TOGETHER_STEPS:
+            found |= _side_by_side(features, waiting, place, classes)
+            waiting, steps = {}, 0
+    found |= _side_by_side(features, waiting, place, classes)
+    return [found[k] for k in sorted(found)]
+
+
+def _side_by_side(
+    features: FeatureMap,
+    waiting: Mapping[int, Sequence[Recording]],
+    place: str,
+    classes: bool | None,
+) -> dict[int, RidgeStatistics]:
+    found: dict[int, RidgeStatistics] = {}
+    for grid, numbers in _alike(features, waiting, classes):
+        held = [waiting[k] for k in numbers]
+        made = torch_form().statistics_of_each(place, features, held, grid)
+        for k, one in zip(numbers, made, strict=True):
+            found[k] = _named(one, any_device=features.feature_grid is None)
+    return found

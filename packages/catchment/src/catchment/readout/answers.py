@@ -16,9 +16,8 @@ from catchment.data.prepare import Prepared
 from catchment.data.recording import Recording
 from catchment.readout.detector import Detector
 from catchment.readout.heads import united
-from catchment.readout.intervals import Intervals, WithIntervals
 from catchment.readout.open_model import UNKNOWN, OpenModel
-from catchment.readout.predictor import Predictor, interval_around, pieces_of
+from catchment.readout.predictor import Predictor
 
 Cell = str | int | float
 
@@ -51,7 +50,7 @@ def answers(
     >>> [model.classes[a.outputs.argmax()] for a in answers(model, [Recording(waves[1])])]
     ['slow']
     """
-    for piece, outputs in pieces_of(model, recordings, client, device=device):
+    for piece, outputs in model.pieces(recordings, client, device=device):
         for k, row in enumerate(outputs):
             yield Answer(piece.source, _start(piece, k, model), row)
 
@@ -112,11 +111,7 @@ class Table:
     @property
     def knows_intervals(self) -> bool:
         """Whether predicted numbers come with an interval."""
-        return self._intervals is not None or self.model.deviation is not None
-
-    @property
-    def _intervals(self) -> Intervals | None:
-        return self.model.intervals if isinstance(self.model, WithIntervals) else None
+        return self.model.intervals is not None or self.model.deviation is not None
 
     def header(self) -> list[str]:
         """Return the names of the columns."""
@@ -150,10 +145,8 @@ class Table:
             every = [round(float(one), 4) for one in p] if self.probabilities else []
             return [model.classes[best], round(float(p[best]), 4), *every]
         columns = [outputs]
-        if self._intervals is not None:
-            columns.extend(end[0] for end in self._intervals.around(outputs[None], self.coverage))
-        elif model.deviation is not None:
-            columns.extend(interval_around(outputs, model.deviation, self.coverage))
+        if self.knows_intervals:
+            columns.extend(end[0] for end in model.interval(outputs[None], self.coverage))
         return [rounded(float(value)) for value in np.stack(columns, axis=1).ravel()]
 
 

@@ -36,21 +36,22 @@ resampling, is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, final
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from catchment.arrays import Array, Booleans
-from catchment.data.prepare import Prepare, Waiting, check_continuable, prepared_stretch
+from catchment.data.prepare import Waiting, check_continuable, prepared_stretch
 from catchment.data.recording import Recording
 from catchment.features.base import Carried, FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
-from catchment.readout.predictor import New, Predictor, Stored, outputs_by_recording
+from catchment.readout.device import refuse_device
+from catchment.readout.heads import oas_shrinkage
+from catchment.readout.predictor import New, Predictor, is_alone
 from catchment.readout.solve import feature_scale
 from catchment.readout.statistics import (
     CONSTANT,
@@ -60,6 +61,15 @@ from catchment.readout.statistics import (
     pack,
     unpack,
     unpack_lower,
+)
+from catchment.readout.storage import (
+    Own,
+    Stored,
+    before_of,
+    readout_of,
+    stored_before,
+    stored_readout,
+    typed,
 )
 from catchment.wire import SAME, Kind, Shape, Structure, Triangle
 
@@ -188,25 +198,12 @@ def shrunk_covariance(
             "nothing varies in the rows, so that every change would be infinitely unusual; use "
             "recordings in which something happens, or another map"
         )
-    share = oracle_shrinkage(covariance, n_rows) if shrinkage == "auto" else float(shrinkage)
+    share = oas_shrinkage(covariance, n_rows) if shrinkage == "auto" else float(shrinkage)
     if not 0 <= share <= 1:
         raise ValueError(f"shrinkage is {shrinkage}; pass a number from 0 to 1, or 'auto'")
     shrunk = (1.0 - share) * covariance
     shrunk[np.arange(F), np.arange(F)] += share * mean_variance
     return shrunk, share
-
-
-def oracle_shrinkage(covariance: Array, n_rows: float) -> float:
-    """Return how far to shrink the covariance (F, F) of so many independent normal rows.
-
-    >>> round(oracle_shrinkage(np.diag([1.0, 3.0]), 100), 4)
-    0.1287
-    """
-    F = len(covariance)
-    mean_square = float(np.mean(np.square(covariance)))
-    squared_mean = (float(np.trace(covariance)) / F) ** 2
-    spread = (n_rows + 1.0) * (mean_square - squared_mean / F)
-    return 1.0 if spread <= 0 else min(1.0, (mean_square + squared_mean) / spread)
 
 
 def _checked_weight(statistics: RidgeStatistics) -> float:
@@ -294,7 +291,7 @@ NORMAL, ANOMALY = "normal", "anomaly"
 
 
 @dataclass(frozen=True, eq=False)
-class Detector:
+class Detector(Predictor):
     """Preparation, feature map, what is normal, and the score above which there is an alarm.
 
     Parameters
@@ -346,57 +343,27 @@ class Detector:
         return as_pipeline(self.before)
 
     @property
-    def features(self) -> FeatureMap:
-        """The feature map."""
-        return self.pipeline.features
-
-    @property
-    def prepare(self) -> Prepare:
-        return self.pipeline.prepare
-
-    @property
-    def n_outputs(self) -> int:
-        return 2
-
-    @property
-    def n_inputs(self) -> int | None:
-        return self.features.n_inputs
-
-    @property
-    def per_step(self) -> bool:
-        return self.features.per_step
-
-    @property
     def washout(self) -> int:
         """Steps at the start of each piece that have no score."""
         return self.features.washout + self.scoring.lag
-
-    @property
-    def deviation(self) -> None:
-        """Not known: scores are no estimates of a target."""
-
-    @property
-    def clients(self) -> tuple[str, ...]:
-        return ()
 
     @property
     def _anomaly(self) -> int:
         """The column of an alarm."""
         return 1 - self.classes.index(self.normal_class)
 
-    def scores(self, new: New) -> Any:
-        """Return how unusual the rows (n,) of a raw recording are; of several, a list of these.
+    def score_samples(self, new: New) -> Any:
+        """Return minus the scores of the rows (n,) of a raw recording; of several, a list of these.
 
-        Rows are steps after the washout, windows, or the whole recording, as in training. 1 is
-        usual, and about the mean over the recordings that it was trained on.
+        The lower, the more unusual; -1 is usual, and about the mean over the recordings that it
+        was trained on. Rows are steps after the washout, windows, or the whole recording.
         """
-        found = [y[:, self._anomaly] for y in outputs_by_recording(self, new)]
-        return found[0] if _is_alone(new) else found
+        found = [-y[:, self._anomaly] for y in self.outputs(new)]
+        return found[0] if is_alone(new) else found
 
-    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
-        """Return which rows (n,) of a raw recording are alarms; of several, a list of these."""
-        found = [self.alarms(y) for y in outputs_by_recording(self, new, client, device=device)]
-        return found[0] if _is_alone(new) else found
+    def said(self, outputs: Array) -> Booleans:
+        """Return which rows (n,) of a recording's outputs (n, 2) are alarms."""
+        return self.alarms(outputs)
 
     def alarms(self, outputs: Array) -> Booleans:
         """Return which rows (n,) of outputs (n, 2) are alarms."""
@@ -414,8 +381,7 @@ class Detector:
         They stand in the columns of the normal class and of the other, so that the larger one says
         which it is.
         """
-        if device is not None:
-            raise ValueError(f"device is {device!r}; a detector scores on the CPU, leave it out")
+        refuse_device(device, "a detector")
         found = []
         for scores in self.scoring.scores(self.features, prepared):
             outputs = np.full((len(scores), 2), self.threshold)
@@ -448,27 +414,12 @@ class Detector:
         """Return the detector with another threshold, which no rate of false alarms is known of."""
         return replace(self, threshold=float(threshold), false_alarms=float("nan"))
 
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Detector:
-        """Return the detector with the preparation that its training data had."""
-        known = self.channels if channels is None else tuple(channels)
-        return replace(self, before=Pipeline(prepare, self.features), channels=known)
-
-    def read_from(self, columns: Mapping[str, str]) -> Detector:
-        """Return the detector with the names that files have for what is no channel."""
-        return replace(self, columns=dict(columns))
-
     def stored(self) -> Stored:
         """Return what a file holds of the detector."""
-        from catchment.readout.storage import around, stored_map, stored_readout
-
-        described, scoring = stored_map(self.features, "map"), self.scoring
-        tensors = dict(described.tensors)
+        (facts, tensors), scoring = stored_before(self), self.scoring
         tensors |= {"normal.mean": scoring.normal.mean, "normal.packed": scoring.normal.packed}
         tensors |= {} if scoring.readout is None else stored_readout(scoring.readout)
-        facts = {
-            "fingerprint": self.pipeline.fingerprint,
-            **around(self),
-            "map": described.facts,
+        facts |= {
             "normal_class": self.normal_class,
             "shrinkage": scoring.normal.shrinkage,
             "error": scoring.readout is not None,
@@ -479,41 +430,20 @@ class Detector:
         }
         return Stored(KIND, facts, tensors)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the detector to a file, whole or not at all, and return its path."""
-        from catchment.readout.storage import save
 
-        return save(self, path)
-
-
-def detector_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Detector:
+def detector_of(held: Stored, use: Own = ()) -> Detector:
     """Return the detector that a file holds."""
-    from catchment.readout.storage import Around, map_of, readout_of, typed
-
     facts, tensors = held.facts, held.tensors
-    known = Around.of(facts)
-    pipeline = Pipeline(known.prepare, map_of(facts["map"], tensors, "map", use))
-    if pipeline.fingerprint != facts["fingerprint"]:
-        raise ValueError(
-            f"the pipeline has fingerprint {pipeline.fingerprint}, the file says "
-            f"{facts['fingerprint']}"
-        )
-    normal = NormalModel(
-        typed(tensors, "normal.mean", np.float64),
-        typed(tensors, "normal.packed", np.float64),
-        float(facts["shrinkage"]),
-    )
-    readout: Readout | None = readout_of(tensors) if facts["error"] else None
+    mean, packed = (typed(tensors, f"normal.{name}", np.float64) for name in ("mean", "packed"))
+    normal = NormalModel(mean, packed, float(facts["shrinkage"]))
+    readout = readout_of(tensors) if facts["error"] else None
     rate = facts["false_alarms"]
     return Detector(
-        pipeline,
-        Scoring(normal, readout, int(facts["horizon"]), int(facts["average"])),
-        float(facts["threshold"]),
-        float("nan") if rate is None else float(rate),
-        known.classes or (),
-        str(facts["normal_class"]),
-        known.channels,
-        known.columns,
+        scoring=Scoring(normal, readout, int(facts["horizon"]), int(facts["average"])),
+        threshold=float(facts["threshold"]),
+        false_alarms=float("nan") if rate is None else float(rate),
+        normal_class=str(facts["normal_class"]),
+        **before_of(held, use),
     )
 
 
@@ -522,10 +452,6 @@ def with_labels(predictor: Predictor, prepared: list[Recording]) -> list[Recordi
     if not isinstance(predictor, Detector):
         return prepared
     return [predictor.labelled(one) for one in prepared]
-
-
-def _is_alone(new: New) -> bool:
-    return isinstance(new, Recording) or (isinstance(new, np.ndarray) and new.ndim < 3)
 
 
 @final

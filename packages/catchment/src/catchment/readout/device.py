@@ -24,15 +24,6 @@ Devices = Literal["same", "any"]
 DEVICES: tuple[Devices, ...] = ("same", "any")
 
 
-def chosen_device(device: str | None) -> str | None:
-    """Return the device asked for, else the one that the environment names, else None.
-
-    >>> chosen_device("cuda:1")
-    'cuda:1'
-    """
-    return device or os.environ.get(VARIABLE) or None
-
-
 def device_for(features: FeatureMap, device: str | None, devices: Devices = "same") -> str | None:
     """Return the device for the statistics of a map, None for the CPU's own kernels.
 
@@ -43,19 +34,19 @@ def device_for(features: FeatureMap, device: str | None, devices: Devices = "sam
     >>> device_for(features, "cpu"), device_for(features, None)
     ('cpu', None)
     """
-    if features.grid is None and devices != "any":
+    if features.feature_grid is None and devices != "any":
         return device
-    return chosen_device(device)
+    return device or os.environ.get(VARIABLE) or None
 
 
-def statistics_name(fingerprint: str, *, any_device: bool) -> str:
-    """Return the fingerprint of statistics of a map, which says whether they depend on a device.
+def statistics_name(fingerprint: str, *, any_device: bool = False, row_stride: int = 1) -> str:
+    """Return the fingerprint of statistics of a map: which rows, and whether a device matters.
 
-    >>> statistics_name("5b3a", any_device=True)
-    '5b3a any device'
+    >>> statistics_name("5b3a", any_device=True), statistics_name("5b3a", row_stride=8)
+    ('5b3a any device', '5b3a row stride 8')
     """
-    bare = fingerprint.removesuffix(ANY_DEVICE)
-    return bare + ANY_DEVICE if any_device else bare
+    stride = "" if row_stride == 1 else f" row stride {row_stride}"
+    return fingerprint.split(" ")[0] + stride + (ANY_DEVICE if any_device else "")
 
 
 def same_features(one: str, other: str) -> bool:
@@ -75,7 +66,7 @@ def is_marked(features: FeatureMap, device: str | None, devices: Devices) -> boo
     >>> [is_marked(plain, *asked) for asked in ((None, "any"), ("cpu", "same"), (None, "same"))]
     [True, True, False]
     """
-    return features.grid is None and (device is not None or devices == "any")
+    return features.feature_grid is None and (device is not None or devices == "any")
 
 
 def torch_form() -> Any:

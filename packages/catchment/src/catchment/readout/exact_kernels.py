@@ -41,11 +41,6 @@ LANES = _register_bytes() // 8
 WIDTH = 3 * LANES  # rows of a panel in float64; in float32 they are twice as many
 
 
-def panel_rows(*, single: bool) -> int:
-    """Return how many rows a panel has."""
-    return 2 * WIDTH if single else WIDTH
-
-
 def _vector_at(builder, base, place, vector):
     return builder.bitcast(builder.gep(base, [place]), ir.PointerType(vector))
 
@@ -408,6 +403,18 @@ def packed_upper(matrix, packed):
         for j in range(i, n):
             packed[place] = matrix[i, j]
             place += 1
+
+
+@njit(nogil=True, cache=True)
+def split_digits(values, width, slices):
+    """Fill slices (count, n) with so many binary digits of int64 (n,) each, the last with signs."""
+    mask = (1 << width) - 1
+    for i in range(len(values)):
+        value = values[i]
+        for k in range(len(slices) - 1):
+            slices[k, i] = value & mask
+            value >>= width
+        slices[-1, i] = value
 
 
 @njit(nogil=True, cache=True)

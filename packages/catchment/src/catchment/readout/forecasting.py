@@ -1,8 +1,8 @@
 """Forecasts: one step ahead, several horizons at once, or closed loop.
 
 A model trained on targets one step ahead is fed its own predictions in closed loop, which any error
-enters. A direct forecast needs no feedback: one readout has a column for each horizon and channel,
-because ridge regression on more targets costs next to nothing.
+enters. A direct forecast, `Prepare(horizon=(1, 6, 24))`, needs no feedback: one readout has a
+column for each horizon and channel, because ridge regression on more targets costs next to nothing.
 
 Closed-loop forecasts from many places of one series at once, to be compared with what came.
 
@@ -29,75 +29,12 @@ from catchment.data.prepare import Prepared
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.data.steps import resample
-from catchment.features.base import FeatureMap, name_of
-from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.base import name_of
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.run import advance
 from catchment.readout.answers import Cell, Table, read_for, rounded
-from catchment.readout.intervals import WithIntervals
 from catchment.readout.model import Model
-from catchment.readout.predictor import Predictor, interval_around, pieces_of
-
-
-def horizon_targets(series: ArrayLike, horizons: Sequence[int] = (1,)) -> Array:
-    """Return targets (T, H K): at each step, the series each horizon later, horizon by horizon.
-
-    Steps whose future is not known have NaN and leave the statistics by themselves.
-
-    Parameters
-    ----------
-    series
-        (T, K) values.
-    horizons
-        H numbers of steps ahead, each at least 1.
-
-    >>> horizon_targets([1.0, 2.0, 3.0], (1, 2))
-    array([[ 2.,  3.],
-           [ 3., nan],
-           [nan, nan]])
-    """
-    values = as_matrix(series, "series")
-    steps = [int(h) for h in horizons]
-    if not steps or min(steps) < 1 or steps != list(horizons):
-        raise ValueError(f"horizons are {horizons}; pass whole numbers of at least 1 step")
-    T, K = values.shape
-    targets = np.full((T, len(steps), K), np.nan)
-    for j, h in enumerate(steps):
-        targets[: max(T - h, 0), j] = values[h:]
-    return targets.reshape(T, -1)
-
-
-def next_step_sequence(series: ArrayLike) -> Recording:
-    """Return the training sequence whose target is its own next value.
-
-    >>> next_step_sequence([1.0, 2.0, 3.0]).y.ravel()
-    array([2., 3.])
-    """
-    values = as_matrix(series, "series")
-    if len(values) < 2:
-        raise ValueError(f"the series has {len(values)} steps; forecasting needs at least 2")
-    return Recording(values[:-1], values[1:])
-
-
-def forecast_direct(model: Model, u: ArrayLike, n_horizons: int) -> Array:
-    """Return the forecasts (H, K) from the end of inputs (T, I), by a model of several horizons.
-
-    The model was trained on `horizon_targets` of H horizons.
-
-    >>> from catchment import EchoState
-    >>> from catchment.readout.model import train
-    >>> features = EchoState(50, seed=1, washout=50).build(1, per_step=True)
-    >>> s = np.sin(np.arange(600) / 10)
-    >>> model = train(features, [Recording(s, horizon_targets(s, (1, 10)))])
-    >>> (forecast_direct(model, s[:500], 2).ravel() - s[[500, 509]]).round(2)
-    array([0., 0.])
-    """
-    if n_horizons < 1 or model.n_outputs % n_horizons:
-        raise ValueError(
-            f"{model.n_outputs} outputs do not divide into {n_horizons} horizons; "
-            "pass the number of horizons the model was trained on"
-        )
-    _per_step(model.features)
-    return np.asarray(model.outputs(as_matrix(u, "inputs"))[0][-1].reshape(n_horizons, -1))
+from catchment.readout.predictor import Predictor
 
 
 class ForecastLimitWarning(UserWarning):
@@ -133,7 +70,7 @@ def forecast(
     >>> from catchment.readout.model import train
     >>> features = EchoState(50, seed=1, washout=50).build(1, per_step=True)
     >>> s = np.sin(np.arange(600) / 10)
-    >>> model = train(features, [next_step_sequence(s[:500])], 1e-8)
+    >>> model = train(features, [Recording(s[:499], s[1:500])], 1e-8)
     >>> bool(np.abs(forecast(model, s[:500], 100).ravel() - s[500:]).max() < 0.05)
     True
     """
@@ -207,7 +144,7 @@ def closed_loop_limits(
     return limits[0], limits[1]
 
 
-def closed_loop_map(model: Model) -> EchoStateMap:
+def closed_loop_map(model: Model) -> EchoState:
     """Return the map of a model that can be run step by step."""
     if model.prepare.looks_around or model.prepare.predicted is not None:
         raise ValueError(
@@ -215,8 +152,11 @@ def closed_loop_map(model: Model) -> EchoStateMap:
             "ahead, a calendar, or predicts some channels only; forecast directly, with several "
             "horizons"
         )
-    _per_step(model.features)
-    if not isinstance(model.features, EchoStateMap):
+    if not model.per_step:
+        raise ValueError(
+            "these features give one row per recording; forecasts need a row per step, pool=None"
+        )
+    if not isinstance(model.features, EchoState):
         raise ValueError(
             f"a closed loop needs a map with a state, {name_of(model.features)} has none; "
             "use EchoState, or a direct forecast of several horizons"
@@ -224,20 +164,13 @@ def closed_loop_map(model: Model) -> EchoStateMap:
     return model.features
 
 
-def _per_step(features: FeatureMap) -> None:
-    if not features.per_step:
-        raise ValueError(
-            "these features give one row per recording; forecasts need a row per step, pool=None"
-        )
-
-
-def _known(model: Model, features: EchoStateMap, known: ArrayLike | None, horizon: int) -> Array:
-    n_known = features.n_inputs - model.n_outputs
+def _known(model: Model, features: EchoState, known: ArrayLike | None, horizon: int) -> Array:
+    n_known = features.known_inputs - model.n_outputs
     if n_known < 0 or (n_known > 0 and known is None):
         raise ValueError(
             f"the model has {model.n_outputs} outputs, which cannot be the next values of its "
-            f"{features.n_inputs} inputs; train it on next_step_sequence, or pass "
-            "`known` for the inputs it does not predict"
+            f"{features.known_inputs} inputs; train it with horizon=1, or pass `known` "
+            "for the inputs it does not predict"
         )
     values = np.zeros((horizon, 0)) if known is None else as_matrix(known, "known")
     if values.shape != (horizon, n_known):
@@ -300,7 +233,7 @@ def _scaled(values: Array, scale: object, K: int) -> Array:
     return (values - scale.mean[:K]) / scale.scale[:K]
 
 
-def _at(features: EchoStateMap, u: Array, at: NDArray[np.int_]) -> tuple[Array, Array]:
+def _at(features: EchoState, u: Array, at: NDArray[np.int_]) -> tuple[Array, Array]:
     """Return features (n, F) and states (N, n) after the first `at` steps of inputs (T, I)."""
     rows = np.concatenate(
         [block.rows[:, :, :1].copy() for block in advance(features.programs, [u[: at.max()]])],
@@ -309,14 +242,14 @@ def _at(features: EchoStateMap, u: Array, at: NDArray[np.int_]) -> tuple[Array, 
     return _of(features, rows[:, at - 1, 0][:, None, :])
 
 
-def _onwards(features: EchoStateMap, u: Array, x: Array) -> tuple[Array, Array]:
+def _onwards(features: EchoState, u: Array, x: Array) -> tuple[Array, Array]:
     """Return features (n, F) and states (N, n) one step of inputs (n, I) after states (N, n)."""
     (block,) = advance(features.programs, [one[None] for one in u], x0=x)
     return _of(features, block.rows[:, -1:, : len(u)])
 
 
-def _of(features: EchoStateMap, rows: NDArray[np.floating[Any]]) -> tuple[Array, Array]:
-    state = rows[1 + features.n_inputs :, 0].astype(np.float64)
+def _of(features: EchoState, rows: NDArray[np.floating[Any]]) -> tuple[Array, Array]:
+    state = rows[1 + features.known_inputs :, 0].astype(np.float64)
     return features.selected(rows.copy())[:, 0].T.astype(np.float64), state
 
 
@@ -391,10 +324,11 @@ def forecasts(
     for number, recording in enumerate(recordings):
         _check_future(model, recording, number)
     found: dict[int, Forecast] = {}
-    for piece, outputs in pieces_of(model, recordings, client, device=device):
+    for piece, outputs in model.pieces(recordings, client, device=device):
         if not len(outputs):
             continue
-        ends = _ends(model, outputs[-1:], coverage)
+        known = model.intervals is not None or model.deviation is not None
+        ends = model.interval(outputs[-1:], coverage) if known else ()
         rows = [one.reshape(len(prepare.horizons), K) for one in (outputs[-1], *ends)]
         lower, upper = (rows[1], rows[2]) if ends else (None, None)
         times = _times(model, piece)
@@ -463,16 +397,6 @@ class AheadTable:
         model = self.table.model
         assert model.channels is not None  # `read_for` has refused models without them
         return [model.channels[k] for k in model.prepare.ahead.predicted_of(model.channels)]
-
-
-def _ends(model: Predictor, outputs: Array, coverage: float) -> tuple[Array, ...]:
-    """Return the lower and the upper end (K,) of the interval of one row; nothing if unknown."""
-    known = model.intervals if isinstance(model, WithIntervals) else None
-    if known is not None:
-        return tuple(end[0] for end in known.around(outputs, coverage))
-    if model.deviation is None:
-        return ()
-    return tuple(end[0] for end in interval_around(outputs, model.deviation, coverage))
 
 
 def _times(model: Predictor, piece: Prepared) -> Array:

@@ -22,9 +22,10 @@ three classes are sums over four, and those of a client with the fourth are adde
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import lapack
@@ -36,18 +37,14 @@ from catchment.readout.statistics import Readout, RidgeStatistics, packed_length
 NEVER = -1e30  # score of a class without rows; finite, so that exported models can hold it
 
 
-@runtime_checkable
-class Head(Protocol):
+class Head(ABC):
     """A way from summed statistics of one-hot targets to a readout of class scores."""
 
-    @property
-    def uses_ridge(self) -> bool:
-        """Whether the ridge of the training counts."""
+    uses_ridge: ClassVar[bool] = True  # whether the ridge of the training counts
+    # At which a softmax of the scores gives probabilities; None if the scores are linear.
+    temperature: ClassVar[float | None] = None
 
-    @property
-    def temperature(self) -> float | None:
-        """At which a softmax of the scores gives probabilities; None if the scores are linear."""
-
+    @abstractmethod
     def solve(
         self, statistics: RidgeStatistics, ridge: float | Array = 0.0, *, intercept: bool = True
     ) -> Readout:
@@ -55,7 +52,7 @@ class Head(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaussian:
+class Gaussian(Head):
     """Gaussian classes with a common covariance: linear discriminant analysis.
 
     Parameters
@@ -79,31 +76,24 @@ class Gaussian:
     (array([[1., 6.]]), array([[2.307, 2.307]]))
     """
 
+    uses_ridge: ClassVar[bool] = False
+    temperature: ClassVar[float | None] = 1.0
+
     shrinkage: float | Literal["oas"] = "oas"
     ridge: float = 0.0
     covariance: Literal["within", "total"] = "within"
     priors: Literal["counts", "equal"] = "counts"
 
     def __post_init__(self) -> None:
-        if isinstance(self.shrinkage, str):
-            if self.shrinkage != "oas":
-                raise ValueError(f"shrinkage is {self.shrinkage!r}; pass a number or 'oas'")
-        elif not 0 <= self.shrinkage <= 1:
-            raise ValueError(f"shrinkage is {self.shrinkage}; pass a number from 0 to 1, or 'oas'")
+        share = self.shrinkage
+        if share != "oas" and (isinstance(share, str) or not 0 <= share <= 1):
+            raise ValueError(f"shrinkage is {share!r}; pass a number from 0 to 1, or 'oas'")
         if not 0 <= self.ridge < np.inf:
             raise ValueError(f"ridge is {self.ridge}; pass a finite number that is not negative")
         if self.covariance not in ("within", "total"):
             raise ValueError(f"covariance is {self.covariance!r}; pass 'within' or 'total'")
         if self.priors not in ("counts", "equal"):
             raise ValueError(f"priors are {self.priors!r}; pass 'counts' or 'equal'")
-
-    @property
-    def uses_ridge(self) -> bool:
-        return False
-
-    @property
-    def temperature(self) -> float:
-        return 1.0
 
     def solve(
         self, statistics: RidgeStatistics, ridge: float | Array = 0.0, *, intercept: bool = True
@@ -113,9 +103,15 @@ class Gaussian:
         The ridge and the intercept of a regression do not count; the head has its own.
         """
         n, means = class_means(statistics)
-        S = class_covariance(statistics) if self.covariance == "within" else _total(statistics)
+        if self.covariance == "within":
+            S = class_covariance(statistics)
+        elif (weight := statistics.weight) > 1:
+            S = _centred(statistics.floats) / (weight - 1.0)
+        else:
+            raise ValueError(f"the rows weigh {weight:g}; a covariance needs more than one")
         share, added = self.strength(S, statistics.weight)
-        weights = _divided((1 - share) * S + added * np.eye(len(S)), means)
+        factor = covariance_factor((1 - share) * S + added * np.eye(len(S)))
+        weights: Array = lapack.dpotrs(factor, means, lower=1)[0]
         present = n > 0
         p = np.where(present, n, 1.0) / n.sum() if self.priors == "counts" else np.ones(len(n))
         offset = np.log(p) - 0.5 * (means * weights).sum(axis=0)
@@ -131,7 +127,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unit:
+class Unit(Head):
     """Ridge regression whose weights of each class are divided by their length.
 
     >>> z, y = np.array([[1.0, 0.0], [0.0, 2.0]]), np.eye(2)
@@ -139,14 +135,6 @@ class Unit:
     array([[1., 0.],
            [0., 1.]])
     """
-
-    @property
-    def uses_ridge(self) -> bool:
-        return True
-
-    @property
-    def temperature(self) -> None:
-        return None
 
     def solve(
         self, statistics: RidgeStatistics, ridge: float | Array = 0.0, *, intercept: bool = True
@@ -215,29 +203,21 @@ def oas_shrinkage(covariance: Array, n_rows: float) -> float:
     return 1.0 if spread <= 0 else min(1.0, (mean_square + level**2) / spread)
 
 
-def _total(statistics: RidgeStatistics) -> Array:
-    if statistics.weight <= 1:
-        raise ValueError(f"the rows weigh {statistics.weight:g}; a covariance needs more than one")
-    known = statistics.floats
-    return np.asarray(_centred(known) / (known.weight - 1.0))
-
-
 def _centred(known: RidgeStatistics) -> Array:
     mean = known.feature_sum / known.weight
     return np.asarray(unpack(known.gram) - known.weight * np.outer(mean, mean))
 
 
-def _divided(S: Array, means: Array) -> Array:
-    """Return S^-1 means; SingularError if S has no inverse."""
-    factor, info = lapack.dpotrf(S, lower=1, clean=0)
+def covariance_factor(S: Array) -> Array:
+    """Return the lower Cholesky factor (F, F) of a covariance; SingularError if there is none."""
+    factor, info = lapack.dpotrf(S, lower=1)
     noise = S.diagonal() * (16 + 4 * len(S)) * np.finfo(np.float64).eps
     if info or (factor.diagonal() ** 2 < noise).any():
         raise SingularError(
             f"the covariance of {len(S)} features has no inverse: some do not vary, or repeat "
             "others; pass shrinkage='oas', a number above 0, or a ridge"
         )
-    solved: Array = lapack.dpotrs(factor, means, lower=1)[0]
-    return solved
+    return np.asarray(factor)
 
 
 def united(*named: Sequence[str] | None) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -258,15 +258,6 @@ class Intervals:
         widths = self.half_widths(coverage)
         half = widths[np.arange(self.n_outputs), band_of(outputs, self.cuts)]
         return outputs - half, outputs + half
-
-
-@runtime_checkable
-class WithIntervals(Protocol):
-    """Whatever may know its intervals."""
-
-    @property
-    def intervals(self) -> Intervals | None:
-        """Errors on clients that had no part in it, if they were counted."""
 
 
 def error_counts(

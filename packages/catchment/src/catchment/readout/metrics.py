@@ -18,6 +18,8 @@ import numpy as np
 from catchment.arrays import Array, Booleans, Integers, as_matrix, refuse_infinite, refuse_nonfinite
 from catchment.data.scaling import variance
 
+_SUMS = ("n", "squared_error", "absolute_error", "target_sum", "target_squares")
+
 
 @dataclass(frozen=True, eq=False)
 class ErrorSums:
@@ -62,34 +64,19 @@ class ErrorSums:
                 f"errors of {len(self.squared_error)} and {len(other.squared_error)} outputs "
                 "do not add"
             )
-        return ErrorSums(
-            self.n + other.n,
-            self.squared_error + other.squared_error,
-            self.absolute_error + other.absolute_error,
-            self.target_sum + other.target_sum,
-            self.target_squares + other.target_squares,
-        )
+        return ErrorSums(*(getattr(self, name) + getattr(other, name) for name in _SUMS))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ErrorSums):
             return NotImplemented
-        names = ("n", "squared_error", "absolute_error", "target_sum", "target_squares")
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in _SUMS)
 
     __hash__ = None  # type: ignore[assignment]
 
     def per_output(self) -> tuple[ErrorSums, ...]:
         """Return the sums of each output by itself."""
-        return tuple(
-            ErrorSums(
-                self.n,
-                self.squared_error[k : k + 1],
-                self.absolute_error[k : k + 1],
-                self.target_sum[k : k + 1],
-                self.target_squares[k : k + 1],
-            )
-            for k in range(len(self.squared_error))
-        )
+        columns = zip(*(getattr(self, name)[:, None] for name in _SUMS[1:]), strict=True)
+        return tuple(ErrorSums(self.n, *one) for one in columns)
 
     @property
     def mse(self) -> float:
@@ -213,33 +200,6 @@ class ClassCounts:
         return float(f1.mean()) if len(f1) else float("nan")
 
 
-def mse(target: Any, predicted: Any) -> float:
-    """Return the mean squared error of (n, K) or (n,) predictions.
-
-    >>> mse([1.0, 2.0], [1.0, 4.0])
-    2.0
-    """
-    return ErrorSums.of(target, predicted).mse
-
-
-def rmse(target: Any, predicted: Any) -> float:
-    """Return the root of the mean squared error.
-
-    >>> rmse([1.0, 2.0], [4.0, 5.0])
-    3.0
-    """
-    return ErrorSums.of(target, predicted).rmse
-
-
-def mae(target: Any, predicted: Any) -> float:
-    """Return the mean absolute error.
-
-    >>> mae([1.0, 2.0], [0.0, 4.0])
-    1.5
-    """
-    return ErrorSums.of(target, predicted).mae
-
-
 def nrmse(target: Any, predicted: Any) -> float:
     """Return the root mean squared error divided by the standard deviation of the target.
 
@@ -247,15 +207,6 @@ def nrmse(target: Any, predicted: Any) -> float:
     1.0
     """
     return ErrorSums.of(target, predicted).nrmse
-
-
-def r2(target: Any, predicted: Any) -> float:
-    """Return the share of the target's variance that is explained, 1 - NRMSE^2 for one output.
-
-    >>> r2([0.0, 2.0], [0.0, 2.0])
-    1.0
-    """
-    return ErrorSums.of(target, predicted).r2
 
 
 def accuracy(target: Any, predicted: Any) -> float:
@@ -270,15 +221,6 @@ def accuracy(target: Any, predicted: Any) -> float:
             f"targets have shape {y.shape} and predictions {guess.shape}; pass one label per row"
         )
     return float(np.mean(y == guess)) if len(y) else float("nan")
-
-
-def confusion_matrix(target: Any, predicted: Any, n_classes: int) -> Integers:
-    """Return the counts (K, K) of true (rows) against predicted (columns) class numbers.
-
-    >>> confusion_matrix([0, 1, 1], [1, 1, 1], n_classes=2).tolist()
-    [[0, 1], [0, 2]]
-    """
-    return ClassCounts.of_labels(target, predicted, n_classes).confusion
 
 
 def _pair(target: Any, predicted: Any) -> tuple[Array, Array]:

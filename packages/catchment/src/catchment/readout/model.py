@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,28 +28,34 @@ from numpy.typing import ArrayLike
 from catchment.arrays import Array, Integers, frozen
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
-from catchment.errors import FingerprintError
+from catchment.errors import FingerprintError, IntegrityError
 from catchment.features.base import FeatureMap, label_of
 from catchment.features.default_map import AutoMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
 from catchment.readout.accumulation import accumulate
-from catchment.readout.device import device_for, same_features, torch_form
-from catchment.readout.intervals import Intervals
-from catchment.readout.predictor import (
-    New,
-    Stored,
-    interval_around,
-    outputs_by_recording,
-    predictions,
-)
+from catchment.readout.device import device_for, same_features, statistics_name, torch_form
+from catchment.readout.intervals import Counts, Intervals
+from catchment.readout.predictor import New, Predictor
 from catchment.readout.ridge_choice import RidgeChoice, chosen_readout
 from catchment.readout.solve import scale_of, solve_readout
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
+from catchment.readout.storage import (
+    Own,
+    Stored,
+    before_of,
+    load,
+    readout_of,
+    statistics_of,
+    stored_before,
+    stored_readout,
+    stored_statistics,
+    typed,
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class Model(Predictor):
     """Preparation, feature map and readout: raw recordings in, predictions out.
 
     Parameters
@@ -131,26 +137,27 @@ class Model:
                 )
         if self.temperature is not None and not 0 < self.temperature < np.inf:
             raise ValueError(f"temperature is {self.temperature}; pass a finite number above 0")
+        K = self.n_outputs
         if self.target_range is not None:
             limits = np.array(self.target_range, dtype=np.float64)
-            if limits.shape != (2, self.n_outputs) or not (limits[0] <= limits[1]).all():
+            if limits.shape != (2, K) or not (limits[0] <= limits[1]).all():
                 raise ValueError(
                     f"target_range has shape {limits.shape}; pass the lowest and the highest "
-                    f"value of {self.n_outputs} outputs, (2, {self.n_outputs})"
+                    f"value of {K} outputs, (2, {K})"
                 )
             object.__setattr__(self, "target_range", frozen(limits))
         if self.deviation is not None:
             deviation = np.array(self.deviation, dtype=np.float64)
-            if deviation.shape != (self.n_outputs,) or not (deviation >= 0).all():
+            if deviation.shape != (K,) or not (deviation >= 0).all():
                 raise ValueError(
-                    f"deviation has shape {deviation.shape}; pass one number for each of "
-                    f"{self.n_outputs} outputs, none negative"
+                    f"deviation has shape {deviation.shape}; pass one number for each of {K} "
+                    "outputs, none negative"
                 )
             object.__setattr__(self, "deviation", frozen(deviation))
-        if self.intervals is not None and self.intervals.n_outputs != self.n_outputs:
+        if self.intervals is not None and self.intervals.n_outputs != K:
             raise ValueError(
-                f"the intervals are of {self.intervals.n_outputs} outputs, the model has "
-                f"{self.n_outputs}; calibrate this model"
+                f"the intervals are of {self.intervals.n_outputs} outputs, the model has {K}; "
+                "calibrate this model"
             )
 
     @cached_property
@@ -159,51 +166,8 @@ class Model:
         return as_pipeline(self.before)
 
     @property
-    def features(self) -> FeatureMap:
-        """The feature map."""
-        return self.pipeline.features
-
-    @property
-    def prepare(self) -> Prepare:
-        """What happens to a raw recording before the map."""
-        return self.pipeline.prepare
-
-    @property
     def n_outputs(self) -> int:
         return self.readout.n_outputs
-
-    @property
-    def n_inputs(self) -> int | None:
-        return self.features.n_inputs
-
-    @property
-    def per_step(self) -> bool:
-        return self.features.per_step
-
-    @property
-    def washout(self) -> int:
-        return self.features.washout
-
-    @property
-    def clients(self) -> tuple[str, ...]:
-        """Nobody: a model is the same for all."""
-        return ()
-
-    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
-        """Return what the model says of raw recordings: numbers, or names of classes.
-
-        Of one recording or array (T, I): outputs (rows, K), or for classes one name per row, and
-        just the name where there is one row. Rows are steps after the washout, windows, or the
-        whole recording, as the model was trained. Of several recordings: a list of these.
-
-        `device` is "cuda" to predict on a GPU, where several recordings run side by side; outputs
-        agree with the CPU's to 1e-9. If None, what CATCHMENT_DEVICE names for a map on a grid.
-        """
-        return predictions(self, new, client, device=device)
-
-    def outputs(self, new: New, *, device: str | None = None) -> list[Array]:
-        """Return the readout's outputs (rows, K) of each raw recording, run side by side."""
-        return outputs_by_recording(self, new, device=device)
 
     def outputs_of(
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
@@ -218,27 +182,18 @@ class Model:
 
     def scores(self, new: New, *, device: str | None = None) -> Array:
         """Return one row of class scores (n, K) per recording, the mean over its rows."""
-        self._names()
-        found = self.outputs(new, device=device)
-        if not found:
-            return np.zeros((0, self.n_outputs))
-        return np.array([y.mean(axis=0) for y in found])
-
-    def proba(self, new: New, *, device: str | None = None) -> Array:
-        """Return one row of class probabilities (n, K) per recording; each row sums to 1."""
-        return self.probabilities(self.scores(new, device=device))
+        return self._mean_outputs(new, device=device)
 
     def probabilities(self, scores: Array) -> Array:
         """Return the class probabilities (n, K) of rows of scores."""
-        self._names()
         if self.temperature is None:
             return simplex_projection(scores)
         return softmax(scores / self.temperature)
 
     def classify(self, new: New, *, device: str | None = None) -> list[str]:
         """Return the name of the class of each recording."""
-        names = self._names()
-        return [names[k] for k in self.scores(new, device=device).argmax(axis=1)]
+        scores = self.scores(new, device=device)
+        return list(map((self.classes or ()).__getitem__, scores.argmax(axis=1)))
 
     def forecast(
         self,
@@ -257,37 +212,23 @@ class Model:
 
         return forecast(self, past, horizon, known=known, limit=limit)
 
-    def interval(self, outputs: Array, coverage: float = 0.9) -> tuple[Array, Array]:
-        """Return lower and upper ends, (n, K) each, around outputs (n, K) of new rows.
-
-        Of a calibrated model they hold a new target with this probability if its error is
-        exchangeable with those counted (`catchment.readout.intervals`). Else they do so if errors
-        on new data are normal and as large as on the rows left out when the ridge was chosen.
-        """
-        if self.intervals is not None:
-            return self.intervals.around(outputs, coverage)
-        return interval_around(outputs, self.deviation, coverage)
-
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Model:
-        """Return the model with the preparation that its training data had, and their channels."""
-        known = self.channels if channels is None else tuple(channels)
-        return replace(self, before=Pipeline(prepare, self.features), channels=known)
-
-    def read_from(self, columns: Mapping[str, str]) -> Model:
-        """Return the model with the names that files have for what is no channel."""
-        return replace(self, columns=dict(columns))
-
     def stored(self) -> Stored:
         """Return what a file holds of the model."""
-        from catchment.readout.storage import stored_model
-
-        return stored_model(self)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the model to a file, whole or not at all, and return its path."""
-        from catchment.readout.storage import save
-
-        return save(self, path)
+        facts, tensors = stored_before(self)
+        tensors |= stored_readout(self.readout)
+        facts |= {"temperature": self.temperature, "statistics": None}
+        for name in ("target_range", "deviation"):
+            if getattr(self, name) is not None:
+                tensors[name] = getattr(self, name)
+        if self.statistics is not None:
+            facts["statistics"], sums = stored_statistics(self.statistics, "statistics.")
+            tensors |= sums
+        if self.intervals is not None:
+            errors = self.intervals.errors
+            facts["intervals"] = {"cuts": list(self.intervals.cuts), "weight": errors.weight}
+            tensors |= {"intervals.counts": errors.counts}
+            tensors |= {"intervals.edges": np.array(errors.edges)}
+        return Stored("model", facts, tensors)
 
     def calibrated(self, held_out: Sequence[Recording]) -> Model:
         """Return the model with the temperature that makes held-out labels most likely.
@@ -305,11 +246,6 @@ class Model:
         temperature = fitted_temperature(self.scores(known), labels[labels >= 0])
         return replace(self, temperature=temperature)
 
-    def _names(self) -> tuple[str, ...]:
-        if self.classes is None:
-            raise ValueError("the model predicts numbers; name its classes to classify with it")
-        return self.classes
-
     def _label(self, recording: Recording, k: int) -> int:
         """Return the number of the class, -1 if it is missing."""
         y = recording.y
@@ -319,6 +255,36 @@ class Model:
                 "use Recording.labelled"
             )
         return -1 if np.isnan(y).any() else int(y.argmax())
+
+
+def model_of(held: Stored, use: Own = ()) -> Model:
+    """Return the model that a file holds."""
+    facts, tensors, intervals = held.facts, held.tensors, None
+    before, once, sums = before_of(held, use), facts["map"]["facts"], facts["statistics"]
+    if sums is not None and once.get("class") == "thinned":  # a map then, that named its statistics
+        name, stride = before["before"].features.fingerprint, once["settings"]["every"]
+        sums = {**sums, "fingerprint": statistics_name(name, row_stride=stride)}
+    if (known := facts.get("intervals")) is not None:
+        edges = tuple(typed(tensors, "intervals.edges", np.float64).tolist())
+        errors = Counts(tensors["intervals.counts"], edges, float(known["weight"]))
+        intervals = Intervals(errors, tuple(known["cuts"]))
+    return Model(
+        readout=readout_of(tensors),
+        statistics=None if sums is None else statistics_of(sums, tensors, "statistics."),
+        temperature=facts["temperature"],
+        target_range=tensors.get("target_range"),
+        deviation=tensors.get("deviation"),
+        intervals=intervals,
+        **before,
+    )
+
+
+def load_model(path: str | Path, *, use: Own = ()) -> Model:
+    """Return the model of a file, as `catchment.load` does; IntegrityError for any other kind."""
+    found = load(path, use=use)
+    if not isinstance(found, Model):
+        raise IntegrityError(f"{path} holds {found.stored().kind!r}, this reads 'model'")
+    return found
 
 
 def train(

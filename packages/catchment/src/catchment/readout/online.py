@@ -16,9 +16,11 @@ factorisation, so ask for the readout when it is needed, not after every row.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,12 +35,57 @@ Rows = tuple[Array, Array]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class OnlineRidge:
+class Online(ABC):
+    """Ridge statistics of a stream; `start` makes the empty one.
+
+    With `standardise` the ridge acts on features divided by their standard deviation, as maps that
+    say so want it.
+    """
+
+    folded: RidgeStatistics
+    ridge: float | Array = 1e-6
+    intercept: bool = True
+    standardise: bool = False
+
+    @classmethod
+    def start(
+        cls, n_features: int, n_targets: int, *, fingerprint: str = "", **settings: Any
+    ) -> Self:
+        """Return the state before any row, with these settings by name."""
+        checked_ridges(settings.get("ridge", 0.0), n_targets)
+        return cls(folded=RidgeStatistics.zero(n_features, n_targets, fingerprint), **settings)
+
+    @property
+    @abstractmethod
+    def statistics(self) -> RidgeStatistics:
+        """The sums of the rows so far, as far as they count."""
+
+    def readout(self) -> Readout:
+        """Return the readout of the rows so far."""
+        known = self.statistics
+        scale = scale_of(known, self.standardise)
+        return solve_readout(known, self.ridge, intercept=self.intercept, scale=scale)
+
+    def _checked(self, z: Array, y: Array) -> Rows:
+        """Return copies of the rows, so that a caller may reuse its buffers."""
+        z, y = np.array(as_matrix(z, "features")), np.array(as_matrix(y, "targets"))
+        F, K = self.folded.cross.shape
+        if z.shape != (len(z), F) or y.shape != (len(z), K):
+            raise ValueError(
+                f"features {z.shape} and targets {y.shape} do not fit; pass (n, {F}) and (n, {K})"
+            )
+        known = ~np.isnan(y).any(axis=1)
+        refuse_nonfinite(z[known], "features")
+        refuse_nonfinite(y[known], "targets")
+        return z, y
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OnlineRidge(Online):
     """Exponentially weighted ridge statistics of a stream; `start` makes the empty one.
 
     The newest row has weight 1, the one before it `forgetting`, then its square, and so on; 1
-    forgets nothing. A row whose target is missing ages the others all the same. With `standardise`
-    the ridge acts on features divided by their standard deviation, as maps that say so want it.
+    forgets nothing. A row whose target is missing ages the others all the same.
 
     >>> online = OnlineRidge.start(1, 1, forgetting=0.9, ridge=1e-9)
     >>> for t in range(300):
@@ -48,43 +95,20 @@ class OnlineRidge:
     array([[-2.]])
     """
 
-    folded: RidgeStatistics
-    forgetting: float
-    ridge: float | Array
-    intercept: bool
-    standardise: bool = False
+    forgetting: float = 1.0
     waiting: tuple[Rows, ...] = ()
     n_waiting: int = 0
 
-    @classmethod
-    def start(
-        cls,
-        n_features: int,
-        n_targets: int,
-        *,
-        forgetting: float = 1.0,
-        ridge: float | Array = 1e-6,
-        intercept: bool = True,
-        standardise: bool = False,
-        fingerprint: str = "",
-    ) -> OnlineRidge:
-        """Return the state before any row."""
-        if not 0 < forgetting <= 1:
+    def __post_init__(self) -> None:
+        if not 0 < self.forgetting <= 1:
             raise ValueError(
-                f"forgetting is {forgetting}; pass a factor above 0 and at most 1, such as 0.99"
+                f"forgetting is {self.forgetting}; pass a factor above 0 and at most 1, such as "
+                "0.99"
             )
-        checked_ridges(ridge, n_targets)
-        return cls(
-            folded=RidgeStatistics.zero(n_features, n_targets, fingerprint),
-            forgetting=forgetting,
-            ridge=ridge,
-            intercept=intercept,
-            standardise=standardise,
-        )
 
     def update(self, z: Array, y: Array) -> OnlineRidge:
         """Return the state after feature rows (n, F) with targets (n, K), oldest first."""
-        rows = _checked(z, y, self.folded)
+        rows = self._checked(z, y)
         n = self.n_waiting + len(rows[0])
         grown = replace(self, waiting=(*self.waiting, rows), n_waiting=n)
         if n < BLOCK:
@@ -108,16 +132,10 @@ class OnlineRidge:
             total = total.scaled(self.forgetting**n) + new
         return total
 
-    def readout(self) -> Readout:
-        """Return the readout of the rows so far."""
-        known = self.statistics
-        scale = scale_of(known, self.standardise)
-        return solve_readout(known, self.ridge, intercept=self.intercept, scale=scale)
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SlidingWindow:
-    """Ridge statistics of the last rows of a stream; `start` makes the empty one.
+class SlidingWindow(Online):
+    """Ridge statistics of the last rows of a stream, `length` of them; `start` makes the empty one.
 
     >>> window = SlidingWindow.start(1, 1, length=3, ridge=0.0)
     >>> for value in (5.0, 1.0, 2.0, 4.0):
@@ -127,10 +145,6 @@ class SlidingWindow:
     """
 
     length: int
-    ridge: float | Array
-    intercept: bool
-    folded: RidgeStatistics
-    standardise: bool = False
     held: tuple[Rows, ...] = ()
     entering: tuple[Rows, ...] = ()
     leaving: tuple[Rows, ...] = ()
@@ -138,30 +152,13 @@ class SlidingWindow:
     n_moving: int = 0
     n_since_sum: int = 0
 
-    @classmethod
-    def start(
-        cls,
-        n_features: int,
-        n_targets: int,
-        *,
-        length: int,
-        ridge: float | Array = 1e-6,
-        intercept: bool = True,
-        standardise: bool = False,
-        fingerprint: str = "",
-    ) -> SlidingWindow:
-        """Return the state before any row; `length` is the number of rows the window holds."""
-        if length < 1:
-            raise ValueError(f"length is {length}; a window holds at least 1 row")
-        checked_ridges(ridge, n_targets)
-        empty = RidgeStatistics.zero(n_features, n_targets, fingerprint)
-        return cls(
-            length=length, ridge=ridge, intercept=intercept, folded=empty, standardise=standardise
-        )
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise ValueError(f"length is {self.length}; a window holds at least 1 row")
 
     def update(self, z: Array, y: Array) -> SlidingWindow:
         """Return the state after feature rows (n, F) with targets (n, K), oldest first."""
-        rows = _checked(z, y, self.folded)
+        rows = self._checked(z, y)
         n = len(rows[0])
         held, n_held = (*self.held, rows), self.n_held + n
         gone, held = _split(held, n_held - self.length)
@@ -180,12 +177,6 @@ class SlidingWindow:
     def statistics(self) -> RidgeStatistics:
         """The sums over the rows in the window."""
         return self.folded + self._sums(self.entering) - self._sums(self.leaving)
-
-    def readout(self) -> Readout:
-        """Return the readout of the rows in the window."""
-        known = self.statistics
-        scale = scale_of(known, self.standardise)
-        return solve_readout(known, self.ridge, intercept=self.intercept, scale=scale)
 
     def _settled(self) -> SlidingWindow:
         """Return the same window with no rows under way, summed afresh when that is due."""
@@ -209,20 +200,6 @@ class SlidingWindow:
         if not chunks:
             return RidgeStatistics.zero(F, K, fingerprint)
         return RidgeStatistics.from_states(*_joined(chunks), fingerprint=fingerprint)
-
-
-def _checked(z: Array, y: Array, statistics: RidgeStatistics) -> Rows:
-    """Return copies of the rows, so that a caller may reuse its buffers."""
-    z, y = np.array(as_matrix(z, "features")), np.array(as_matrix(y, "targets"))
-    F, K = statistics.cross.shape
-    if z.shape != (len(z), F) or y.shape != (len(z), K):
-        raise ValueError(
-            f"features {z.shape} and targets {y.shape} do not fit; pass (n, {F}) and (n, {K})"
-        )
-    known = ~np.isnan(y).any(axis=1)
-    refuse_nonfinite(z[known], "features")
-    refuse_nonfinite(y[known], "targets")
-    return z, y
 
 
 def _joined(chunks: tuple[Rows, ...]) -> Rows:

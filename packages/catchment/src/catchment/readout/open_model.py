@@ -16,25 +16,25 @@ a classifier's own scores only compare the classes that it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from functools import reduce
+from operator import add
+from typing import Literal
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import solve_triangular
 
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
-from catchment.errors import SingularError
-from catchment.features.pipeline import as_recordings
-from catchment.readout.heads import Gaussian, class_covariance, class_means
-from catchment.readout.model import Model
-from catchment.readout.predictor import New, Stored, predictions
-from catchment.readout.solve import rescaled, scale_of
+from catchment.features.pipeline import Pipeline, as_recordings
+from catchment.readout.heads import Gaussian, class_covariance, class_means, covariance_factor
+from catchment.readout.model import Model, model_of
+from catchment.readout.predictor import New, Predictor
+from catchment.readout.solve import feature_scale, rescaled
 from catchment.readout.statistics import RidgeStatistics
-from catchment.readout.storage import model_of, save, stored_model, typed
+from catchment.readout.storage import Own, Stored, typed
 
 Shrinkage = float | Literal["oas"]
 
@@ -88,14 +88,11 @@ class KnownClasses:
         standardise
             Whether features are divided by their spread over all rows first.
         """
-        by_class = None if isinstance(sums, RidgeStatistics) else [sums[k] for k in sorted(sums)]
-        total = sums if isinstance(sums, RidgeStatistics) else _added(by_class or [])
-        scale = scale_of(total, standardise)
-        if scale is None:
-            scale = np.ones(total.n_features)
+        every = [sums] if isinstance(sums, RidgeStatistics) else [sums[k] for k in sorted(sums)]
+        total = reduce(add, every)
+        scale = feature_scale(total) if standardise else np.ones(total.n_features)
         rows, means = class_means(rescaled(total, scale))
         head = Gaussian(shrinkage=shrinkage)
-        every = [total] if by_class is None else by_class
         factors = [_factor(rescaled(one, scale), head) for one in every]
         return cls(means, np.stack(factors), np.asarray(rows), scale)
 
@@ -113,28 +110,13 @@ class KnownClasses:
         return np.asarray(self.distances(z).min(axis=1))
 
 
-def _added(by_class: list[RidgeStatistics]) -> RidgeStatistics:
-    total = by_class[0]
-    for one in by_class[1:]:
-        total = total + one
-    return total
-
-
 def _factor(statistics: RidgeStatistics, head: Gaussian) -> Array:
     """Return the lower Cholesky factor (F, F) of the shrunk covariance around class means."""
     if not statistics.n_rows:
         return np.eye(statistics.n_features)
     S = class_covariance(statistics)
     share, added = head.strength(S, statistics.weight)
-    S = (1 - share) * S + added * np.eye(len(S))
-    factor, info = lapack.dpotrf(S, lower=1)
-    noise = S.diagonal() * (16 + 4 * len(S)) * np.finfo(np.float64).eps
-    if info or (factor.diagonal() ** 2 < noise).any():
-        raise SingularError(
-            f"the covariance of {len(S)} features has no inverse: some do not vary, or repeat "
-            "others; pass shrinkage='oas' or a number above 0"
-        )
-    return np.asarray(factor)
+    return covariance_factor((1 - share) * S + added * np.eye(len(S)))
 
 
 KIND = "open"
@@ -143,7 +125,7 @@ ARRAYS = ("means", "factors", "rows", "scale")
 
 
 @dataclass(frozen=True, eq=False)
-class OpenModel:
+class OpenModel(Predictor):
     """A classifier with one more answer, "unknown", for what is far from all of its classes.
 
     Among its own classes it decides as the model does. It is a value of its own and no readout, so
@@ -188,41 +170,16 @@ class OpenModel:
         return (*(self.model.classes or ()), UNKNOWN)
 
     @property
-    def n_outputs(self) -> int:
-        return len(self.classes)
-
-    @property
-    def prepare(self) -> Prepare:
-        return self.model.prepare
+    def pipeline(self) -> Pipeline:
+        return self.model.pipeline
 
     @property
     def channels(self) -> tuple[str, ...] | None:
         return self.model.channels
 
     @property
-    def n_inputs(self) -> int | None:
-        return self.model.n_inputs
-
-    @property
     def columns(self) -> Mapping[str, str]:
         return self.model.columns
-
-    @property
-    def per_step(self) -> bool:
-        return self.model.per_step
-
-    @property
-    def washout(self) -> int:
-        return self.model.washout
-
-    @property
-    def deviation(self) -> None:
-        return None
-
-    @property
-    def clients(self) -> tuple[str, ...]:
-        """Nobody: it is the same for all."""
-        return ()
 
     def novelty(self, new: New) -> list[Array]:
         """Return for each raw recording how far its rows (n,) are from the nearest class.
@@ -231,7 +188,7 @@ class OpenModel:
         """
         found: list[list[Array]] = [[] for _ in as_recordings(new)]
         pieces = self.prepare.inputs(as_recordings(new))
-        rows = self.model.features.rows([piece.recording.u for piece in pieces])
+        rows = self.features.rows([piece.recording.u for piece in pieces])
         for piece, z in zip(pieces, rows, strict=True):
             found[piece.source].append(self.known.nearest(z) / self.threshold)
         return [np.concatenate(parts) if parts else np.zeros(0) for parts in found]
@@ -240,15 +197,13 @@ class OpenModel:
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
     ) -> list[Array]:
         """Return the model's scores, and one for "unknown": the highest where a row is too far."""
-        rows = self.model.features.rows([one.u for one in prepared])
-        return [self._outputs(z) for z in rows]
-
-    def _outputs(self, z: Array) -> Array:
-        y = self.model.readout(z)
-        above = self.known.nearest(z) / self.threshold - 1.0
-        # Infinitely far is no number for a table, and no further than far enough.
-        unknown = y.max(axis=1) + np.minimum(above, 1e6)
-        return np.column_stack([y, unknown])
+        found = []
+        for z in self.features.rows([one.u for one in prepared]):
+            y = self.model.readout(z)
+            above = self.known.nearest(z) / self.threshold - 1.0
+            # Infinitely far is no number for a table, and no further than far enough.
+            found.append(np.column_stack([y, y.max(axis=1) + np.minimum(above, 1e6)]))
+        return found
 
     def probabilities(self, scores: Array) -> Array:
         """Return the model's probabilities of known rows (n, K + 1); an unknown one is just that.
@@ -259,10 +214,6 @@ class OpenModel:
         unknown = (scores.argmax(axis=1) == len(known.T)).astype(np.float64)
         return np.column_stack([known * (1 - unknown)[:, None], unknown])
 
-    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
-        """Return the names of classes, or "unknown", of raw recordings, as `Model.predict` does."""
-        return predictions(self, new, client, device=device)
-
     def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> OpenModel:
         return replace(self, model=self.model.prepared_by(prepare, channels))
 
@@ -270,16 +221,12 @@ class OpenModel:
         return replace(self, model=self.model.read_from(columns))
 
     def stored(self) -> Stored:
-        held = stored_model(self.model)
+        held = self.model.stored()
         arrays = {f"known.{name}": getattr(self.known, name) for name in ARRAYS}
         return Stored(KIND, {**held.facts, "threshold": self.threshold}, {**held.tensors, **arrays})
 
-    def save(self, path: str | Path) -> Path:
-        """Write the model to a file, whole or not at all, and return its path."""
-        return save(self, path)
 
-
-def open_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> OpenModel:
+def open_model_of(held: Stored, use: Own = ()) -> OpenModel:
     """Return the model that a file holds."""
     arrays = (typed(held.tensors, f"known.{name}", np.float64) for name in ARRAYS)
     return OpenModel(model_of(held, use), KnownClasses(*arrays), float(held.facts["threshold"]))

@@ -7,10 +7,9 @@ nearly the same); preparation, channels and classes are common to all.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,30 +20,22 @@ from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline
 from catchment.readout.intervals import Intervals
-from catchment.readout.model import Model
-from catchment.readout.predictor import New, Stored, predictions
+from catchment.readout.model import Model, model_of
+from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout
-from catchment.readout.storage import (
-    map_of,
-    model_of,
-    save,
-    stored_map,
-    stored_model,
-    to_bytes,
-    typed,
-)
+from catchment.readout.storage import Own, Stored, map_of, stored_map, to_bytes, typed
 
 KIND = "personal"
 
 
 @dataclass(frozen=True, eq=False)
-class PersonalModels:
+class PersonalModels(Predictor):
     """A shared model, and for some clients a readout or a map of their own.
 
     Parameters
     ----------
-    shared
-        Used for every client without one of its own.
+    model
+        Shared: used for every client without one of its own.
     readouts, maps
         By client name; who has only the one shares the other.
 
@@ -57,7 +48,7 @@ class PersonalModels:
     (0.0, True)
     """
 
-    shared: Model
+    model: Model
     readouts: Mapping[str, Readout] = field(default_factory=dict)
     maps: Mapping[str, FeatureMap] = field(default_factory=dict)
 
@@ -66,63 +57,46 @@ class PersonalModels:
             self.of(client)  # raises now if a readout does not fit its map
 
     @property
-    def model(self) -> Model:
-        """The shared model, which is for clients without one of their own."""
-        return self.shared
-
-    @property
     def clients(self) -> tuple[str, ...]:
         return tuple(sorted({*self.readouts, *self.maps}))
 
     def of(self, client: str) -> Model:
         """Return the model of one client: its own if there is one, else the shared one."""
         if client not in self.readouts and client not in self.maps:
-            return self.shared
-        shared = self.shared
+            return self.model
+        shared = self.model
         features = self.maps.get(client, shared.features)
         readout = self.readouts.get(client, shared.readout)
         before = Pipeline(shared.prepare, features)
         return replace(shared, before=before, readout=readout, statistics=None)
 
     @property
-    def prepare(self) -> Prepare:
-        return self.shared.prepare
+    def pipeline(self) -> Pipeline:
+        return self.model.pipeline
 
     @property
     def channels(self) -> tuple[str, ...] | None:
-        return self.shared.channels
-
-    @property
-    def n_inputs(self) -> int | None:
-        return self.shared.n_inputs
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        return self.shared.classes
-
-    @property
-    def n_outputs(self) -> int:
-        return self.shared.n_outputs
+        return self.model.channels
 
     @property
     def columns(self) -> Mapping[str, str]:
-        return self.shared.columns
+        return self.model.columns
 
     @property
-    def per_step(self) -> bool:
-        return self.shared.per_step
+    def classes(self) -> tuple[str, ...] | None:
+        return self.model.classes
 
     @property
-    def washout(self) -> int:
-        return self.shared.washout
+    def n_outputs(self) -> int:
+        return self.model.n_outputs
 
     @property
     def deviation(self) -> Array | None:
-        return self.shared.deviation
+        return self.model.deviation
 
     @property
     def intervals(self) -> Intervals | None:
-        return self.shared.intervals
+        return self.model.intervals
 
     def identity(self) -> str:
         """Return the SHA-256 of all that the models say, in hexadecimal."""
@@ -134,22 +108,16 @@ class PersonalModels:
         return self.of(client).outputs_of(prepared, device=device)
 
     def probabilities(self, scores: Array) -> Array:
-        return self.shared.probabilities(scores)
+        return self.model.probabilities(scores)
 
-    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
-        """Return what the client's model says of raw recordings, as `Model.predict` does."""
-        return predictions(self, new, client, device=device)
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Self:
+        return replace(self, model=self.model.prepared_by(prepare, channels))
 
-    def prepared_by(
-        self, prepare: Prepare, channels: Sequence[str] | None = None
-    ) -> PersonalModels:
-        return replace(self, shared=self.shared.prepared_by(prepare, channels))
-
-    def read_from(self, columns: Mapping[str, str]) -> PersonalModels:
-        return replace(self, shared=self.shared.read_from(columns))
+    def read_from(self, columns: Mapping[str, str]) -> Self:
+        return replace(self, model=self.model.read_from(columns))
 
     def stored(self) -> Stored:
-        shared = stored_model(self.shared)
+        shared = self.model.stored()
         tensors: dict[str, NDArray[Any]] = dict(shared.tensors)
         facts = {**shared.facts, "readouts": sorted(self.readouts), "maps": {}}
         if self.readouts:
@@ -163,12 +131,8 @@ class PersonalModels:
             tensors |= described.tensors
         return Stored(KIND, facts, tensors)
 
-    def save(self, path: str | Path) -> Path:
-        """Write all models to one file, whole or not at all, and return its path."""
-        return save(self, path)
 
-
-def personal_models_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> PersonalModels:
+def personal_models_of(held: Stored, use: Own = ()) -> PersonalModels:
     """Return the models that a file holds."""
     facts, tensors = held.facts, held.tensors
     names = list(facts["readouts"])

@@ -1,201 +1,246 @@
 """What predicts from raw recordings, whatever it is made of.
 
-A `Model` is the usual one. Models by client, networks and prompts are others; commands, storage and
-evaluation know them all by this protocol, and prepare recordings as it says.
+A `Model` is the usual one. Models by client, detectors, networks and prompts are others; commands,
+storage and evaluation know them all by this base class, and prepare recordings as it says.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare, Prepared
 from catchment.data.recording import Recording
-from catchment.features.pipeline import as_recordings
+from catchment.features.base import FeatureMap
+from catchment.features.pipeline import Pipeline, as_recordings
+from catchment.readout.storage import Stored, save
+
+if TYPE_CHECKING:
+    from catchment.readout.intervals import Intervals
 
 New = Recording | Array | Sequence[Recording | Array]
 
 
-@dataclass(frozen=True, eq=False)
-class Stored:
-    """What a file holds of a predictor: its kind, plain facts, and arrays by name."""
+class Predictor(ABC):
+    """Whatever predicts from raw recordings: a model, models by client, a network, a prompt.
 
-    kind: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    tensors: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    What is before its outputs is a `pipeline`, of which most is known. `outputs_of`,
+    `probabilities` and `stored` are its own; everything else has a default.
+    """
 
+    @property
+    def pipeline(self) -> Pipeline:
+        """Everything before what was learned."""
+        raise NotImplementedError
 
-@runtime_checkable
-class Predictor(Protocol):
-    """Whatever predicts from raw recordings: a model, models by client, a network, a prompt."""
+    @property
+    def features(self) -> FeatureMap:
+        """The feature map."""
+        return self.pipeline.features
 
     @property
     def prepare(self) -> Prepare:
         """What happens to a raw recording first."""
+        return self.pipeline.prepare
 
     @property
     def channels(self) -> tuple[str, ...] | None:
         """Names of the input channels, in their order, if they are known."""
+        return None
+
+    @cached_property  # which a field without a plain default may take the place of
+    def columns(self) -> Mapping[str, str]:
+        """How files name what is no channel."""
+        return {}
 
     @property
     def n_inputs(self) -> int | None:
         """Channels that it takes; None if any number will do."""
+        return self.features.n_inputs
 
     @property
     def classes(self) -> tuple[str, ...] | None:
         """Names of the outputs if they are classes."""
+        return None
 
     @property
     def n_outputs(self) -> int:
         """Columns K of its outputs."""
-
-    @property
-    def columns(self) -> Mapping[str, str]:
-        """How files name what is no channel."""
+        return len(self.classes or ())
 
     @property
     def per_step(self) -> bool:
         """Whether every step after the washout gives a row; else there is one per piece."""
+        return self.features.per_step
 
     @property
     def washout(self) -> int:
         """Steps at the start of each piece that give no row."""
+        return self.features.washout
 
     @property
     def deviation(self) -> Array | None:
         """(K,) root mean squared error on rows left out, where it is known."""
+        return None
+
+    @property
+    def intervals(self) -> Intervals | None:
+        """Errors on clients that had no part in it, if they were counted."""
+        return None
 
     @property
     def clients(self) -> tuple[str, ...]:
         """Clients for whom it has something of their own; for all others it is the shared one."""
+        return ()
 
+    @abstractmethod
     def outputs_of(
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
     ) -> list[Array]:
         """Return the outputs (rows, K) of each prepared recording of a client."""
 
+    @abstractmethod
     def probabilities(self, scores: Array) -> Array:
         """Return the class probabilities (n, K) of rows of outputs."""
 
-    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
-        """Return what it says of raw recordings: numbers, or names of classes."""
-
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Self:
-        """Return it with the preparation that its training data had, and their channels."""
-
-    def read_from(self, columns: Mapping[str, str]) -> Self:
-        """Return it with the names that files have for what is no channel."""
-
+    @abstractmethod
     def stored(self) -> Stored:
         """Return what a file holds of it."""
 
+    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
+        """Return what it says of raw recordings: numbers, or names of classes.
+
+        Of one recording or array (T, I): outputs (rows, K), or for classes one name per row, and
+        just the name where there is one row. Rows are steps after the washout, windows, or the
+        whole recording, as in training. Of several recordings: a list of these.
+
+        `device` is "cuda" to predict on a GPU, where several recordings run side by side; outputs
+        agree with the CPU's to 1e-9. If None, what CATCHMENT_DEVICE names for a map on a grid.
+        """
+        found = self.outputs(new, client, device=device)
+        for k, y in enumerate(found):
+            found[k] = self.said(y)
+        return found[0] if is_alone(new) else found
+
+    def said(self, outputs: Array) -> Any:
+        """Return what rows of outputs (n, K) of a recording say: themselves, or names."""
+        if self.classes is None:
+            return outputs
+        names = list(map(self.classes.__getitem__, outputs.argmax(axis=1)))
+        single = not self.per_step and self.prepare.window is None and len(names) == 1
+        return names[0] if single else names
+
+    def predict_proba(self, new: New, client: str = "", *, device: str | None = None) -> Array:
+        """Return one row of class probabilities (n, K) per recording; each row sums to 1."""
+        return self.probabilities(self._mean_outputs(new, client, device=device))
+
+    def predict_interval(
+        self, new: New, client: str = "", *, coverage: float = 0.9, device: str | None = None
+    ) -> Any:
+        """Return lower and upper ends, (rows, K) each, around the outputs of a raw recording.
+
+        Of several recordings a list of these; `interval` says what the ends hold.
+        """
+        found = [self.interval(y, coverage) for y in self.outputs(new, client, device=device)]
+        return found[0] if is_alone(new) else found
+
+    def outputs(self, new: New, client: str = "", *, device: str | None = None) -> list[Array]:
+        """Return the outputs (rows, K) of each raw recording, those of its pieces joined."""
+        recordings = as_recordings(new)
+        found: list[list[Array]] = [[np.zeros((0, self.n_outputs))] for _ in recordings]
+        for piece, y in self.pieces(recordings, client, device=device):
+            found[piece.source].append(y)
+        return list(map(np.concatenate, found))
+
+    def pieces(
+        self, recordings: Sequence[Recording], client: str = "", *, device: str | None = None
+    ) -> list[tuple[Prepared, Array]]:
+        """Return every prepared piece of a client's raw recordings with its outputs (rows, K).
+
+        A piece is a window, a stretch between gaps, or the whole recording.
+
+        >>> from catchment import EchoState, Prepare, Pipeline, fit
+        >>> wave = Recording(np.sin(np.arange(60.0)))
+        >>> model = fit(Pipeline(Prepare(horizon=1), EchoState(10)), [wave])
+        >>> [(piece.start, y.shape) for piece, y in model.pieces([wave])]
+        [(0, (60, 1))]
+        """
+        for k, recording in enumerate(recordings):
+            self.check_channels(recording, k)
+        pieces = self.prepare.inputs(recordings)
+        outputs = self.outputs_of([piece.recording for piece in pieces], client, device=device)
+        return list(zip(pieces, outputs, strict=True))
+
+    def interval(self, outputs: Array, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Return lower and upper ends, (n, K) each, around outputs (n, K) of new rows.
+
+        Of a calibrated model they hold a new target with this probability if its error is
+        exchangeable with those counted (`catchment.readout.intervals`). Else they do so if errors
+        on new data are normal and as large as on the rows left out when the ridge was chosen.
+        """
+        if self.intervals is not None:
+            return self.intervals.around(outputs, coverage)
+        if self.deviation is None:
+            raise ValueError(
+                "the model does not know its error on new data; let the ridge be chosen, or use "
+                "catchment.readout.uncertainty"
+            )
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage is {coverage}; pass a probability between 0 and 1")
+        half = float(ndtri((1.0 + coverage) / 2.0)) * self.deviation
+        return outputs - half, outputs + half
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Self:
+        """Return it with the preparation that its training data had, and their channels."""
+        this: Any = self
+        known = self.channels if channels is None else tuple(channels)
+        made: Self = replace(this, before=Pipeline(prepare, self.features), channels=known)
+        return made
+
+    def read_from(self, columns: Mapping[str, str]) -> Self:
+        """Return it with the names that files have for what is no channel."""
+        this: Any = self
+        made: Self = replace(this, columns=dict(columns))
+        return made
+
     def save(self, path: str | Path) -> Path:
         """Write it to a file, whole or not at all, and return its path."""
+        return save(self, path)
+
+    def _mean_outputs(self, new: New, client: str = "", *, device: str | None = None) -> Array:
+        """Return the mean (n, K) over the rows of each recording."""
+        if self.classes is None:
+            raise ValueError("the model predicts numbers; name its classes to classify with it")
+        found = self.outputs(new, client, device=device)
+        return np.array([y.mean(axis=0) for y in found]).reshape(len(found), self.n_outputs)
+
+    def check_channels(self, recording: Recording, k: int) -> None:
+        """Raise ValueError, naming the channels, if a recording has others than in training."""
+        expected = self.channels
+        if recording.channels is not None and expected not in (None, recording.channels):
+            raise ValueError(
+                f"recording {k} has the channels {', '.join(recording.channels)}, the model was "
+                f"trained on {', '.join(expected or ())}; pass these, in this order"
+            )
+        n_inputs = self.n_inputs if expected is None else len(expected)
+        if expected is None and n_inputs is not None:
+            n_inputs -= self.prepare.n_inputs(0)
+        if n_inputs not in (None, recording.n_inputs):
+            named = f" ({', '.join(expected)})" if expected else ""
+            raise ValueError(
+                f"recording {k} has {recording.n_inputs} channels, the model was trained on "
+                f"{n_inputs}{named}; pass an array of shape (T, {n_inputs})"
+            )
 
 
-def pieces_of(
-    predictor: Predictor,
-    recordings: Sequence[Recording],
-    client: str = "",
-    *,
-    device: str | None = None,
-) -> list[tuple[Prepared, Array]]:
-    """Return every prepared piece of a client's raw recordings with its outputs (rows, K).
-
-    A piece is a window, a stretch between gaps, or the whole recording.
-
-    >>> from catchment import EchoState, Prepare, Pipeline, fit
-    >>> wave = Recording(np.sin(np.arange(60.0)))
-    >>> model = fit(Pipeline(Prepare(horizon=1), EchoState(10)), [wave])
-    >>> [(piece.start, y.shape) for piece, y in pieces_of(model, [wave])]
-    [(0, (60, 1))]
-    """
-    for k, recording in enumerate(recordings):
-        check_channels(predictor, recording, k)
-    pieces = predictor.prepare.inputs(recordings)
-    outputs = predictor.outputs_of([piece.recording for piece in pieces], client, device=device)
-    return list(zip(pieces, outputs, strict=True))
-
-
-def outputs_by_recording(
-    predictor: Predictor, new: New, client: str = "", *, device: str | None = None
-) -> list[Array]:
-    """Return the outputs (rows, K) of each raw recording, those of its pieces joined."""
-    recordings = as_recordings(new)
-    found: list[list[Array]] = [[] for _ in recordings]
-    for piece, y in pieces_of(predictor, recordings, client, device=device):
-        found[piece.source].append(y)
-    none = np.zeros((0, predictor.n_outputs))
-    return [np.concatenate(parts) if parts else none for parts in found]
-
-
-def predictions(
-    predictor: Predictor, new: New, client: str = "", *, device: str | None = None
-) -> Any:
-    """Return what a predictor says of raw recordings: numbers, or names of classes.
-
-    Of one recording or array (T, I): outputs (rows, K), or for classes one name per row, and
-    just the name where there is one row. Of several recordings: a list of these.
-    """
-    alone = isinstance(new, Recording) or (isinstance(new, np.ndarray) and new.ndim < 3)
-    outputs = outputs_by_recording(predictor, new, client, device=device)
-    found = [_said(predictor, y) for y in outputs]
-    return found[0] if alone else found
-
-
-def _said(predictor: Predictor, outputs: Array) -> Any:
-    if predictor.classes is None:
-        return outputs
-    names = [predictor.classes[k] for k in outputs.argmax(axis=1)]
-    prepare = predictor.prepare
-    single = not predictor.per_step and prepare.window is None and len(names) == 1
-    return names[0] if single else names
-
-
-def check_channels(predictor: Predictor, recording: Recording, k: int) -> None:
-    """Raise ValueError, naming the channels, if a recording has others than those trained on."""
-    expected = predictor.channels
-    if recording.channels is not None and expected not in (None, recording.channels):
-        raise ValueError(
-            f"recording {k} has the channels {', '.join(recording.channels)}, the model was "
-            f"trained on {', '.join(expected or ())}; pass these, in this order"
-        )
-    n_inputs = predictor.n_inputs if expected is None else len(expected)
-    if expected is None and n_inputs is not None:
-        n_inputs -= predictor.prepare.n_inputs(0)
-    if n_inputs not in (None, recording.n_inputs):
-        named = f" ({', '.join(expected)})" if expected else ""
-        raise ValueError(
-            f"recording {k} has {recording.n_inputs} channels, the model was trained on "
-            f"{n_inputs}{named}; pass an array of shape (T, {n_inputs})"
-        )
-
-
-def interval_around(
-    outputs: Array, deviation: Array | None, coverage: float = 0.9
-) -> tuple[Array, Array]:
-    """Return lower and upper ends, (n, K) each, around outputs (n, K) of new rows.
-
-    They hold a new target with this probability if errors on new data are normal and as large as
-    on the rows that were left out when the deviation (K,) was found.
-
-    >>> low, high = interval_around(np.zeros((1, 1)), np.ones(1), 0.95)
-    >>> high.round(2)
-    array([[1.96]])
-    """
-    if deviation is None:
-        raise ValueError(
-            "the model does not know its error on new data; let the ridge be chosen, or use "
-            "catchment.readout.uncertainty"
-        )
-    if not 0 < coverage < 1:
-        raise ValueError(f"coverage is {coverage}; pass a probability between 0 and 1")
-    half = float(ndtri((1.0 + coverage) / 2.0)) * deviation
-    return outputs - half, outputs + half
+def is_alone(new: New) -> bool:
+    """Whether this is one recording or one array (T, I), and not several."""
+    return isinstance(new, Recording) or (isinstance(new, np.ndarray) and new.ndim < 3)

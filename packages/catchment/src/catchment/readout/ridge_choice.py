@@ -24,8 +24,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
-from functools import reduce
-from operator import add
+from functools import partial, reduce
+from operator import add, attrgetter
 from typing import Literal
 
 import numpy as np
@@ -157,8 +157,10 @@ def _geometric(low: float, high: float, n: int) -> Array:
     with localcontext(Context(prec=30)):
         first = Decimal(low)
         step = (Decimal(high) / first).ln() / (n - 1)
-        between = [float(first * (step * k).exp()) for k in range(1, n - 1)]
-    return np.array([low, *between, high])
+        found = np.array([low] * (n - 1) + [high])
+        for k in range(1, n - 1):
+            found[k] = float(first * (step * k).exp())
+    return found
 
 
 def choose_by_gcv(
@@ -192,12 +194,16 @@ def choose_by_gcv(
     >>> choose_by_gcv(s, [0.1, 1000.0]).best
     0.1
     """
-    if ridges is None and not _varies(statistics):
+    varies = statistics.n_rows > 0 and squared_lengths(statistics)[1].any()
+    if ridges is None and not varies:
         # Every positive ridge gives the mean of the targets.
         K, known = statistics.n_targets, statistics.n_rows > 0
         errors = statistics.target_moments() / statistics.weight if known else np.zeros(K)
         return RidgeChoice(np.ones(1), errors[None], np.ones(K) if per_output else 1.0)
-    tried = _wide_grid(statistics) if ridges is None else _tried(statistics, ridges)
+    tried = _tried(statistics, ridges)
+    if ridges is None:
+        low, high = float(tried[0]), float(tried[-1])
+        tried = _geometric(low, high * statistics.n_features, N_GCV)
     spectrum = Spectrum.of(statistics, intercept=intercept)
     if finest > 0:
         left = np.array([spectrum.squared_errors(ridge).sum() for ridge in tried])
@@ -248,7 +254,7 @@ def choose_by_blocks(
     >>> choose_by_blocks(blocks, [0.1, 1000.0]).best
     0.1
     """
-    filled = [block for block in blocks if block.n_rows > 0]
+    filled = list(filter(attrgetter("n_rows"), blocks))
     if len(filled) < 2:
         raise ValueError(
             f"{len(filled)} of {len(blocks)} blocks have rows; leaving one out needs at least 2"
@@ -256,20 +262,18 @@ def choose_by_blocks(
     total = reduce(add, filled)
     scale = scale_of(total, standardise)
     acted_on = total if scale is None else rescaled(total, scale)
-    weights = np.array([block.weight for block in filled])
+    weights = np.array(list(map(attrgetter("weight"), filled)))
 
-    def held_out(some: Array) -> Array:
-        def of(block: RidgeStatistics) -> Array:
-            return held_out_errors(total - block, block, some, intercept=intercept, scale=scale)
-
-        return np.array(list(ordered_map(of, filled, threads=threads)))
+    def held_out(some: Array, block: RidgeStatistics) -> Array:
+        return held_out_errors(total - block, block, some, intercept=intercept, scale=scale)
 
     tried = _tried(acted_on, ridges)
-    errors = held_out(tried)
+    errors = np.array(list(ordered_map(partial(held_out, tried), filled, threads=threads)))
     mean = errors.sum(axis=0) / weights.sum()
     more = _smaller(acted_on, tried, mean) if ridges is None else tried[:0]
     if len(more):
-        tried, errors = np.concatenate([more, tried]), np.hstack([held_out(more), errors])
+        found = np.array(list(ordered_map(partial(held_out, more), filled, threads=threads)))
+        tried, errors = np.concatenate([more, tried]), np.hstack([found, errors])
         mean = errors.sum(axis=0) / weights.sum()
         warn_of_edge(acted_on, tried, mean)
     best = best_ridge(tried, mean, per_output, doubt(acted_on, tried))
@@ -295,15 +299,6 @@ def held_out_errors(
     array([[4.]])
     """
     return path_errors(block, solve_path(rest, ridges, intercept=intercept, scale=scale))
-
-
-def _varies(statistics: RidgeStatistics) -> bool:
-    return bool(statistics.n_rows > 0 and squared_lengths(statistics)[1].any())
-
-
-def _wide_grid(statistics: RidgeStatistics) -> Array:
-    low, high = ridge_grid(statistics, 2)
-    return _geometric(float(low), float(high) * statistics.n_features, N_GCV)
 
 
 def _smaller(statistics: RidgeStatistics, tried: Array, errors: Array) -> Array:

@@ -47,6 +47,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -271,7 +272,7 @@ class ExactSystem:
 
     sums: RidgeStatistics  # in float64
     intercept: bool
-    slices: list[Array]  # packed triangles whose sum, each shifted, is the matrix
+    slices: Array  # packed triangles whose sum, each shifted, is the matrix
     width: int  # binary digits of a slice
     step: int  # binary digits that a slice is multiplied with
     right: integers.Whole  # (F, K) or (1 + F, K), Python's integers
@@ -282,9 +283,12 @@ class ExactSystem:
     @classmethod
     def of(cls, statistics: RidgeStatistics, *, intercept: bool) -> ExactSystem:
         """Return the equations of statistics that have a grid."""
+        from catchment.readout.exact_kernels import split_digits
+
         grid = statistics.grid
         assert grid is not None
-        matrix, right, digits = statistics.gram, statistics.cross.astype(object), grid.digits
+        matrix: integers.Whole = statistics.gram
+        right, digits = statistics.cross.astype(object), grid.digits
         constant = np.zeros(0, dtype=np.int64)
         if intercept:
             one, n = 1 << grid.bits, int(statistics.weight)
@@ -293,16 +297,28 @@ class ExactSystem:
             matrix = integers.canonical(np.concatenate([corner, edge, matrix]))
             right = np.concatenate([statistics.target_sum.astype(object)[None] * one, right])
             digits = np.concatenate([[grid.bits], digits])
-            constant = 1 + _constant(statistics)
+            # Features that do not vary, by the rule of the centred moments, in whole numbers.
+            squares = n * statistics.gram[_diagonal(statistics.n_features)].astype(object)
+            spread = squares - statistics.feature_sum.astype(object) ** 2
+            constant = 1 + np.flatnonzero(round(1 / CONSTANT) * spread <= squares)
             right[constant] = 0
         n_bits = max(integers.largest(matrix).bit_length(), 1)
         room = _FLOAT - len(digits).bit_length()
         count = -(-n_bits // (room - SHORTEST))
         width = -(-n_bits // count)
+        # The digits, this many at a time, the last with the sign.
+        slices = np.empty((count, len(matrix)))
+        if matrix.dtype == np.int64:
+            split_digits(matrix, width, slices)
+        else:
+            for k in range(count - 1):
+                slices[k] = matrix & ((1 << width) - 1)
+                matrix = matrix >> width
+            slices[-1] = matrix
         return cls(
             statistics.floats,
             intercept,
-            _slices(matrix, width, count),
+            slices,
             width,
             room - width,
             right,
@@ -341,14 +357,14 @@ class ExactSystem:
         """
         first = int(self.intercept)
         d = np.ones(len(self.digits) - first) if scale is None else scale
-        ridges = np.broadcast_to(ridge, outputs.shape)
-        columns = [
-            _Column(self, self.right[:, k], d * d * beta)
-            for k, beta in zip(outputs, ridges, strict=True)
-        ]
+        columns: list[_Column] = []
+        for k, beta in zip(outputs, np.broadcast_to(ridge, outputs.shape), strict=True):
+            columns.append(_Column(self, self.right[:, k], d * d * beta))
         places = (self.digits - self.target_digits)[:, None]
-        while not all(column.done for column in columns):
-            left = np.array([column.left() for column in columns]).T
+        left = np.empty((len(self.digits), len(columns)))
+        while any(not column.done for column in columns):
+            for k, column in enumerate(columns):
+                left[:, k] = column.rest / (1 << column.places + column.point)
             left = np.ldexp(left, places - 2 * self.digits[:, None])
             step = np.ldexp(self._step(left, solve, d[:, None]), -places)
             if not np.isfinite(step).all():
@@ -356,7 +372,9 @@ class ExactSystem:
             for column, change in zip(columns, step.T, strict=True):
                 if not column.done and not column.take(change):
                     return None
-        found = np.ldexp(np.array([column.rounded() for column in columns]).T, places)
+        for k, column in enumerate(columns):
+            left[:, k] = column.solution / (1 << column.point)
+        found = np.ldexp(left, places)
         return found[first:], found[0] if self.intercept else np.zeros(len(columns))
 
     def _step(self, left: Array, solve: Callable[[Array], Array], d: Array) -> Array:
@@ -369,107 +387,59 @@ class ExactSystem:
         step = solve(centred / d) / d
         return np.concatenate([(left[0] / self.sums.weight - mean @ step)[None], step])
 
-    def times(self, step: Array) -> list[int]:
-        """Return the matrix times whole numbers (F,) of few digits, exactly."""
-        found = [0] * len(step)
-        for i, one in enumerate(self.slices):
-            part = blas.dspmv(len(step), 1.0, one, step, lower=1).astype(np.int64).tolist()
-            by = i * self.width
-            found = [a + (b << by) for a, b in zip(found, part, strict=True)] if by else part
-        return found
-
 
 class _Column:
-    """The solution of one output, digit after digit."""
+    """The solution of one output, digit after digit, in arrays (F,) of Python's integers."""
 
     def __init__(self, system: ExactSystem, right: integers.Whole, penalty: Array) -> None:
         self.system = system
-        n = len(right)
+        first = len(right) - len(penalty)
         ridge, exponent = np.frexp(penalty)
-        exponent = exponent - _FLOAT + 2 * system.digits[n - len(penalty) :]
+        exponent = exponent - _FLOAT + 2 * system.digits[first:]
         low = min(0, int(exponent[ridge != 0].min(initial=0)))
-        pairs = zip(ridge * 2.0**_FLOAT, exponent, strict=True)
-        whole = (int(m) << int(e) - low if m else 0 for m, e in pairs)
-        self.penalty = [0] * (n - len(penalty)) + list(whole)
+        self.penalty = np.zeros(len(right), dtype=object)
+        whole = (ridge * 2.0**_FLOAT).astype(np.int64).astype(object)
+        self.penalty[first:] = whole << np.where(ridge != 0, exponent - low, 0).astype(object)
         self.places = -low  # of the penalty after the point
-        self.point: int | None = None  # places of the solution after the point
-        self.solution = [0] * n
-        self.rest = [int(value) << self.places for value in right.tolist()]
-        self.known, self.first = 0, 0  # places of the last step and of the first
-        self.done = not any(self.rest)
-
-    def left(self) -> list[float]:
-        """Return what the solution so far leaves of the right side, about."""
-        unit = 1 << self.places + (self.point or 0)
-        return [value / unit for value in self.rest]
+        self.point = 0  # places of the solution after the point, once there is a step
+        self.solution = np.zeros(len(right), dtype=object)
+        self.rest = right << self.places
+        self.known: int | None = None  # places of the last step, and of the first
+        self.first = 0
+        self.done = not self.rest.any()
 
     def take(self, step: Array) -> bool:
         """Take a step's digits into the solution; False if they are no finer than the last."""
-        length = self.system.step
-        places = length - int(np.frexp(np.abs(step).max())[1])
-        if self.point is None:
+        system = self.system
+        places = system.step - int(np.frexp(np.abs(step).max())[1])
+        if self.known is None:
             self.first = places
-            self.point = max(places, 0) + MOST + length
-            self.rest = [value << self.point for value in self.rest]
+            self.point = max(places, 0) + MOST + system.step
+            self.rest = self.rest << self.point
         elif places < self.known + LEAST_GAIN:
             return False
-        gained = places - self.first
-        if gained >= MOST or (gained >= ENOUGH and self._is_certain(places)):
-            self._drop(places)
-            return True
+        gained, unit = places - self.first, 1 << self.point
+        # What the solution may be off by if the next step begins at these places.
+        error = 1 << max(self.point - places + system.step + 1, 0)
+        if gained >= ENOUGH:
+            low, high = (self.solution - error) / unit, (self.solution + error) / unit
+            if gained >= MOST or (low == high).all():
+                # Zero where the solution is not known from it.
+                self.solution[np.abs(self.solution) <= error] = 0
+                self.done = True
+                return True
         self.known = places
         taken = np.rint(np.ldexp(step, places))
-        by, by_ridge = self.point - places, self.places
-        product, whole = self.system.times(taken), taken.astype(np.int64).tolist()
-        self.solution = [v + (x << by) for v, x in zip(self.solution, whole, strict=True)]
-        self.rest = [
-            r - ((m << by_ridge) + p * x << by)
-            for r, m, p, x in zip(self.rest, product, self.penalty, whole, strict=True)
-        ]
-        for k in self.system.constant.tolist():
-            self.rest[k] = 0
-        self.done = not any(self.rest)
+        whole, by = taken.astype(np.int64).astype(object), self.point - places
+        product = self.penalty * whole
+        for i, one in enumerate(system.slices):
+            part = blas.dspmv(len(step), 1.0, one, taken, lower=1).astype(np.int64).astype(object)
+            product = product + (part << i * system.width + self.places)
+        self.solution = self.solution + (whole << by)
+        self.rest = self.rest - (product << by)
+        self.rest[system.constant] = 0
+        self.done = not self.rest.any()
         return True
-
-    def _error(self, places: int) -> int:
-        """Return what the solution may be off by if the next step begins at these places."""
-        assert self.point is not None
-        return 1 << max(self.point - places + self.system.step + 1, 0)
-
-    def _is_certain(self, places: int) -> bool:
-        error, unit = self._error(places), 1 << (self.point or 0)
-        return all((v - error) / unit == (v + error) / unit for v in self.solution)
-
-    def _drop(self, places: int) -> None:
-        """End, with zero where the solution is not known from it."""
-        error = self._error(places)
-        self.solution = [v if abs(v) > error else 0 for v in self.solution]
-        self.done = True
-
-    def rounded(self) -> list[float]:
-        """Return the solution, each number rounded once."""
-        unit = 1 << (self.point or 0)
-        return [value / unit for value in self.solution]
-
-
-def _slices(matrix: integers.Whole, width: int, count: int) -> list[Array]:
-    """Return the digits of whole numbers, this many at a time, the last with the sign."""
-    found = []
-    for _ in range(count - 1):
-        found.append((matrix & ((1 << width) - 1)).astype(np.float64))
-        matrix = matrix >> width
-    return [*found, matrix.astype(np.float64)]
-
-
-def _constant(statistics: RidgeStatistics) -> Integers:
-    """Return which features do not vary, by the rule of the centred moments, in whole numbers."""
-    F, n = statistics.n_features, int(statistics.weight)
-    k = np.arange(F)
-    squares = statistics.gram[k * F - k * (k - 1) // 2].tolist()
-    sums = statistics.feature_sum.tolist()
-    share = round(1 / CONSTANT)
-    varies = [share * (n * q - s * s) > n * q for q, s in zip(squares, sums, strict=True)]
-    return np.flatnonzero(~np.array(varies, dtype=bool))
 
 
 # An eigendecomposition costs as much as this many Cholesky factorisations.
@@ -504,28 +474,15 @@ def solve_readout(
     >>> readout.weights, readout.intercept
     (array([[2.]]), array([1.]))
     """
-    return _solved(statistics, ridge, intercept, scale, rounded=statistics.grid is not None)
-
-
-def _solved(
-    statistics: RidgeStatistics,
-    ridge: float | Array,
-    intercept: bool,
-    scale: Array | None,
-    *,
-    rounded: bool,
-) -> Readout:
-    """Return the readout, its numbers `rounded` once from the exact solution where that is found.
-
-    The statistics are on a grid then.
-    """
     per_output = checked_ridges(ridge, statistics.n_targets)
     divided = statistics if scale is None else rescaled(statistics, scale)
     d = np.ones((statistics.n_features, 1)) if scale is None else np.asarray(scale)[:, None]
     G, C = _system(divided, intercept)
-    system = ExactSystem.of(statistics, intercept=intercept) if rounded and C.size else None
+    system = None
+    if statistics.grid is not None and C.size:
+        system = ExactSystem.of(statistics, intercept=intercept)
     weights, known = np.empty_like(C), np.full(C.shape[1], np.nan)
-    for outputs, value, solve in _solvers(divided, G, C, per_output, intercept):
+    for outputs, value, solve in _solvers(divided, G, per_output, intercept):
         weights[:, outputs] = solve(C[:, outputs]) / d
         if system is not None:
             exact = system.solved(outputs, value, solve, scale)
@@ -536,27 +493,30 @@ def _solved(
 
 
 def _solvers(
-    statistics: RidgeStatistics, G: Array, C: Array, ridges: Array, intercept: bool
+    statistics: RidgeStatistics, G: Array, ridges: Array, intercept: bool
 ) -> Iterator[tuple[Integers, float | Array, Callable[[Array], Array]]]:
     """Yield outputs, their ridge or ridges, and what solves G + ridge I for them; G is lost."""
     values, group = np.unique(ridges, return_inverse=True)
     if len(values) >= SPECTRUM_FROM:
         spectrum = Spectrum.of(statistics, intercept=intercept)
-        yield np.arange(len(ridges)), ridges, lambda right: spectrum.solve(right, ridges)
+        yield np.arange(len(ridges)), ridges, partial(spectrum.solve, ridge=ridges)
         return
     for i, value in enumerate(values):
         A = G if i == len(values) - 1 else G.copy(order="F")
         factored = _cholesky(A, float(value))
         if factored is None:
-            raise _singular_statistics(statistics, float(value), intercept)
+            lower, _ = statistics.lower_moments(intercept=intercept)
+            known: Array = eigvalsh(lower, check_finite=False).astype(np.float64)
+            enough = smallest_ridge(statistics)
+            raise singular_error(known, float(value), statistics.n_rows, enough=enough)
         factor, near = factored
         if near is not None:
             warn_of_small_ridge(statistics, float(value), *near)
-        yield np.flatnonzero(group == i), float(value), _by_factor(factor)
+        yield np.flatnonzero(group == i), float(value), partial(_by_factor, factor)
 
 
-def _by_factor(factor: Array) -> Callable[[Array], Array]:
-    return lambda right: np.asarray(lapack.dpotrs(factor, right, lower=1)[0])
+def _by_factor(factor: Array, right: Array) -> Array:
+    return np.asarray(lapack.dpotrs(factor, right, lower=1)[0])
 
 
 def solve_path(
@@ -633,51 +593,6 @@ def path_errors(statistics: RidgeStatistics, readouts: Sequence[Readout]) -> Arr
 
 
 @dataclass(frozen=True, eq=False)
-class SolveReport:
-    """How well a ridge system is posed, and what its solution leaves over on the training rows."""
-
-    n_rows: int
-    n_features: int
-    ridge: float
-    rank: int
-    condition: float
-    degrees_of_freedom: float
-    squared_error: Array  # (K,)
-    nrmse: Array  # (K,) 1 is a constant prediction
-
-
-def diagnostics(
-    statistics: RidgeStatistics, ridge: float = 1e-6, *, intercept: bool = True
-) -> SolveReport:
-    """Return rank, condition, effective degrees of freedom and training error of one ridge.
-
-    The degrees of freedom are those of the weights, tr G (G + ridge I)^-1, plus one for an
-    intercept. The condition is that of G + ridge I, infinite if it is singular.
-
-    >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
-    >>> report = diagnostics(RidgeStatistics.from_states(z, y), 2.0)
-    >>> report.rank, report.degrees_of_freedom, float(report.squared_error[0])
-    (1, 1.5, 2.0)
-    """
-    beta = float(checked_ridges(ridge, 1)[0])
-    spectrum = Spectrum.of(statistics, intercept=intercept)
-    largest, smallest = spectrum.values[-1] + beta, spectrum.values[0] + beta
-    errors = spectrum.squared_errors(beta)
-    q = statistics.target_moments()
-    nrmse = np.sqrt(np.divide(errors, q, out=np.full_like(q, np.inf), where=q > 0))
-    return SolveReport(
-        n_rows=statistics.n_rows,
-        n_features=statistics.n_features,
-        ridge=beta,
-        rank=spectrum.rank,
-        condition=float(largest / smallest) if smallest > 0 else float("inf"),
-        degrees_of_freedom=float(spectrum.degrees_of_freedom(beta)),
-        squared_error=errors,
-        nrmse=nrmse,
-    )
-
-
-@dataclass(frozen=True, eq=False)
 class Spectrum:
     """The eigendecomposition of G, from which every ridge is solved at the cost of a product.
 
@@ -708,11 +623,6 @@ class Spectrum:
             statistics.target_moments(intercept=intercept),
             intercept,
         )
-
-    @property
-    def rank(self) -> int:
-        """The number of eigenvalues above rounding."""
-        return int((self.values > len(self.values) * EPS * self.values[-1]).sum())
 
     def weights(self, ridge: float | Array) -> Array:
         """Return the weights (F, K) at one ridge, or at (K,) ridges, one per output."""
@@ -809,14 +719,6 @@ def _cholesky(A: Array, ridge: float) -> tuple[Array, tuple[float, Array] | None
         return factor, None
     scaled = factor / np.sqrt(before)[:, None]
     return factor, (float(lapack.dpocon(scaled, 1.0, uplo="L")[0]), before)
-
-
-def _singular_statistics(
-    statistics: RidgeStatistics, ridge: float, intercept: bool
-) -> SingularError:
-    G, _ = statistics.lower_moments(intercept=intercept)
-    eigenvalues: Array = eigvalsh(G, check_finite=False).astype(np.float64)
-    return singular_error(eigenvalues, ridge, statistics.n_rows, enough=smallest_ridge(statistics))
 
 
 def singular_error(

@@ -16,10 +16,11 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,23 +33,34 @@ from catchment.errors import IntegrityError
 from catchment.features.base import FeatureMap, restored
 from catchment.features.pipeline import Pipeline
 from catchment.files import replace_file
+from catchment.plugins import Named, extra_of
 from catchment.readout.grid import Grid
 from catchment.readout.integers import LARGEST_LIMB, count_limbs, from_limbs, largest, to_limbs
-from catchment.readout.intervals import Counts, Intervals
-from catchment.readout.model import Model
-from catchment.readout.predictor import Predictor, Stored
 from catchment.readout.statistics import SUMS, Readout, RidgeStatistics
 from catchment.wire import Parts
 
+if TYPE_CHECKING:
+    from catchment.readout.predictor import Predictor
+
 FORMAT = 2
 MAX_HEADER = 1 << 20
+MODELS = Named("models", {})
 
 _KEY = "catchment"
 _DIGEST = re.compile(rb'header_sha256\\":\\"([0-9a-f]{64})\\"')
 
 Tensors = dict[str, NDArray[Any]]
 Header = dict[str, Any]
-P = TypeVar("P")
+Own = Iterable[Callable[..., Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """What a file holds of a predictor: its kind, plain facts, and arrays by name."""
+
+    kind: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    tensors: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def save(predictor: Predictor, path: str | Path) -> Path:
@@ -58,12 +70,11 @@ def save(predictor: Predictor, path: str | Path) -> Path:
     classes, and a model's statistics, if it kept them.
 
     >>> import tempfile
-    >>> from catchment import EchoState, Recording
-    >>> from catchment.readout.model import train
+    >>> from catchment import EchoState, Recording, fit
     >>> u = np.sin(np.arange(100) / 5)
-    >>> model = train(EchoState(20, seed=1).build(1, per_step=True), [Recording(u[:-1], u[1:])])
+    >>> model = fit(EchoState(20), [Recording(u[:-1], u[1:])])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     same = load_model(save(model, Path(folder) / "wave.safetensors"))
+    ...     same = load(save(model, Path(folder) / "wave.safetensors"))
     >>> bool((same.predict(u) == model.predict(u)).all())
     True
     """
@@ -77,53 +88,57 @@ def to_bytes(predictor: Predictor) -> bytes:
     return packed_file({"kind": held.kind, **held.facts}, held.tensors)
 
 
-def load_model(path: str | Path, *, use: Iterable[Callable[..., Any]] = ()) -> Model:
-    """Return the model of a file; its predictions are the same to the last bit.
+def load(path: str | Path, *, use: Own = ()) -> Predictor:
+    """Return what a file that `save` wrote predicts with; it says the same to the last bit.
 
-    IntegrityError if the file is damaged, of another kind, or of a newer format. A file of any
-    kind is loaded by `catchment.load`.
+    IntegrityError if the file is damaged, holds no predictor, or has a newer format.
 
     Parameters
     ----------
     use
-        Classes of feature maps of one's own that the model may name. A file imports nothing: it
-        finds them here or in modules that the program has imported already.
+        Classes of feature maps and functions that make networks of one's own, which the file may
+        name. A file imports nothing: it finds them here, or in modules that the program has
+        imported already.
     """
     with Path(path).open("rb") as file:
-        return as_described(str(path), read_stored(file, str(path), "model"), model_of, use)
+        return _made(file, str(path), use)
 
 
-def model_from_bytes(content: bytes, *, use: Iterable[Callable[..., Any]] = ()) -> Model:
-    """Return the model of a file's content, as `load_model` does."""
-    held = read_stored(io.BytesIO(content), "the model", "model")
-    return as_described("the model", held, model_of, use)
+def from_bytes(content: bytes, *, use: Own = ()) -> Predictor:
+    """Return what a file's content predicts with, as `load` does."""
+    return _made(io.BytesIO(content), "the model", use)
 
 
-def read_stored(file: BinaryIO, name: str, kind: str = "") -> Stored:
-    """Return what an open file holds, every checksum compared.
-
-    Parameters
-    ----------
-    kind
-        What it must hold; anything but statistics if not given.
-    """
-    header, tensors = read_file(file, name, kind)
-    return Stored(str(header["kind"]), header, tensors)
-
-
-def as_described(
-    name: str,
-    held: Stored,
-    make: Callable[[Stored, Iterable[Callable[..., Any]]], P],
-    use: Iterable[Callable[..., Any]] = (),
-) -> P:
-    """Return what `make` makes of a file's content; IntegrityError if it does not describe it."""
-    try:
+def _made(file: BinaryIO, name: str, use: Own) -> Predictor:
+    """Return the predictor of an open file: the header says which kind it is."""
+    make: Callable[[Stored, Own], Predictor]
+    header, tensors = read_file(file, name, "")
+    match str(header["kind"]):
+        case "model":
+            from catchment.readout.model import model_of as make
+        case "personal":
+            from catchment.readout.personal_models import personal_models_of as make
+        case "detector":
+            from catchment.readout.detector import detector_of as make
+        case "open":
+            from catchment.readout.open_model import open_model_of as make
+        case kind if kind in MODELS or extra_of("models", kind):
+            make = MODELS[kind]
+        case kind:
+            raise IntegrityError(f"{name} holds {kind!r}, which is not known; upgrade catchment")
+    held = Stored(header["kind"], header, tensors)
+    with described(name, f"a {held.kind}"):
         return make(held, use)
+
+
+@contextmanager
+def described(name: str, what: str) -> Iterator[None]:
+    """Raise IntegrityError, with the file's name, if its content does not describe this."""
+    try:
+        yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise IntegrityError(
-            f"{name} does not describe a {held.kind} ({type(error).__name__}: {error}); "
-            "save it again"
+            f"{name} does not describe {what} ({type(error).__name__}: {error}); save it again"
         ) from error
 
 
@@ -137,7 +152,7 @@ def save_statistics(statistics: RidgeStatistics, path: str | Path) -> Path:
     >>> same == s
     True
     """
-    facts, tensors = _statistics_parts(statistics, "")
+    facts, tensors = stored_statistics(statistics, "")
     replace_file(Path(path), packed_file({"kind": "statistics", **facts}, tensors))
     return Path(path)
 
@@ -149,101 +164,50 @@ def load_statistics(path: str | Path) -> RidgeStatistics:
     """
     with Path(path).open("rb") as file:
         header, tensors = read_file(file, str(path), "statistics")
-    try:
-        return _statistics(header, tensors, "")
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise IntegrityError(
-            f"{path} does not describe statistics ({type(error).__name__}: {error}); save it again"
-        ) from error
-
-
-def stored_model(model: Model) -> Stored:
-    """Return what a file holds of a model."""
-    described = stored_map(model.features, "map")
-    tensors = stored_readout(model.readout) | dict(described.tensors)
-    known = {"target_range": model.target_range, "deviation": model.deviation}
-    tensors |= {name: array for name, array in known.items() if array is not None}
-    facts: Header = {
-        "fingerprint": model.pipeline.fingerprint,
-        **around(model),
-        "map": described.facts,
-        "temperature": model.temperature,
-        "statistics": None,
-    }
-    if model.statistics is not None:
-        facts["statistics"], sums = _statistics_parts(model.statistics, "statistics.")
-        tensors |= sums
-    if model.intervals is not None:
-        errors = model.intervals.errors
-        facts["intervals"] = {"cuts": list(model.intervals.cuts), "weight": errors.weight}
-        tensors |= {"intervals.counts": errors.counts, "intervals.edges": np.array(errors.edges)}
-    return Stored("model", facts, tensors)
-
-
-def model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Model:
-    """Return the model that a file holds."""
-    header, tensors = held.facts, held.tensors
-    pipeline = Pipeline(
-        Prepare.from_settings(header["prepare"]), map_of(header["map"], tensors, "map", use)
-    )
-    if pipeline.fingerprint != header["fingerprint"]:
-        raise ValueError(
-            f"the pipeline has fingerprint {pipeline.fingerprint}, the file says "
-            f"{header['fingerprint']}"
-        )
-    facts, known = header["statistics"], Around.of(header)
-    return Model(
-        pipeline,
-        readout_of(tensors),
-        known.classes,
-        None if facts is None else _statistics(facts, tensors, "statistics."),
-        header["temperature"],
-        known.channels,
-        tensors.get("target_range"),
-        tensors.get("deviation"),
-        known.columns,
-        _intervals(header.get("intervals"), tensors),
-    )
-
-
-def _intervals(
-    facts: Mapping[str, Any] | None, tensors: Mapping[str, NDArray[Any]]
-) -> Intervals | None:
-    if facts is None:
-        return None
-    edges = typed(tensors, "intervals.edges", np.float64)
-    errors = Counts(tensors["intervals.counts"], tuple(edges.tolist()), float(facts["weight"]))
-    return Intervals(errors, tuple(facts["cuts"]))
-
-
-@dataclass(frozen=True)
-class Around:
-    """What every kind of file says beside what was learned."""
-
-    prepare: Prepare
-    classes: tuple[str, ...] | None
-    channels: tuple[str, ...] | None
-    columns: Mapping[str, str]
-
-    @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> Around:
-        classes, channels = facts["classes"], facts["channels"]
-        return cls(
-            Prepare.from_settings(facts["prepare"]),
-            None if classes is None else tuple(map(str, classes)),
-            None if channels is None else tuple(map(str, channels)),
-            dict(facts["columns"]),
-        )
+    with described(str(path), "statistics"):
+        return statistics_of(header, tensors, "")
 
 
 def around(predictor: Predictor) -> Header:
-    """Return the facts of which `Around.of` makes an `Around` again."""
+    """Return what every kind of file says beside what was learned."""
     return {
         "prepare": predictor.prepare.settings(),
         "classes": None if predictor.classes is None else list(predictor.classes),
         "channels": None if predictor.channels is None else list(predictor.channels),
         "columns": dict(predictor.columns),
     }
+
+
+def around_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return preparation, classes, channels and columns that `around` described, by these names."""
+    classes, channels = facts["classes"], facts["channels"]
+    return {
+        "prepare": Prepare.from_settings(facts["prepare"]),
+        "classes": None if classes is None else tuple(map(str, classes)),
+        "channels": None if channels is None else tuple(map(str, channels)),
+        "columns": dict(facts["columns"]),
+    }
+
+
+def stored_before(predictor: Predictor) -> tuple[Header, Tensors]:
+    """Return the facts and arrays of all that is before what was learned."""
+    described = stored_map(predictor.features, "map")
+    fingerprint = predictor.pipeline.fingerprint
+    facts = {"fingerprint": fingerprint, **around(predictor), "map": described.facts}
+    return facts, dict(described.tensors)
+
+
+def before_of(held: Stored, use: Own = ()) -> dict[str, Any]:
+    """Return what `stored_before` described by the names of a predictor's fields."""
+    known = around_of(held.facts)
+    features = map_of(held.facts["map"], held.tensors, "map", use)
+    pipeline, said = Pipeline(known.pop("prepare"), features), held.facts["fingerprint"]
+    # A row stride was a map once, around this one.
+    if pipeline.fingerprint != said and held.facts["map"]["facts"].get("class") != "thinned":
+        raise ValueError(
+            f"the pipeline has fingerprint {pipeline.fingerprint}, the file says {said}"
+        )
+    return {"before": pipeline, **known}
 
 
 def stored_map(features: FeatureMap, prefix: str) -> Stored:
@@ -257,13 +221,14 @@ def map_of(
     facts: Mapping[str, Any],
     tensors: Mapping[str, NDArray[Any]],
     prefix: str,
-    use: Iterable[Callable[..., Any]] = (),
+    use: Own = (),
 ) -> FeatureMap:
     """Return the feature map that `stored_map` described."""
-    n_arrays = sum(name.startswith(f"{prefix}.") for name in tensors)
-    arrays = tuple(tensors[f"{prefix}.{k}"] for k in range(n_arrays))
+    arrays: list[NDArray[Any]] = []
+    while (name := f"{prefix}.{len(arrays)}") in tensors:
+        arrays.append(tensors[name])
     classes = [one for one in use if isinstance(one, type)]
-    return restored(Parts(facts["kind"], facts["facts"], arrays), classes)
+    return restored(Parts(facts["kind"], facts["facts"], tuple(arrays)), classes)
 
 
 def stored_readout(readout: Readout) -> Tensors:
@@ -285,7 +250,7 @@ def readout_of(tensors: Mapping[str, NDArray[Any]]) -> Readout:
     )
 
 
-def _statistics_parts(statistics: RidgeStatistics, prefix: str) -> tuple[Header, Tensors]:
+def stored_statistics(statistics: RidgeStatistics, prefix: str) -> tuple[Header, Tensors]:
     facts: Header = {
         "n_rows": statistics.n_rows,
         "weight": statistics.weight,
@@ -298,7 +263,7 @@ def _statistics_parts(statistics: RidgeStatistics, prefix: str) -> tuple[Header,
     return facts, {prefix + name: values for name, values in sums.items()}
 
 
-def _statistics(
+def statistics_of(
     facts: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], prefix: str
 ) -> RidgeStatistics:
     grid = None if facts.get("grid") is None else Grid.from_json(str(facts["grid"]))

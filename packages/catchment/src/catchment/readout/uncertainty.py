@@ -8,8 +8,9 @@ The ridge readout is the mean of a Bayesian linear model with prior variance noi
 with centred G, mean feature m, rows n (their weight) and effective degrees of freedom df; features
 are divided by their spread first where the ridge acts on such. The leverage h alone says how far a
 feature row lies from those seen in training. These intervals hold if the errors are independent and
-normal. Split conformal intervals (Vovk et al. 2005; Lei et al. 2018) hold for any errors, as long
-as calibration rows and new rows are exchangeable; rows of one drifting series are not.
+normal. Those of split conformal prediction (Vovk et al. 2005; Lei et al. 2018), by
+`conformal_quantile` or by `catchment.calibrate`, hold for any errors, as long as calibration rows
+and new rows are exchangeable; rows of one drifting series are not.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from catchment.arrays import Array, refuse_nonfinite
+from catchment.arrays import Array
 from catchment.readout.solve import (
     Spectrum,
     checked_ridges,
@@ -139,68 +140,6 @@ def bayesian_readout(
         residual_freedom=freedom,
         scale=scale,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class ConformalReadout:
-    """A readout with intervals calibrated on held-out rows; `conformal_readout` makes one."""
-
-    readout: Readout
-    radius: Array  # (K,) in units of the target, or of its predicted deviation
-    coverage: float
-    scale: BayesianReadout | None = None
-
-    def __call__(self, z: Array) -> Array:
-        """Return the predictions (n, K)."""
-        return self.readout(z)
-
-    def interval(self, z: Array) -> tuple[Array, Array]:
-        """Return lower and upper ends, (n, K) each, that hold a new target with the coverage."""
-        half = self.radius if self.scale is None else self.radius * np.sqrt(self.scale.variance(z))
-        mean = self.readout(z)
-        return mean - half, mean + half
-
-
-def conformal_readout(
-    readout: Readout | BayesianReadout, z: Array, y: Array, coverage: float = 0.9
-) -> ConformalReadout:
-    """Return the readout with intervals that hold a new target with at least the coverage.
-
-    A plain readout gets intervals of one width; those of a Bayesian one widen with its predicted
-    deviation, so that they are also fair where features are unusual.
-
-    Parameters
-    ----------
-    readout
-        Solved on other rows than these.
-    z
-        (n, F) features of the calibration rows.
-    y
-        (n, K) their targets; rows with a missing target are left out.
-    coverage
-        Probability, between 0 and 1, that each single target lies inside.
-
-    >>> readout = Readout(np.array([[1.0]]), np.zeros(1))
-    >>> z, y = np.zeros((9, 1)), np.arange(-4.0, 5.0)[:, None]
-    >>> conformal_readout(readout, z, y, 0.5).radius
-    array([2.])
-    """
-    z, y = np.asarray(z, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    plain = readout if isinstance(readout, Readout) else readout.readout
-    if y.shape != (len(z), plain.n_outputs):
-        raise ValueError(
-            f"targets have shape {y.shape}; for {len(z)} feature rows the readout needs "
-            f"({len(z)}, {plain.n_outputs})"
-        )
-    known = ~np.isnan(y).any(axis=1)
-    z, y = z[known], y[known]
-    refuse_nonfinite(z, "features")
-    refuse_nonfinite(y, "targets")
-    score = np.abs(y - plain(z))
-    if isinstance(readout, Readout):
-        return ConformalReadout(readout, conformal_quantile(score, coverage), coverage)
-    score = score / np.sqrt(readout.variance(z))
-    return ConformalReadout(plain, conformal_quantile(score, coverage), coverage, readout)
 
 
 def conformal_quantile(scores: Array, coverage: float) -> Array:

@@ -9,10 +9,10 @@ from html import escape
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.federation.course import PLASTICITY, TRAINING
 from catchment.federation.runs.drawn import MOST_RECORDINGS, DrawnRecording
 from catchment.federation.runs.explain import say_bytes
 from catchment.federation.runs.read import Run, map_scores, said
+from catchment.federation.workflow import PLASTICITY, TRAINING
 from catchment.report.charts import Line, dot_chart, line_chart, signal_chart
 from catchment.report.headline import fold_scores, judged_by_labels, metric_name, worst_client
 from catchment.report.pages import figure, named, score, scrolling, table

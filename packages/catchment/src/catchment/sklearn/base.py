@@ -44,7 +44,7 @@ from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.features.base import FeatureMap
-from catchment.features.echo_state.echo_state import EchoState, EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.recipe import Mixture, Spread
 from catchment.features.echo_state.run import Pool
 from catchment.features.pipeline import Pipeline
@@ -470,7 +470,7 @@ class SequenceEstimator(ReadingEstimator, ABC):
         inputs = [piece.u for piece in pipeline.prepare.inputs(given.recordings())]
         features = pipeline.features
         if not given.pooled:
-            assert isinstance(features, EchoStateMap)
+            assert isinstance(features, EchoState)
             features = replace(features, washout=0)
         return np.concatenate(features.rows(inputs, threads=count_jobs(self.n_jobs)))
 
@@ -529,8 +529,8 @@ class ReservoirEstimator(PreparedEstimator):
 
     def _reservoir(self, pool: Pool | Literal["auto"] | None, segments: int = 1) -> EchoState:
         """Return the map that the settings describe, summed up by this pool."""
-        shared = {field.name for field in fields(EchoState)} - {"seed", "pool", "segments"}
-        settings = {name: getattr(self, name) for name in shared}
+        own = {"seed", "pool", "segments", "matrices"}
+        settings = {f.name: getattr(self, f.name) for f in fields(EchoState) if f.name not in own}
         seed = seed_of(self.random_state)
         return EchoState(seed=seed, pool=pool, segments=segments, **settings)
 
@@ -641,7 +641,7 @@ class ReadoutEstimator(SequenceEstimator):
         )
         prepared = pipeline.prepare.apply(recordings)
         rows: Array | None = None
-        if weight is not None and not (given.pooled and features.grid is None):
+        if weight is not None and not (given.pooled and features.feature_grid is None):
             kept = given.after(features.washout)
             rows = np.concatenate(features.rows([r.u for r in prepared], threads=threads))
             total = RidgeStatistics.from_states(

@@ -32,7 +32,7 @@ class EchoStateFeatures(TransformerMixin, EchoStateEstimator):  # type: ignore[m
     pipeline_
         The fitted `Pipeline`: preparation and map.
     features_
-        Its `EchoStateMap`.
+        Its `EchoState`.
     n_features_in_
         Columns of X.
 

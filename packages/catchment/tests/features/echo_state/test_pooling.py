@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment import Array
-from catchment.features import EchoStateMap, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import POOLS, Pool
 from tests.features.echo_state import oracle
 
@@ -35,7 +35,7 @@ def pooled(reservoir: Reservoir, u: Array, pool: Pool, segments: int, washout: i
 @pytest.mark.parametrize("pool", POOLS)
 def test_ragged_sequences_pool_as_in_numpy(pool: Pool, washout: int, segments: int) -> None:
     us = oracle.sequences([9, 150, 40, 41, 40, 77, 9, 33, 60, 61])
-    features = EchoStateMap(RESERVOIR, pool=pool, segments=segments, washout=washout)
+    features = EchoState.of(RESERVOIR, pool=pool, segments=segments, washout=washout)
     for u, row in zip(us, features.rows(us), strict=True):
         expected = pooled(RESERVOIR, u, pool, segments, washout)
         np.testing.assert_allclose(row[0], expected, rtol=0, atol=1e-12)
@@ -49,27 +49,27 @@ def test_ragged_sequences_pool_as_in_numpy(pool: Pool, washout: int, segments: i
 @settings(max_examples=25)
 def test_any_company_gives_the_same_row(lengths: list[int], pool: Pool, segments: int) -> None:
     us = oracle.sequences(lengths)
-    features = EchoStateMap(RESERVOIR, pool=pool, segments=segments)
+    features = EchoState.of(RESERVOIR, pool=pool, segments=segments)
     for u, row in zip(us, features.rows(us), strict=True):
         np.testing.assert_allclose(row, features(u), rtol=0, atol=1e-13)
 
 
 def test_deviations_are_accurate_far_from_zero() -> None:
     (noise,) = oracle.sequences([5_000], seed=4)
-    features = EchoStateMap(RESERVOIR, state=False, pool="mean_std")
+    features = EchoState.of(RESERVOIR, state=False, pool="mean_std")
     row = features(1e6 + 1e-3 * noise)[0]
     np.testing.assert_allclose(row[2:], (1e6 + 1e-3 * noise).std(0), rtol=1e-6)
 
 
 def test_a_constant_input_has_no_deviation() -> None:
-    row = EchoStateMap(RESERVOIR, state=False, pool="mean_std")(np.full((100, 2), 0.1))[0]
+    row = EchoState.of(RESERVOIR, state=False, pool="mean_std")(np.full((100, 2), 0.1))[0]
     np.testing.assert_array_equal(row, [0.1, 0.1, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("pool", POOLS)
 def test_single_precision_states_pool_to_their_digits(pool: Pool) -> None:
     us = oracle.sequences([50] * 9)
-    features = EchoStateMap(RESERVOIR, pool=pool, precision="float32")
+    features = EchoState.of(RESERVOIR, pool=pool, precision="float32")
     for u, row in zip(us, features.rows(us), strict=True):
         expected = pooled(RESERVOIR, u, pool, 1, 0)
         np.testing.assert_allclose(row[0], expected, rtol=0, atol=1e-5)

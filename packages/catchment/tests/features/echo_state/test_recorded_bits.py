@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from catchment import Array, Recipe, Recording, Reservoir, RidgeStatistics
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.features.echo_state import ACTIVATIONS, TOPOLOGIES, Mixture, Spread
 from catchment.readout import accumulate
 
@@ -45,7 +45,7 @@ def statistics(reservoir: Reservoir) -> RidgeStatistics:
     u = fixed_inputs(reservoir.n_inputs)
     y = np.stack([np.roll(u[:, 0], 2) * u[:, -1], np.roll(u[:, 0], 5)], axis=1)
     parts = [Recording(u[:70], y[:70]), Recording(u[70:], y[70:])]
-    return accumulate(EchoStateMap(reservoir, washout=WASHOUT), parts)
+    return accumulate(EchoState.of(reservoir, washout=WASHOUT), parts)
 
 
 def statistics_values(reservoir: Reservoir) -> dict[str, list[float]]:

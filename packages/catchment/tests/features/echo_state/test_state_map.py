@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from tests.features.echo_state import oracle
 
 RESERVOIR = oracle.random_reservoir(n_units=10)
@@ -18,7 +18,7 @@ CHOICES = [choice for choice in product((False, True), repeat=3) if any(choice)]
 def test_any_choice_picks_its_columns(
     bias: bool, input_: bool, state: bool, n_sequences: int
 ) -> None:
-    features = EchoStateMap(RESERVOIR, bias=bias, input=input_, state=state, washout=4)
+    features = EchoState.of(RESERVOIR, bias=bias, input=input_, state=state, washout=4)
     us = oracle.sequences([30 + k for k in range(n_sequences)])
     columns = np.repeat([bias, input_, state], [1, 2, 10])
     assert features.n_features == columns.sum() == len(features.names())
@@ -30,7 +30,7 @@ def test_any_choice_picks_its_columns(
 def test_a_long_sequence_has_the_features_of_its_states() -> None:
     reservoir = oracle.random_reservoir(n_units=30, n_inputs=1)
     (u,) = oracle.sequences([12_000], n_inputs=1)
-    features = EchoStateMap(reservoir, washout=100)
+    features = EchoState.of(reservoir, washout=100)
     assert features.batches([u])[0].joined
     np.testing.assert_allclose(
         features(u), oracle.extended(reservoir, u)[100:, 1:], rtol=0, atol=1e-12
@@ -38,7 +38,7 @@ def test_a_long_sequence_has_the_features_of_its_states() -> None:
 
 
 def test_names_say_where_each_feature_comes_from() -> None:
-    plain = EchoStateMap(oracle.random_reservoir(n_units=2, density=1.0), bias=True)
+    plain = EchoState.of(oracle.random_reservoir(n_units=2, density=1.0), bias=True)
     assert plain.names() == ["bias", "u0", "u1", "x0", "x1"]
     parts = replace(plain, state=False, bias=False, pool="mean_std", segments=2)
     assert parts.names() == [
@@ -55,7 +55,7 @@ def test_names_say_where_each_feature_comes_from() -> None:
 
 
 def test_the_fingerprint_follows_every_setting_and_the_weights() -> None:
-    features = EchoStateMap(RESERVOIR, pool="mean")
+    features = EchoState.of(RESERVOIR, pool="mean")
     variants = [
         features,
         replace(features, bias=True),
@@ -64,7 +64,7 @@ def test_the_fingerprint_follows_every_setting_and_the_weights() -> None:
         replace(features, segments=2),
         replace(features, washout=1),
         replace(features, precision="float32"),
-        replace(features, reservoir=oracle.random_reservoir(seed=1, n_units=10)),
+        features.reading(oracle.random_reservoir(seed=1, n_units=10)),
     ]
     assert len({variant.fingerprint for variant in variants}) == len(variants)
     assert replace(features).fingerprint == features.fingerprint
@@ -73,7 +73,7 @@ def test_the_fingerprint_follows_every_setting_and_the_weights() -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_rows_do_not_depend_on_threads(threads: int) -> None:
     us = oracle.sequences([20 + k for k in range(70)])
-    features = EchoStateMap(RESERVOIR)
+    features = EchoState.of(RESERVOIR)
     for a, b in zip(features.rows(us, threads=1), features.rows(us, threads=threads), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -89,11 +89,11 @@ def test_wrong_settings_say_what_to_do() -> None:
     ]
     for settings, message in cases:
         with pytest.raises(ValueError, match=message):
-            EchoStateMap(RESERVOIR, **settings)  # type: ignore[arg-type]
+            EchoState.of(RESERVOIR, **settings)  # type: ignore[arg-type]
 
 
 def test_wrong_inputs_are_named() -> None:
-    features = EchoStateMap(RESERVOIR, washout=5)
+    features = EchoState.of(RESERVOIR, washout=5)
     good, short = oracle.sequences([20, 5])
     with pytest.raises(ValueError, match="sequence 1 has 5 steps, fewer than washout 5"):
         features.rows([good, short])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from catchment import Array, Reservoir
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.features.echo_state import Pool, Totals
 
 LENGTHS = (9, 39, 40, 41, 100, 203)
@@ -56,8 +56,8 @@ def test_pooled_rows_are_exact_sums(
 ) -> None:
     network = reservoir(bits, input_range)
     us = [0.1 * np.random.default_rng(k).normal(size=(T, 2)) for k, T in enumerate(LENGTHS)]
-    steps = EchoStateMap(network, bias=True, washout=5).rows(us)
-    features = EchoStateMap(network, bias=True, washout=5, pool=pool, segments=segments)
+    steps = EchoState.of(network, bias=True, washout=5).rows(us)
+    features = EchoState.of(network, bias=True, washout=5, pool=pool, segments=segments)
     for x, row in zip(steps, features.rows(us), strict=True):
         edges = [len(x) * k // segments for k in range(segments + 1)]
         expected = [z for f, last in pairwise(edges) for z in pooled(x[f:last], pool, bits)]
@@ -66,7 +66,7 @@ def test_pooled_rows_are_exact_sums(
 
 @pytest.mark.parametrize("pool", ["last", "mean", "mean_std", "max"])
 def test_company_threads_and_cuts_do_not_show(pool: Pool) -> None:
-    features = EchoStateMap(reservoir(20), pool=pool, segments=2, feature_grid=8)
+    features = EchoState.of(reservoir(20), pool=pool, segments=2, feature_grid=8)
     us = [np.random.default_rng(k).normal(size=(T, 2)) for k, T in enumerate(2 * LENGTHS)]
     alone = [features(u) for u in us]
     step = features.bounds / 2**8
@@ -79,7 +79,7 @@ def test_company_threads_and_cuts_do_not_show(pool: Pool) -> None:
 
 def test_a_constant_unit_has_no_deviation() -> None:
     still = Reservoir.from_matrices([[0.0]], [[0.0]], bias=[0.7], grid=20)
-    row = EchoStateMap(still, pool="mean_std", input=False)(np.zeros((1000, 1)))[0]
+    row = EchoState.of(still, pool="mean_std", input=False)(np.zeros((1000, 1)))[0]
     assert row[0] == still.states([0.0])[0, 0]
     assert row[1] == 0.0
 
@@ -87,7 +87,7 @@ def test_a_constant_unit_has_no_deviation() -> None:
 def test_a_part_too_long_for_exact_sums_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     totals = Totals("mean", np.array([8.0, 1.0]), [[0, 10]], 24)
     assert totals.most_steps == 2**25
-    features = EchoStateMap(reservoir(20), pool="mean")
+    features = EchoState.of(reservoir(20), pool="mean")
     monkeypatch.setattr(getmodule(Totals), "Totals", _Few)
     with pytest.raises(ValueError, match="30 steps to pool"):
         features(np.zeros((30, 2)))

@@ -13,7 +13,7 @@ from catchment import Array
 from catchment.data import Recording, contiguous, narma
 from catchment.engine import run_locally
 from catchment.errors import TooFewClientsError, UploadError
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import LARGEST_LOSS, Plan, Rows, Turn, WeightedSum
 from catchment.federation.learn import (
     FederatedRidge,
@@ -32,7 +32,7 @@ from catchment.wire import NOTHING
 
 pytestmark = pytest.mark.slow
 
-FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=10)
+FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=10)
 SERIES = narma(500, seed=2)
 CLIENTS = {
     "a": [Recording(SERIES.u[:60], SERIES.y[:60])] if SERIES.y is not None else [],

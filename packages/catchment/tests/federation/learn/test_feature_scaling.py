@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -16,23 +15,21 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 
 from catchment import Array
-from catchment.data import ACTIVITIES, Recording, Scaler, synthetic_wearables
+from catchment.data import ACTIVITIES, Recording, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import FingerprintError, TooFewClientsError, UploadError
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan, Rows, Turn
-from catchment.federation.learn import BalancedRidge, StatisticsSet, class_weights, input_scaler
-from catchment.federation.learn.scaling import balanced
+from catchment.federation.learn import BalancedRidge, StatisticsSet
 from catchment.readout import (
     RidgeStatistics,
-    accumulate,
     feature_scale,
     for_raw_features,
     rescaled,
 )
 
 seeds = st.integers(0, 2**32 - 1)
-POOLED = EchoStateMap(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean_std")
+POOLED = EchoState.of(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean_std")
 PEOPLE = synthetic_wearables(4, seed=1, windows_per_user=20)
 
 
@@ -40,13 +37,6 @@ def rows(seed: int, n: int = 70, F: int = 5) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(n, F)) * rng.uniform(0.01, 30, F) + rng.normal(size=F)
     return z, z @ rng.normal(size=(F, 2)) + rng.normal(size=(n, 2))
-
-
-def labelled(seed: int, sizes: tuple[int, ...] = (60, 25, 8)) -> tuple[Array, Array]:
-    rng = np.random.default_rng(seed)
-    labels = np.repeat(np.arange(len(sizes)), sizes)
-    centres = rng.normal(size=(len(sizes), 4)) * 2
-    return centres[labels] + rng.normal(size=(len(labels), 4)), np.eye(len(sizes))[labels]
 
 
 @settings(max_examples=25)
@@ -93,81 +83,6 @@ def test_wrong_scales_are_named(scale: Array) -> None:
 def test_no_rows_have_no_scale() -> None:
     with pytest.raises(ValueError, match="add data first"):
         feature_scale(RidgeStatistics.zero(2, 1))
-
-
-@pytest.mark.parametrize("bias", [True, False])
-def test_the_scaler_of_the_inputs_is_read_off_the_statistics(bias: bool) -> None:
-    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=2)), bias=bias, washout=3)
-    rng = np.random.default_rng(0)
-    data = [Recording(rng.normal(2.0, 3.0, size=(40, 2)), rng.normal(size=40)) for _ in range(3)]
-    ours = input_scaler(features, accumulate(features, data))
-    theirs = Scaler.fit([replace(s, u=s.u[3:], y=None) for s in data])
-    np.testing.assert_allclose(ours.mean, theirs.mean, rtol=1e-9)
-    np.testing.assert_allclose(ours.scale, theirs.scale, rtol=1e-9)
-
-
-def test_features_without_inputs_tell_no_scale() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=5, inputs=1))
-    data = [Recording(np.arange(20.0), np.arange(20.0))]
-    per_step = EchoStateMap(reservoir)
-    statistics = accumulate(per_step, data)
-    for features in (EchoStateMap(reservoir, input=False), EchoStateMap(reservoir, pool="mean")):
-        with pytest.raises(ValueError, match="do not hold the inputs"):
-            input_scaler(features, statistics)
-    with pytest.raises(ValueError, match="other features"):
-        input_scaler(EchoStateMap(reservoir, washout=1), statistics)
-    weighted = accumulate(per_step, [replace(s, weight=2.0) for s in data])
-    with pytest.raises(ValueError, match="weighted"):
-        input_scaler(per_step, weighted)
-
-
-@settings(max_examples=20)
-@given(seed=seeds)
-def test_class_weights_are_scikit_learns(seed: int) -> None:
-    z, y = labelled(seed)
-    theirs = compute_sample_weight("balanced", y.argmax(axis=1))
-    ours = class_weights(RidgeStatistics.from_states(z, y))
-    np.testing.assert_allclose(ours[y.argmax(axis=1)], theirs, rtol=1e-12)
-
-
-def test_balanced_statistics_are_those_of_weighted_rows_if_classes_scatter_alike() -> None:
-    rng = np.random.default_rng(0)
-    shape = rng.normal(size=(20, 4))
-    shape -= shape.mean(axis=0)
-    centres = rng.normal(size=(3, 4)) * 2
-    sizes = (3, 2, 1)
-    z = np.concatenate([np.tile(shape, (n, 1)) + c for n, c in zip(sizes, centres, strict=True)])
-    y = np.eye(3)[np.repeat(np.arange(3), [20 * n for n in sizes])]
-    weight = compute_sample_weight("balanced", y.argmax(axis=1))
-    exact = RidgeStatistics.from_states(z, y, weight=weight)
-    ours = balanced(RidgeStatistics.from_states(z, y))
-    for name in ("feature_sum", "target_sum", "gram", "cross", "target_gram"):
-        np.testing.assert_allclose(getattr(ours, name), getattr(exact, name), rtol=1e-9, atol=1e-9)
-
-
-@settings(max_examples=20)
-@given(seed=seeds)
-def test_balanced_means_are_exact_and_the_moments_can_be(seed: int) -> None:
-    z, y = labelled(seed)
-    weight = compute_sample_weight("balanced", y.argmax(axis=1))
-    exact = RidgeStatistics.from_states(z, y, weight=weight)
-    ours = balanced(RidgeStatistics.from_states(z, y))
-    for name in ("feature_sum", "target_sum", "cross", "target_gram"):
-        np.testing.assert_allclose(getattr(ours, name), getattr(exact, name), rtol=1e-9, atol=1e-9)
-    assert np.linalg.eigvalsh(ours.moments()[0])[0] > -1e-9
-
-
-def test_a_class_that_does_not_occur_has_no_weight() -> None:
-    z, y = labelled(0, (5, 7, 0))
-    statistics = RidgeStatistics.from_states(z, y)
-    np.testing.assert_allclose(class_weights(statistics), [12 / 2 / 5, 12 / 2 / 7, 0.0])
-    assert balanced(statistics).target_sum[2] == 0.0
-
-
-def test_numbers_cannot_be_balanced() -> None:
-    for y in (rows(0)[1], np.ones((70, 2)), -np.eye(2)[np.zeros(70, int)]):
-        with pytest.raises(ValueError, match="not one-hot"):
-            balanced(RidgeStatistics.from_states(rows(0)[0], y))
 
 
 def skewed() -> dict[str, list[Recording]]:

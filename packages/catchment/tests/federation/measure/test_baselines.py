@@ -10,15 +10,14 @@ from sklearn.linear_model import Ridge
 from catchment import Array, Recipe, Recording, Reservoir
 from catchment.data import ACTIVITIES, mackey_glass, synthetic_wearables
 from catchment.engine import run_locally
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import Plan
+from catchment.federation.learn import OwnReadout, OwnReadouts
 from catchment.federation.measure import (
     Evaluation,
     Guess,
     LocalReadouts,
-    Readouts,
     Scores,
-    SentReadout,
     Trials,
     TrialScores,
     autoregression,
@@ -44,9 +43,9 @@ def wearers() -> dict[str, list[Recording]]:
     return synthetic_wearables(4, windows_per_user=12, steps=40)
 
 
-def features(pool: bool = True) -> EchoStateMap:
+def features(pool: bool = True) -> EchoState:
     reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=1))
-    return EchoStateMap(reservoir, pool="mean" if pool else None)
+    return EchoState.of(reservoir, pool="mean" if pool else None)
 
 
 def test_a_delay_line_holds_the_last_inputs() -> None:
@@ -86,7 +85,7 @@ def test_majority_is_the_most_frequent_class_of_all_clients() -> None:
 
 def test_the_mean_of_a_series_scores_one() -> None:
     data = forecasts()
-    plan = mean_target(EchoStateMap(delay_line(1, 1)))
+    plan = mean_target(EchoState.of(delay_line(1, 1)))
     model = run_locally(plan, data).model
     assert model is not None
     scores = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), data).state
@@ -179,8 +178,8 @@ def test_readouts_of_other_features_are_refused() -> None:
     from catchment.federation import Turn
 
     algorithm = LocalReadouts(features=features())
-    wrong = SentReadout(Readout(np.ones((3, 1)), np.zeros(1))).parts()
-    with pytest.raises(UploadError, match="3 features came"):
+    wrong = OwnReadout(Readout(np.ones((3, 1)), np.zeros(1)), 1).parts()
+    with pytest.raises(UploadError, match="came for another map"):
         algorithm.read_update(wrong, Turn(0, ("a",), client="a"))
 
 
@@ -225,10 +224,10 @@ def test_states_survive_the_disk() -> None:
     data, f = wearers(), features()
     local = LocalReadouts(features=f, classes=ACTIVITIES)
     readouts = run_locally(Plan(algorithm=local), data).state
-    again: Readouts = local.load_state(Parts.from_bytes(local.save_state(readouts).to_bytes()))
+    again: OwnReadouts = local.load_state(Parts.from_bytes(local.save_state(readouts).to_bytes()))
     for name in data:
         np.testing.assert_array_equal(
-            again.by_client[name].weights, readouts.by_client[name].weights
+            again.by_client[name].readout.weights, readouts.by_client[name].readout.weights
         )
     trials = Trials(models_under_test=local.result(readouts))
     scores = run_locally(Plan(algorithm=trials), data).state

@@ -12,7 +12,7 @@ from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir
 from catchment.data import ACTIVITIES, contiguous, narma, synthetic_wearables
 from catchment.engine import centralised, compare, guess, local_only, run_locally
 from catchment.errors import FederationError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation.measure import (
     Comparison,
     Evaluation,
@@ -32,9 +32,9 @@ def split() -> tuple[dict[str, list[Recording]], dict[str, list[Recording]]]:
     return {n: users[n] for n in names[:4]}, {n: users[n] for n in names[4:]}
 
 
-def pooled_features() -> EchoStateMap:
+def pooled_features() -> EchoState:
     reservoir = Reservoir.from_recipe(Recipe(units=25, inputs=6, seed=3))
-    return EchoStateMap(reservoir, pool="mean_std")
+    return EchoState.of(reservoir, pool="mean_std")
 
 
 def test_federated_equals_centralised() -> None:
@@ -87,7 +87,7 @@ def test_rows_of_classes() -> None:
 
 def test_rows_of_forecasts() -> None:
     data = contiguous(narma(600, seed=2), 3)
-    f = EchoStateMap(Reservoir.from_recipe(Recipe(units=40, inputs=1, seed=1)), washout=20)
+    f = EchoState.of(Reservoir.from_recipe(Recipe(units=40, inputs=1, seed=1)), washout=20)
     table = compare(
         {
             "persistence": guess(Guess(how="persistence", washout=20)),

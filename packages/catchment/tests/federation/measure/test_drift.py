@@ -129,7 +129,7 @@ def test_personal_readouts_over_weeks(method: str) -> None:
     for name, slope in (("c0", 1.0), ("c4", 3.0)):
         errors = [
             float(np.mean((model.predict(u)[:, 0] - slope * truth[3:]) ** 2))
-            for model in (done.result.shared, done.result.of(name))
+            for model in (done.result.model, done.result.of(name))
         ]
         assert errors[1] < 0.1 * errors[0]
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 from catchment import Recipe, Recording, Reservoir
 from catchment.engine import run_locally
 from catchment.errors import UploadError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import Plan, Tally, Turn, check_statistics
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import (
@@ -25,7 +25,7 @@ from catchment.federation.measure import (
 from catchment.readout import RidgeStatistics, accumulate, pack, unpack
 
 RIDGE = 1e-4
-FEATURES = EchoStateMap(
+FEATURES = EchoState.of(
     Reservoir.from_recipe(Recipe(units=60, inputs=1, leak_rate=0.8, seed=1)), washout=20
 )
 BOUNDS = FEATURES.bounds

@@ -14,7 +14,7 @@ from catchment import Recipe, Reservoir, RidgeStatistics, load
 from catchment.data import Recording, contiguous, narma
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, IntegrityError
-from catchment.features import EchoStateMap
+from catchment.features import EchoState
 from catchment.federation import Engine, Plan, Record, Reply, Store, Tally, read_run, run
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.federation.runs import BATCH, DATABASE, MODEL, PLAN, Entry
@@ -26,7 +26,7 @@ RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
 
 
 def plan(ridge: float = 1e-3, rounds: int = ROUNDS) -> RidgePlan:
-    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=15, inputs=1, seed=2)), washout=5)
+    features = EchoState.of(Reservoir.from_recipe(Recipe(units=15, inputs=1, seed=2)), washout=5)
     algorithm = FederatedRidge(features=features, ridge=ridge, increments=rounds)
     return Plan(algorithm=algorithm, rounds=rounds)
 

@@ -13,7 +13,7 @@ import pytest
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError, RuleError, TooFewClientsError
-from catchment.features import EchoStateMap, Recipe, Reservoir
+from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Float32, Plan, Tally, Turn, WeightedSum, describe
 from catchment.federation.learn import (
     FederatedRidge,
@@ -39,7 +39,7 @@ from catchment.readout import RidgeStatistics
 from catchment.wire import Parts, measured
 from tests.security.fleet import Fleet, released
 
-FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)))
+FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)))
 NAMES = [f"c{k}" for k in range(5)]
 
 

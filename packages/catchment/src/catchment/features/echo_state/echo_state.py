@@ -18,22 +18,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Array
 from catchment.errors import IntegrityError
 from catchment.features.base import (
-    UNBOUND,
     Continuation,
     FeatureMap,
     checked_bits,
-    digits_after_point,
     on_grid,
 )
 from catchment.features.echo_state.recipe import (
@@ -69,54 +67,124 @@ from catchment.wire import Fact, Parts
 KIND = "echo_state"
 
 
-@dataclass(frozen=True, eq=False)
-class EchoStateMap(FeatureMap):
-    """A fixed map from an input sequence to feature rows.
+MOST_UNITS = 10_000_000  # refused before anything is built, whatever is summed of them
+
+# What "auto" is, by the kind of target; docs/concepts/defaults.md says why.
+PER_STEP = {
+    "spectral_radius": 0.95,
+    "input_scaling": 0.2,
+    "leak_rate": Spread("tail", 0.1, 1.0),
+}
+PER_RECORDING = {"spectral_radius": 0.9, "input_scaling": 0.5, "leak_rate": 0.3}
+
+# Bits of the states and of the features, and where inputs are cut off, that "auto" is for targets
+# that are classes or numbers; docs/concepts/integers.md says why.
+AUTO_GRID: dict[str, tuple[int, int, float]] = {
+    "classes": (20, 8, 8.0),
+    "numbers": (24, 24, 64.0),
+}
+
+
+class Reading(TypedDict, total=False):
+    """What of a reservoir's states are features: fields of `EchoState`."""
+
+    bias: bool
+    input: bool
+    state: bool
+    pool: Pool | None
+    segments: int
+    washout: int
+    precision: Literal["float64", "float32"]
+    feature_grid: int | None
+
+
+@dataclass(frozen=True)
+class EchoState(FeatureMap):
+    """A reservoir and the features made of its states.
+
+    `build` binds it to its inputs: then it has its `reservoir`, which alone says what the weights
+    are, and rows. `EchoState.of` makes it of a reservoir that is there already.
 
     Parameters
     ----------
-    reservoir
-        The network whose states are read.
-    bias
-        Whether a constant one is a feature. Readouts fit an intercept anyway, unpenalised; with
-        this the constant is penalised like any weight.
-    input, state
-        Whether the inputs and the states of all layers are features.
+    units
+        Number of units; a tuple makes a deep stack, each layer driven by the one below, and other
+        settings of the reservoir may then be tuples too.
+    seed
+        Names the random draws.
+    topology, density, connections, rewiring, jump, jump_weight, random_signs
+        Wiring, as in `Recipe`.
+    input_connections, bias_scaling, activation
+        Dynamics, as in `Recipe`.
+    spectral_radius, input_scaling, leak_rate
+        As in `Recipe`, for inputs of standard deviation 1. "auto" is, where every step has a
+        target, 0.95, 0.2 and `Spread("tail", 0.1, 1.0)`: most units are quick and a few slow; and
+        where a whole recording has one, 0.9, 0.5 and 0.3.
+    bias, input, state
+        Whether a constant one, the inputs and the states of all layers are features. Readouts fit
+        an intercept anyway, unpenalised; a constant is penalised like any weight.
     pool
-        None for a row per step; else one row per sequence: its last feature row, or the mean, the
-        mean and standard deviation, or the maximum over its steps.
+        "auto": mean and standard deviation over a recording that has one target, none where every
+        step has its own. None for a row per step; "last", "mean", "mean_std" or "max" for one row
+        per recording.
     segments
-        With a pool: cut each sequence into this many equal parts, pool each, and join the rows.
+        With a pool: cut each recording into this many equal parts, pool each, and join the rows.
     washout
-        Steps at the start of each sequence that give no features.
+        Steps at the start of each recording that give no features.
     precision
         Of the states. Statistics are float64 always.
+    grid, input_range
+        As in `Recipe`. "auto" follows `AUTO_GRID`, and is None with precision "float32".
     feature_grid
-        Bits to which features are rounded, for a reservoir with a grid: their statistics are then
-        whole numbers. None to leave them as they are.
+        Bits to which features are rounded, which makes their statistics whole numbers; it needs a
+        grid. "auto" follows `AUTO_GRID`, and is at most the grid.
+    matrices
+        The reservoir itself; filled in by `build`.
 
-    >>> from catchment import Recipe
-    >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=2, seed=1))
-    >>> EchoStateMap(reservoir, washout=5)(np.zeros((8, 2))).shape
-    (3, 22)
-    >>> EchoStateMap(reservoir, input=False, pool="mean_std")(np.zeros((8, 2))).shape
-    (1, 40)
+    >>> EchoState(50).build(3, per_step=False).n_features
+    106
+    >>> EchoState(50).build(3, per_step=True).n_features
+    53
     """
 
-    reservoir: Reservoir
+    units: int | tuple[int, ...] = 200
+    seed: int = 0
+    topology: str | tuple[str, ...] = Recipe.topology
+    density: float | tuple[float | None, ...] | None = Recipe.density
+    connections: int | tuple[int | None, ...] | None = Recipe.connections
+    rewiring: float | tuple[float | None, ...] | None = Recipe.rewiring
+    jump: int | tuple[int | None, ...] | None = Recipe.jump
+    jump_weight: float | tuple[float | None, ...] | None = Recipe.jump_weight
+    random_signs: bool | tuple[bool, ...] = Recipe.random_signs
+    spectral_radius: float | tuple[float, ...] | Literal["auto"] = "auto"
+    input_scaling: float | tuple[float, ...] | Literal["auto"] = "auto"
+    input_connections: int | tuple[int | None, ...] | None = Recipe.input_connections
+    bias_scaling: float | tuple[float, ...] = Recipe.bias_scaling
+    leak_rate: float | Spread | tuple[float | Spread, ...] | Literal["auto"] = "auto"
+    activation: str | Mixture | tuple[str | Mixture, ...] = Recipe.activation
     bias: bool = False
     input: bool = True
     state: bool = True
-    pool: Pool | None = None
+    pool: Pool | Literal["auto"] | None = "auto"
     segments: int = 1
     washout: int = 0
     precision: Literal["float64", "float32"] = "float64"
-    feature_grid: int | None = None
+    grid: int | Literal["auto"] | None = "auto"
+    feature_grid: int | Literal["auto"] | None = "auto"
+    input_range: float | Literal["auto"] = "auto"
+    matrices: Reservoir | None = field(default=None, repr=False, metadata={"later": True})
 
     def __post_init__(self) -> None:
+        if self.matrices is None:
+            self.recipe(1 << 31)
+        units = self.units if isinstance(self.units, tuple) else (self.units,)
+        if sum(units) > MOST_UNITS:
+            raise ValueError(
+                f"{sum(units):,} units are more than {MOST_UNITS:,}; ask for fewer units"
+            )
         if not (self.bias or self.input or self.state):
             raise ValueError("no features are chosen; set bias, input or state")
-        if self.pool is not None and self.pool not in POOLS:
+        if self.pool not in (None, "auto", *POOLS):
             raise ValueError(f"pool is {self.pool!r}; use None or one of {', '.join(POOLS)}")
         if self.segments < 1 or (self.segments > 1 and self.pool is None):
             raise ValueError(
@@ -126,22 +194,170 @@ class EchoStateMap(FeatureMap):
             raise ValueError(f"washout is {self.washout}; pass 0 or more steps")
         if self.precision not in ("float64", "float32"):
             raise ValueError(f"precision is {self.precision!r}; use 'float64' or 'float32'")
-        if self.precision == "float32" and self.reservoir.grid is not None:
-            raise ValueError(
-                f"precision is 'float32' and the reservoir has a grid of {self.reservoir.grid} "
-                "digits; use one or the other"
-            )
-        if self.feature_grid is not None:
+        self._check_grids()
+
+    def _check_grids(self) -> None:
+        grid_digits(None if self.grid == "auto" else self.grid, "grid")
+        if self.input_range != "auto":
+            power_of_two(self.input_range, "input_range")
+        if isinstance(self.feature_grid, int):
             checked_bits(self.feature_grid, "feature_grid")
-            if self.reservoir.grid is None:
+            if self.grid is None:
                 raise ValueError(
-                    f"feature_grid is {self.feature_grid} and the reservoir has no grid; give the "
-                    "recipe one, such as grid=20"
+                    f"feature_grid is {self.feature_grid} and grid is None; give a grid too, such "
+                    "as grid=20"
                 )
+        if isinstance(self.grid, int) and self.precision == "float32":
+            raise ValueError(
+                f"precision is 'float32' and grid is {self.grid}; use one or the other"
+            )
+        if self.matrices is not None and self.grid != self.matrices.grid:
+            raise ValueError(
+                f"grid is {self.grid} and the reservoir's {self.matrices.grid}; change it before "
+                "the map is built"
+            )
+
+    @classmethod
+    def of(cls, reservoir: Reservoir, **read: Unpack[Reading]) -> EchoState:
+        """Return the features of a reservoir that is there already: a row per step, not rounded.
+
+        >>> reservoir = Reservoir.from_matrices([[0.5]], [[1.0]])
+        >>> EchoState.of(reservoir, washout=5).rows([np.zeros((8, 1))])[0].shape
+        (3, 2)
+        """
+        given: Reading = {"pool": None, "feature_grid": None, **read}
+        units = tuple(layer.n_units for layer in reservoir.layers)
+        return cls(
+            units if len(units) > 1 else units[0],
+            grid=reservoir.grid,
+            input_range=reservoir.input_range,
+            matrices=reservoir,
+            **given,
+        )
+
+    # Binding.
+
+    @property
+    def is_bound(self) -> bool:
+        return self.matrices is not None
+
+    @property
+    def reservoir(self) -> Reservoir:
+        """The network whose states are read; ValueError before it is bound."""
+        if self.matrices is None:
+            raise self.unbound()
+        return self.matrices
+
+    def recipe(self, n_inputs: int, *, per_step: bool = True, classes: bool = False) -> Recipe:
+        """Return the reservoir's recipe for inputs of this many channels.
+
+        >>> EchoState(50).recipe(3, per_step=False).input_scaling
+        0.5
+        """
+        shared = {one.name for one in fields(Recipe)} & {one.name for one in fields(self)}
+        settings = {name: getattr(self, name) for name in shared}
+        auto = PER_STEP if per_step else PER_RECORDING
+        settings |= {name: value for name, value in auto.items() if settings[name] == "auto"}
+        if settings["grid"] == "auto":
+            settings["grid"] = self.auto_grid(classes)
+        if settings["grid"] is None:
+            settings["input_range"] = Recipe.input_range
+        elif settings["input_range"] == "auto":
+            settings["input_range"] = AUTO_GRID["classes" if classes else "numbers"][2]
+        return Recipe(inputs=n_inputs, **settings)
+
+    def auto_grid(self, classes: bool) -> int | None:
+        """Return the bits of the states that "auto" is."""
+        bits = AUTO_GRID["classes" if classes else "numbers"][0]
+        return None if self.precision == "float32" else bits
+
+    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> EchoState:
+        """Return the map bound to inputs of this many channels."""
+        if self.is_bound:
+            super().build(n_inputs, per_step=per_step, classes=classes)
+            return self
+        recipe = self.recipe(n_inputs, per_step=per_step, classes=classes)
+        return self.reading(Reservoir.from_recipe(recipe), per_step=per_step, classes=classes)
+
+    def reading(
+        self, reservoir: Reservoir, *, per_step: bool = True, classes: bool = False
+    ) -> EchoState:
+        """Return it bound to a reservoir; targets matter where something is "auto" yet."""
+        pool = (None if per_step else "mean_std") if self.pool == "auto" else self.pool
+        bits = self.feature_grid
+        if bits == "auto":
+            most = AUTO_GRID["classes" if classes else "numbers"][1]
+            bits = None if reservoir.grid is None else min(most, reservoir.grid)
+        return replace(
+            self,
+            matrices=reservoir,
+            grid=reservoir.grid,
+            input_range=reservoir.input_range,
+            pool=pool,
+            segments=self.segments if pool is not None else 1,
+            feature_grid=bits,
+        )
+
+    def foresees(
+        self,
+        parts: Parts,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
+    ) -> bool:
+        """Return whether parts have this recipe, but for the scale; nothing is built.
+
+        >>> parts = EchoState(20).build(1, per_step=True).parts()
+        >>> EchoState(20).foresees(parts, 1, per_step=True)
+        True
+        """
+        if self.is_bound:
+            own = self.parts()
+            same = (own.kind, own.facts.get("recipe")) == (parts.kind, parts.facts.get("recipe"))
+            return same if adapted else own.to_bytes() == parts.to_bytes()
+        try:
+            recipe = Recipe.from_json(str(parts.facts.get("recipe")))
+        except (TypeError, ValueError):
+            return False
+        mine = self.recipe(n_inputs, per_step=per_step, classes=classes)
+        return parts.kind == KIND and recipe.unprepared() == mine
+
+    def describes(
+        self,
+        built: FeatureMap,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
+    ) -> bool:
+        """Return whether a map is the one described, but for its scale; no eigenvalue is solved.
+
+        >>> built = EchoState(20).build(1, per_step=True)
+        >>> EchoState(20).describes(built, 1, per_step=True)
+        True
+        >>> EchoState(20, leak_rate=0.5).describes(built, 1, per_step=True)
+        False
+        """
+        if not isinstance(built, EchoState) or not built.is_bound:
+            return False
+        if self.is_bound:
+            return self.fingerprint == built.fingerprint
+        reservoir = built.reservoir
+        recipe = reservoir.recipe or (reservoir.adapted_from if adapted else None)
+        mine = self.recipe(n_inputs, per_step=per_step, classes=classes)
+        if recipe is None or recipe.unprepared() != mine:
+            return False
+        own = self.reading(reservoir, per_step=per_step, classes=classes)
+        return own.settings() == built.settings()
+
+    # What a bound map is.
 
     @property
     def n_base(self) -> int:
-        """EchoStateMap of one step."""
+        """Features of one step."""
         return (
             self.bias + self.input * self.reservoir.n_inputs + self.state * self.reservoir.n_units
         )
@@ -151,29 +367,18 @@ class EchoStateMap(FeatureMap):
         return self.n_base * self.segments * (2 if self.pool == "mean_std" else 1)
 
     @property
-    def n_inputs(self) -> int:
-        return self.reservoir.n_inputs
+    def n_inputs(self) -> int | None:
+        return None if self.matrices is None else self.matrices.n_inputs
 
     @property
     def per_step(self) -> bool:
         """Whether every step after the washout gives a row."""
         return self.pool is None
 
-    @property
-    def grid(self) -> int | None:
-        """Bits of the features, None if they are not rounded."""
-        return self.feature_grid
-
-    @cached_property
-    def _digits(self) -> Integers:
-        """Digits (F,) after the point of the features on their grid."""
-        assert self.feature_grid is not None
-        return digits_after_point(self.bounds, self.feature_grid)
-
     @cached_property
     def _rounder(self) -> Array:
         """Numbers (n_base,) whose addition and subtraction rounds a step's features."""
-        return np.ldexp(ROUND, -self._digits[: self.n_base])
+        return np.ldexp(ROUND, -self.grid_digits[: self.n_base])
 
     def _round(self, rows: NDArray[np.floating[Any]]) -> None:
         """Round the features of a block in place; the states to go on from are kept elsewhere."""
@@ -195,7 +400,7 @@ class EchoStateMap(FeatureMap):
         return "EchoStateMap"
 
     def title(self) -> str:
-        return f"echo_state ({self.reservoir.n_units} units)"
+        return f"echo_state ({self.reservoir.n_units} units)" if self.is_bound else "echo_state"
 
     @cached_property
     def bounds(self) -> Array:
@@ -205,8 +410,7 @@ class EchoStateMap(FeatureMap):
         its mean, standard deviation and maximum over time. On a grid inputs are cut off at the
         input range, and relu and identity at 8, so every bound is finite.
 
-        >>> from catchment import Recipe
-        >>> EchoStateMap(Reservoir.from_recipe(Recipe(units=2, inputs=1)), bias=True).bounds
+        >>> EchoState(2, bias=True, grid=None).build(1, per_step=True).bounds
         array([ 1., inf,  1.,  1.])
         """
         return np.tile(self.step_bounds, self.n_features // self.n_base)
@@ -239,19 +443,10 @@ class EchoStateMap(FeatureMap):
 
     def settings(self) -> dict[str, Fact]:
         """Return everything but the reservoir, ready for JSON."""
-        rounding: dict[str, Fact] = {}
-        if self.feature_grid is not None:
-            rounding["feature_grid"] = self.feature_grid
-        return {
-            "bias": self.bias,
-            "input": self.input,
-            "state": self.state,
-            "pool": self.pool,
-            "segments": self.segments,
-            "washout": self.washout,
-            "precision": self.precision,
-            **rounding,
-        }
+        found: dict[str, Fact] = {name: getattr(self, name) for name in Reading.__annotations__}
+        if self.feature_grid is None:
+            del found["feature_grid"]
+        return found
 
     def parts(self) -> Parts:
         """Return the recipe and the settings, or the weights where there is no recipe."""
@@ -281,12 +476,12 @@ class EchoStateMap(FeatureMap):
         return facts
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> EchoStateMap:
+    def from_parts(cls, parts: Parts) -> EchoState:
         """Return the map that `parts` describes; IntegrityError if it is not what was kept."""
         facts, arrays = parts.facts, parts.arrays
         try:
             reservoir = _reservoir(facts, arrays)
-            made = cls(reservoir, **facts["settings"])  # type: ignore[arg-type]  # checked there
+            made = cls.of(reservoir, **facts["settings"])  # type: ignore[arg-type]  # checked there
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise IntegrityError(
                 f"no reservoir can be rebuilt from this ({type(error).__name__}: {error}); get it "
@@ -317,21 +512,6 @@ class EchoStateMap(FeatureMap):
             f"segments is {self.segments}, equal parts of a recording whose end is not known while "
             "it goes on; use segments=1, or cut recordings into windows"
         )
-
-    def foresees(
-        self,
-        parts: Parts,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether parts may be those of this map, adapted if it may be."""
-        own = self.parts()
-        if adapted:
-            return own.kind == parts.kind and own.facts.get("recipe") == parts.facts.get("recipe")
-        return own.to_bytes() == parts.to_bytes()
 
     def __call__(self, u: ArrayLike) -> Array:
         """Return the feature rows of one sequence: (T - washout, F), or (1, F) if pooled."""
@@ -470,7 +650,7 @@ class EchoStateMap(FeatureMap):
             u = u[begin:]
         for block in advance(self.programs, [u], x0=x):
             rows = block.rows[:, -1:]
-        state = rows[1 + self.n_inputs :, 0].astype(np.float64)
+        state = rows[1 + self.reservoir.n_inputs :, 0].astype(np.float64)
         return self.selected(rows)[:, 0, 0].astype(np.float64), state
 
     def selected(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
@@ -481,7 +661,7 @@ class EchoStateMap(FeatureMap):
 
     def pooled(self, batch: Batch) -> Array:
         """Return one feature row (lanes, F) per lane of a batch."""
-        if self.pool is None:
+        if self.pool is None or self.pool == "auto":
             raise ValueError("these features are per step; pass a pool")
         rows = pooled_rows(
             self.programs,
@@ -496,9 +676,9 @@ class EchoStateMap(FeatureMap):
 
     def rounded(self, rows: Array) -> Array:
         """Return feature rows (n, F) on their grid, if they have one."""
-        if self.feature_grid is None:
+        if not isinstance(self.feature_grid, int):
             return rows
-        return on_grid(rows, self._digits, self.feature_grid)
+        return on_grid(rows, self.grid_digits, self.feature_grid)
 
     def _fill(self, batch: Batch, out: list[Array]) -> None:
         for block in self.blocks(batch):
@@ -531,219 +711,6 @@ def _reservoir(facts: Mapping[str, Fact], arrays: Sequence[NDArray[Any]]) -> Res
     return reservoir.with_plasticity(gain, shift, cut=cut)
 
 
-MOST_UNITS = 10_000_000  # refused before anything is built, whatever is summed of them
-
-# What "auto" is, by the kind of target; docs/concepts/defaults.md says why.
-PER_STEP = {
-    "spectral_radius": 0.95,
-    "input_scaling": 0.2,
-    "leak_rate": Spread("tail", 0.1, 1.0),
-}
-PER_RECORDING = {"spectral_radius": 0.9, "input_scaling": 0.5, "leak_rate": 0.3}
-
-# Bits of the states and of the features, and where inputs are cut off, that "auto" is for targets
-# that are classes or numbers; docs/concepts/integers.md says why.
-AUTO_GRID: dict[str, tuple[int, int, float]] = {
-    "classes": (20, 8, 8.0),
-    "numbers": (24, 24, 64.0),
-}
-
-
-@dataclass(frozen=True)
-class EchoState(FeatureMap):
-    """A reservoir and the features made of its states, before the data are known.
-
-    Parameters
-    ----------
-    units
-        Number of units; a tuple makes a deep stack, each layer driven by the one below, and other
-        settings of the reservoir may then be tuples too.
-    seed
-        Names the random draws.
-    topology, density, connections, rewiring, jump, jump_weight, random_signs
-        Wiring, as in `Recipe`.
-    input_connections, bias_scaling, activation
-        Dynamics, as in `Recipe`.
-    spectral_radius, input_scaling, leak_rate
-        As in `Recipe`, for inputs of standard deviation 1. "auto" is, where every step has a
-        target, 0.95, 0.2 and `Spread("tail", 0.1, 1.0)`: most units are quick and a few slow; and
-        where a whole recording has one, 0.9, 0.5 and 0.3.
-    bias, input, state
-        Whether a constant one, the inputs and the states are features.
-    pool
-        "auto": mean and standard deviation over a recording that has one target, none where every
-        step has its own. None for a row per step; "last", "mean", "mean_std" or "max" for one row
-        per recording.
-    segments
-        With a pool: cut each recording into this many equal parts, pool each, and join the rows.
-    washout
-        Steps at the start of each recording that give no features.
-    precision
-        Of the states. Statistics are float64 always.
-    grid, input_range
-        As in `Recipe`. "auto" follows `AUTO_GRID`, and is None with precision "float32".
-    feature_grid
-        Bits to which features are rounded, which makes their statistics whole numbers; it needs a
-        grid. "auto" follows `AUTO_GRID`, and is at most the grid.
-
-    >>> EchoState(50).build(3, per_step=False).n_features
-    106
-    >>> EchoState(50).build(3, per_step=True).n_features
-    53
-    """
-
-    units: int | tuple[int, ...] = 200
-    seed: int = 0
-    topology: str | tuple[str, ...] = Recipe.topology
-    density: float | tuple[float | None, ...] | None = Recipe.density
-    connections: int | tuple[int | None, ...] | None = Recipe.connections
-    rewiring: float | tuple[float | None, ...] | None = Recipe.rewiring
-    jump: int | tuple[int | None, ...] | None = Recipe.jump
-    jump_weight: float | tuple[float | None, ...] | None = Recipe.jump_weight
-    random_signs: bool | tuple[bool, ...] = Recipe.random_signs
-    spectral_radius: float | tuple[float, ...] | Literal["auto"] = "auto"
-    input_scaling: float | tuple[float, ...] | Literal["auto"] = "auto"
-    input_connections: int | tuple[int | None, ...] | None = Recipe.input_connections
-    bias_scaling: float | tuple[float, ...] = Recipe.bias_scaling
-    leak_rate: float | Spread | tuple[float | Spread, ...] | Literal["auto"] = "auto"
-    activation: str | Mixture | tuple[str | Mixture, ...] = Recipe.activation
-    bias: bool = EchoStateMap.bias
-    input: bool = EchoStateMap.input
-    state: bool = EchoStateMap.state
-    pool: Pool | Literal["auto"] | None = "auto"
-    segments: int = EchoStateMap.segments
-    washout: int = EchoStateMap.washout
-    precision: Literal["float64", "float32"] = EchoStateMap.precision
-    grid: int | Literal["auto"] | None = "auto"
-    feature_grid: int | Literal["auto"] | None = "auto"
-    input_range: float | Literal["auto"] = "auto"
-
-    is_bound = False
-    n_features = bounds = compute_rows = UNBOUND
-
-    def __post_init__(self) -> None:
-        self.recipe(1 << 31)
-        self._refuse_giants()
-        self._check_grids()
-
-    def recipe(self, n_inputs: int, *, per_step: bool = True, classes: bool = False) -> Recipe:
-        """Return the reservoir's recipe for inputs of this many channels.
-
-        >>> EchoState(50).recipe(3, per_step=False).input_scaling
-        0.5
-        """
-        shared = {field.name for field in fields(Recipe)} & {field.name for field in fields(self)}
-        settings = {name: getattr(self, name) for name in shared}
-        auto = PER_STEP if per_step else PER_RECORDING
-        settings |= {name: value for name, value in auto.items() if settings[name] == "auto"}
-        bits, _, largest = AUTO_GRID["classes" if classes else "numbers"]
-        if settings["grid"] == "auto":
-            settings["grid"] = None if self.precision == "float32" else bits
-        if settings["grid"] is None:
-            settings["input_range"] = Recipe.input_range
-        elif settings["input_range"] == "auto":
-            settings["input_range"] = largest
-        return Recipe(inputs=n_inputs, **settings)
-
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> EchoStateMap:
-        """Return the map for inputs of this many channels."""
-        recipe = self.recipe(n_inputs, per_step=per_step, classes=classes)
-        return self.of(Reservoir.from_recipe(recipe), per_step=per_step, classes=classes)
-
-    def of(self, reservoir: Reservoir, *, per_step: bool, classes: bool = False) -> EchoStateMap:
-        """Return the features of a reservoir that is there already."""
-        pool = (None if per_step else "mean_std") if self.pool == "auto" else self.pool
-        return EchoStateMap(
-            reservoir,
-            bias=self.bias,
-            input=self.input,
-            state=self.state,
-            pool=pool,
-            segments=self.segments if pool is not None else 1,
-            washout=self.washout,
-            precision=self.precision,
-            feature_grid=self._feature_grid(reservoir, classes),
-        )
-
-    def _feature_grid(self, reservoir: Reservoir, classes: bool) -> int | None:
-        if self.feature_grid != "auto":
-            return self.feature_grid
-        _, bits, _ = AUTO_GRID["classes" if classes else "numbers"]
-        return None if reservoir.grid is None else min(bits, reservoir.grid)
-
-    def foresees(
-        self,
-        parts: Parts,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether parts have this recipe, but for the scale; nothing is built.
-
-        >>> parts = EchoState(20).build(1, per_step=True).parts()
-        >>> EchoState(20).foresees(parts, 1, per_step=True)
-        True
-        """
-        try:
-            recipe = Recipe.from_json(str(parts.facts.get("recipe")))
-        except (TypeError, ValueError):
-            return False
-        mine = self.recipe(n_inputs, per_step=per_step, classes=classes)
-        return parts.kind == KIND and recipe.unprepared() == mine
-
-    def describes(
-        self,
-        built: FeatureMap,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether a map is the one described, but for its scale; no eigenvalue is solved.
-
-        >>> built = EchoState(20).build(1, per_step=True)
-        >>> EchoState(20).describes(built, 1, per_step=True)
-        True
-        >>> EchoState(20, leak_rate=0.5).describes(built, 1, per_step=True)
-        False
-        """
-        if not isinstance(built, EchoStateMap):
-            return False
-        reservoir = built.reservoir
-        recipe = reservoir.recipe or (reservoir.adapted_from if adapted else None)
-        mine = self.recipe(n_inputs, per_step=per_step, classes=classes)
-        if recipe is None or recipe.unprepared() != mine:
-            return False
-        own = self.of(reservoir, per_step=per_step, classes=classes)
-        return own.settings() == built.settings()
-
-    def _check_grids(self) -> None:
-        grid_digits(None if self.grid == "auto" else self.grid, "grid")
-        if self.input_range != "auto":
-            power_of_two(self.input_range, "input_range")
-        if isinstance(self.feature_grid, int):
-            checked_bits(self.feature_grid, "feature_grid")
-            if self.grid is None:
-                raise ValueError(
-                    f"feature_grid is {self.feature_grid} and grid is None; give a grid too, such "
-                    "as grid=20"
-                )
-        if isinstance(self.grid, int) and self.precision == "float32":
-            raise ValueError(
-                f"precision is 'float32' and grid is {self.grid}; use one or the other"
-            )
-
-    def _refuse_giants(self) -> None:
-        units = self.units if isinstance(self.units, tuple) else (self.units,)
-        if sum(units) > MOST_UNITS:
-            raise ValueError(
-                f"{sum(units):,} units are more than {MOST_UNITS:,}; ask for fewer units"
-            )
-
-
 Arrays = tuple[Array, ...]
 
 
@@ -765,7 +732,7 @@ class _Part:
 class EchoStateContinuation:
     """An echo state map that carries states (parts, N), and behind them the sums of its pool."""
 
-    features: EchoStateMap
+    features: EchoState
 
     def rows(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
         """Return the rows of the next steps and what to carry; see `Continuation`."""
@@ -838,7 +805,7 @@ class EchoStateContinuation:
 class _Pool:
     """The sums of a pool over a recording's steps so far."""
 
-    def __init__(self, features: EchoStateMap, arrays: Arrays) -> None:
+    def __init__(self, features: EchoState, arrays: Arrays) -> None:
         self.features, self.arrays = features, arrays
 
     def add(self, Z: Rows) -> None:
@@ -858,6 +825,7 @@ class _Pool:
     def _totals(self, n_steps: int) -> Totals:
         features = self.features
         assert features.pool is not None
+        assert features.pool != "auto"
         grid = features.reservoir.grid
         totals = Totals(features.pool, features.step_bounds, [[0, n_steps]], grid)
         if self.arrays:

@@ -565,9 +565,9 @@ class Reservoir:
 
     def run(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
         """Return the states (T_k, N) of each sequence, every one started from zero."""
-        from catchment.features.echo_state.echo_state import EchoStateMap
+        from catchment.features.echo_state.echo_state import EchoState
 
-        return EchoStateMap(self, input=False).rows(inputs, threads=threads)
+        return EchoState.of(self, input=False).rows(inputs, threads=threads)
 
     def checked(self, u: ArrayLike, name: str = "inputs") -> Array:
         """Return inputs (T, I) as float64; raise if they do not fit or are not finite.

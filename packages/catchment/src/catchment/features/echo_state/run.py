@@ -45,7 +45,7 @@ from catchment.features.stacked import Part
 from catchment.parallel import single_blas_thread
 
 if TYPE_CHECKING:
-    from catchment.features.echo_state.echo_state import EchoStateMap
+    from catchment.features.echo_state.echo_state import EchoState
     from catchment.features.echo_state.reservoir import Program
 
 
@@ -779,7 +779,7 @@ LANES = 8  # recordings that advance side by side, and give their rows one by on
 
 
 def stacked_states(
-    features: EchoStateMap,
+    features: EchoState,
     inputs: Sequence[Array],
     targets: Sequence[Array],
     roots: Array,
@@ -807,7 +807,7 @@ def stacked_states(
 
 
 def stacked_each(
-    features: EchoStateMap, inputs: Sequence[Array], targets: Sequence[Array], roots: Array
+    features: EchoState, inputs: Sequence[Array], targets: Sequence[Array], roots: Array
 ) -> Iterator[tuple[int, Array]]:
     """Yield the number and all columns of each recording, the same whoever else is among them."""
     F, K, washout = features.n_features, targets[0].shape[-1], features.washout

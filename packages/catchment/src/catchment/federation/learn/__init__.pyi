@@ -1,18 +1,20 @@
-from catchment.federation.learn.averaging import (
-    GradientAveraging as GradientAveraging,
-    ReadoutAveraging as ReadoutAveraging,
-)
+from catchment.federation.learn.averaging import ReadoutAveraging as ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge as BalancedRidge
 from catchment.federation.learn.candidates import (
     Candidates as Candidates,
     SelectedRidge as SelectedRidge,
+)
+from catchment.federation.learn.classes import (
+    UnknownThreshold as UnknownThreshold,
+    retired as retired,
+    retired_by_class as retired_by_class,
 )
 from catchment.federation.learn.ensemble import (
     Ensemble as Ensemble,
     ReservoirEnsemble as ReservoirEnsemble,
     joint_features as joint_features,
 )
-from catchment.federation.learn.groups import group_of as group_of
+from catchment.federation.learn.gradient import GradientAveraging as GradientAveraging
 from catchment.federation.learn.normal import FederatedNormal as FederatedNormal
 from catchment.federation.learn.optimisers import (
     Adagrad as Adagrad,
@@ -22,20 +24,16 @@ from catchment.federation.learn.optimisers import (
     Yogi as Yogi,
 )
 from catchment.federation.learn.personal import (
+    PersonalIncrements as PersonalIncrements,
     PersonalReadouts as PersonalReadouts,
     SHARES as SHARES,
     mixed as mixed,
     personalise as personalise,
     towards as towards,
 )
-from catchment.federation.learn.personal_increments import PersonalIncrements as PersonalIncrements
-from catchment.federation.learn.retiring import (
-    retired as retired,
-    retired_by_class as retired_by_class,
-)
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
+from catchment.federation.learn.ridge_state import group_of as group_of
 from catchment.federation.learn.scaling import FederatedScaling as FederatedScaling
-from catchment.federation.learn.unknown import UnknownThreshold as UnknownThreshold
 from catchment.federation.learn.unlearning import (
     Certificate as Certificate,
     join as join,
@@ -53,13 +51,6 @@ from catchment.federation.learn.automatic import (
     automatic_ridge as automatic_ridge,
     masked_bytes as masked_bytes,
 )
-from catchment.federation.learn.averaging import (
-    Weighting as Weighting,
-    check_weight as check_weight,
-    client_weight as client_weight,
-    largest_eigenvalue as largest_eigenvalue,
-    read_readouts as read_readouts,
-)
 from catchment.federation.learn.candidates import (
     Evidence as Evidence,
     PathErrors as PathErrors,
@@ -69,46 +60,45 @@ from catchment.federation.learn.candidates import (
     chosen as chosen,
     nrmse_of as nrmse_of,
 )
-from catchment.federation.learn.digests import (
-    Digest as Digest,
-    among_by_class as among_by_class,
-    digest_of as digest_of,
-)
+from catchment.federation.learn.classes import among_by_class as among_by_class
+from catchment.federation.learn.digests import Digest as Digest, digest_of as digest_of
 from catchment.federation.learn.ensemble import (
     Member as Member,
     Members as Members,
     read_member as read_member,
     simplex_weights as simplex_weights,
 )
-from catchment.federation.learn.groups import (
-    MANY as MANY,
-    N_GROUPS as N_GROUPS,
-    group_sums as group_sums,
-    pool as pool,
+from catchment.federation.learn.gradient import (
+    Weighting as Weighting,
+    check_weight as check_weight,
+    client_weight as client_weight,
+    largest_eigenvalue as largest_eigenvalue,
+    read_readouts as read_readouts,
 )
 from catchment.federation.learn.optimisers import (
     Arrays as Arrays,
     ServerOptimiser as ServerOptimiser,
 )
 from catchment.federation.learn.personal import (
+    OwnReadout as OwnReadout,
+    OwnReadouts as OwnReadouts,
     Personal as Personal,
     STRENGTHS as STRENGTHS,
     own_path as own_path,
     own_readout as own_readout,
     smallest_good_step as smallest_good_step,
 )
-from catchment.federation.learn.ridge import (
+from catchment.federation.learn.ridge_state import (
+    MANY as MANY,
+    N_GROUPS as N_GROUPS,
     RidgeState as RidgeState,
     chosen_ridge as chosen_ridge,
+    group_sums as group_sums,
     has_a_class_alone as has_a_class_alone,
     learned as learned,
     readout_figures as readout_figures,
 )
-from catchment.federation.learn.scaling import (
-    SentMoments as SentMoments,
-    class_weights as class_weights,
-    input_scaler as input_scaler,
-)
+from catchment.federation.learn.scaling import SentMoments as SentMoments
 from catchment.federation.learn.unlearning import (
     ALL as ALL,
     Unlearned as Unlearned,

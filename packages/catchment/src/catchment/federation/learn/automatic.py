@@ -22,15 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from catchment.features.base import FeatureMap
 from catchment.features.default_map import AutoMap
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.compression import SmallestUpload
 from catchment.federation.learn.candidates import SelectedRidge
-from catchment.federation.learn.groups import MANY
 from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.ridge_state import MANY
 from catchment.federation.protection import Protection
 from catchment.plugins import installed, plugin
 from catchment.readout.grid import Grid
@@ -103,6 +103,11 @@ def automatic_ridge(
             raise ValueError(
                 "behind a secure sum a ridge is chosen by clients only where all compute on the "
                 "CPU or on a grid; pass ridge='gcv' or a number with devices='any'"
+            )
+        if settings.get("row_stride", 1) != 1:
+            raise ValueError(
+                "behind a secure sum a ridge is chosen by clients from all rows; pass ridge='gcv' "
+                "or a number with a row_stride"
             )
         left = {name: settings[name] for name in settings if name in ("per_output", "standardise")}
         return SelectedRidge(features=features, classes=classes, **left)
@@ -186,8 +191,7 @@ def refuse_settings(given: Collection[str]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class UploadChoice:
+class UploadChoice(NamedTuple):
     """What clients send, and why in one sentence."""
 
     how: Literal["statistics", "smallest", "gradients", "factors"]
@@ -278,48 +282,28 @@ class Uploads:
         """
         if self.asked in ("statistics", "gradients", "factors"):
             return UploadChoice(self.asked, f"clients send {self.asked}, as asked for")
-        if self.may_be_smaller:
-            return self._smaller(features, classes)
-        if not self.hidden:
-            return UploadChoice(
-                "statistics", "clients send statistics: protections change what they send"
-            )
-        if self.summed or isinstance(self.ridge, str):
-            return UploadChoice(
-                "statistics",
-                "clients send statistics: the server sees only sums and the ridge is chosen from "
-                "them",
-            )
-        return self._over_rounds(features, classes)
-
-    def _smaller(self, features: FeatureMap, classes: bool) -> UploadChoice:
-        if Grid.of(features, classes=classes) is None:
-            return UploadChoice(
-                "statistics",
-                "clients send statistics: features are float64, and only whole numbers have a "
-                "smaller form that is exact",
-            )
         F = features.n_features
-        return UploadChoice(
-            "smallest",
-            f"each client sends the smaller of its statistics ({packed_length(F):,} sums of "
-            f"products for {F} features) and as many rows of {F} of them as it has rows, which "
-            "say exactly the same",
-        )
-
-    def _over_rounds(self, features: FeatureMap, classes: bool) -> UploadChoice:
-        once, rounds = masked_bytes(features, self.n_targets, classes=classes)
-        if rounds < once and once > LARGE and "gradients" in installed("uploads"):
+        if self.may_be_smaller and Grid.of(features, classes=classes) is not None:
             return UploadChoice(
-                "gradients",
-                f"clients send gradients: at most {rounds / 1e6:.1f} MB over up to {MOST_ROUNDS} "
-                f"rounds, statistics would be {once / 1e6:.1f} MB",
+                "smallest",
+                f"each client sends the smaller of its statistics ({packed_length(F):,} sums of "
+                f"products for {F} features) and as many rows of {F} of them as it has rows, which "
+                "say exactly the same",
             )
-        return UploadChoice(
-            "statistics",
-            f"clients send statistics: {once / 1e6:.1f} MB under a secure sum, gradients could be "
-            f"{rounds / 1e6:.1f} MB over up to {MOST_ROUNDS} rounds",
-        )
+        if self.may_be_smaller:
+            why = "features are float64, and only whole numbers have a smaller form that is exact"
+        elif not self.hidden:
+            why = "protections change what they send"
+        elif self.summed or isinstance(self.ridge, str):
+            why = "the server sees only sums and the ridge is chosen from them"
+        else:
+            once, rounds = masked_bytes(features, self.n_targets, classes=classes)
+            over = f"{rounds / 1e6:.1f} MB over up to {MOST_ROUNDS} rounds"
+            if rounds < once and once > LARGE and "gradients" in installed("uploads"):
+                large = f"statistics would be {once / 1e6:.1f} MB"
+                return UploadChoice("gradients", f"clients send gradients: at most {over}, {large}")
+            why = f"{once / 1e6:.1f} MB under a secure sum, gradients could be {over}"
+        return UploadChoice("statistics", f"clients send statistics: {why}")
 
     def learner(
         self,
@@ -340,27 +324,20 @@ class Uploads:
             Of `FederatedRidge`; of a ridge over rounds only `standardise` counts.
         """
         chosen = self.chosen(features, classes=classes is not None).how
-        if chosen == "factors":
-            made: Algorithm[Any, Any, Any] = plugin("uploads", "factors").automatic_factors(
-                features, ridge=self.ridge, classes=classes, n_clients=n_clients, **settings
-            )
-            return made
-        if chosen != "gradients":
-            return automatic_ridge(
-                features,
-                ridge=self.ridge,
-                classes=classes,
-                hidden=self.hidden if hidden is None else hidden,
-                n_clients=n_clients,
-                **settings,
-            )
-        over_rounds: Algorithm[Any, Any, Any] = plugin("uploads", "gradients")(
-            features=features,
-            ridge="folds" if isinstance(self.ridge, str) else self.ridge,
-            standardise=settings.get("standardise", "auto"),
-            classes=classes,
-        )
-        return over_rounds
+        settings |= {"ridge": self.ridge, "classes": classes}
+        made: Algorithm[Any, Any, Any]
+        if chosen == "gradients":
+            if isinstance(self.ridge, str):
+                settings["ridge"] = "folds"
+            taken = {name: settings.get(name, "auto") for name in ("ridge", "standardise")}
+            made = plugin("uploads", "gradients")(features=features, classes=classes, **taken)
+        elif chosen == "factors":
+            factors = plugin("uploads", "factors")
+            made = factors.automatic_factors(features, n_clients=n_clients, **settings)
+        else:
+            unseen = self.hidden if hidden is None else hidden
+            made = automatic_ridge(features, hidden=unseen, n_clients=n_clients, **settings)
+        return made
 
 
 def masked_bytes(features: FeatureMap, n_targets: int, *, classes: bool) -> tuple[int, int]:

@@ -1,53 +1,36 @@
-"""Averages of readouts: of closed-form ones, or of ones that clients improve by gradient steps.
+"""Averages of the readouts that clients solve by themselves.
 
-`ReadoutAveraging` is eqs. 4-5 of Bacciu et al. (IJCNN 2021): each client solves its own ridge
-readout W_c = (G_c + ridge_c I)^-1 C_c and the server averages them. Eq. 5 prints the weights
-1 / N_c, which do not sum to 1 and favour small clients; the text says by data size, N_c / sum N.
-
-`GradientAveraging` is federated averaging (McMahan et al., AISTATS 2017) of the readout: clients
-take gradient steps from the server's readout on the mean squared error of their rows,
-
-    V <- V - step (A V - B),    A = [Z 1]'[Z 1] / n + ridge,    B = [Z 1]'Y / n,
-
-and the server moves by the mean change. Neither equals the readout of the pooled data, which
-`FederatedRidge` gives in one round; they are here because that is what others do.
+Eqs. 4-5 of Bacciu et al. (IJCNN 2021): each client solves W_c = (G_c + ridge_c I)^-1 C_c and the
+server averages. Eq. 5 prints the weights 1 / N_c, which do not sum to 1 and favour small clients;
+the text says by data size, N_c / sum N. It is not the readout of the pooled data, which
+`FederatedRidge` gives in one round, and is here because that is what others do.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from functools import reduce
+from operator import add
+from typing import Literal
 
-import numpy as np
-from scipy.linalg import eigvalsh
-
-from catchment.arrays import Array
-from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Turn
-from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
-from catchment.federation.learn.ridge import learned, readout_figures
-from catchment.federation.rows import Rows, augmented, local_blocks
-from catchment.federation.sums import UNKNOWN, Progress, TrainedSum, WeightedSum
+from catchment.federation.learn.gradient import (
+    Averaged,
+    Weighting,
+    check_weight,
+    check_weighting,
+    client_weight,
+    read_readouts,
+)
+from catchment.federation.learn.ridge_state import learned
+from catchment.federation.rows import local_blocks
+from catchment.federation.sums import WeightedSum
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout
-from catchment.readout.solve import scale_of, solve_readout
 from catchment.readout.statistics import Readout
-from catchment.wire import NOTHING, Parts
-
-Weighting = Literal["samples", "uniform", "printed"]
-MEAN = Mean()
-W = TypeVar("W", bound=WeightedSum)
-
-
-@dataclass(frozen=True, eq=False)
-class Averaged:
-    """The readout so far, what the server's optimiser remembers, and how clients did last."""
-
-    readout: Readout | None = None
-    memory: Arrays = ()
-    progress: Progress = UNKNOWN
+from catchment.wire import Parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,27 +63,21 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
     def __post_init__(self) -> None:
         if isinstance(self.ridge, str) and self.ridge not in ("gcv", "blocks"):
             raise ValueError(f"ridge is {self.ridge!r}; pass a number, 'gcv' or 'blocks'")
-        _check_weighting(self.weighting)
+        check_weighting(self.weighting)
 
     def start(self) -> Averaged:
         return Averaged()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
-        standardise = self.features.standardise
-        if self.ridge == "blocks":
+        ridge, standardise = self.ridge, self.features.standardise
+        if ridge == "blocks":
             blocks = local_blocks(self.features, data)
-            statistics = sum(blocks[1:], start=blocks[0])
-            choice = choose_by_blocks(blocks, threads=1, standardise=standardise)
-            scale = scale_of(statistics, standardise)
-            readout = solve_readout(statistics, choice.best, scale=scale)
+            statistics = reduce(add, blocks)
+            ridge = choose_by_blocks(blocks, threads=1, standardise=standardise).best  # type: ignore[assignment]
         else:
             statistics = accumulate(self.features, data(), threads=1)
-            _, readout = chosen_readout(
-                statistics,
-                self.ridge,
-                classes=self.classes is not None,
-                standardise=standardise,
-            )
+        classes = self.classes is not None
+        _, readout = chosen_readout(statistics, ridge, classes=classes, standardise=standardise)  # type: ignore[arg-type]
         weight = client_weight(self.weighting, statistics.weight)
         return WeightedSum.of((readout.weights, readout.intercept), weight)
 
@@ -115,230 +92,4 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
         return Model(self.features, learned(state.readout), self.classes)
 
     def figures(self, state: Averaged) -> dict[str, float]:
-        return averaged_figures(state)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
-    """Rounds of gradient steps on the clients, averaged; the mean change moves the server.
-
-    The server sees each client's change, weight and loss unless a protection hides them; under
-    noise the loss is not sent. The loss is the mean squared error of rows and outputs, without the
-    ridge, before each step. A client keeps nothing between rounds, so it computes its features anew
-    in each.
-
-    Parameters
-    ----------
-    features
-        Map from inputs to feature rows, the same on every client.
-    epochs
-        Passes of a client over its data in a round.
-    batch_size
-        Rows per step, in an order drawn anew in each epoch. None takes one step per epoch on all
-        rows, computed from the ridge statistics.
-    learning_rate
-        Length of a step: relative to the largest curvature of the rows it is taken on, so that
-        anything below 2 is stable; with `relative=False`, in absolute terms. Small batches are
-        noisy: give them a tenth.
-    ridge
-        Penalty per row: the exact readout's ridge divided by its number of rows.
-    optimiser
-        What the server does with the mean change.
-    initial
-        Where to begin; zeros if not given.
-    """
-
-    features: FeatureMap
-    epochs: int = 1
-    batch_size: int | None = None
-    learning_rate: float = 1.0
-    relative: bool = True
-    ridge: float = 0.0
-    weighting: Weighting = "samples"
-    optimiser: ServerOptimiser = MEAN
-    initial: Readout | None = None
-    classes: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise ValueError(f"epochs is {self.epochs}; run at least 1")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise ValueError(f"batch_size is {self.batch_size}; pass 1 or more, or None for all")
-        if not 0 < self.learning_rate < np.inf or (self.relative and self.learning_rate >= 2):
-            raise ValueError(
-                f"learning_rate is {self.learning_rate}; pass a number above 0, and below 2 "
-                "unless relative=False"
-            )
-        if not 0 <= self.ridge < np.inf:
-            raise ValueError(f"ridge is {self.ridge}; pass a finite number that is not negative")
-        _check_weighting(self.weighting)
-
-    def start(self) -> Averaged:
-        return Averaged(self.initial)
-
-    def broadcast(self, state: Averaged, turn: Turn) -> Parts:
-        return NOTHING if state.readout is None else state.readout.parts()
-
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> TrainedSum:
-        F = self.features.n_features
-        if self.batch_size is None:
-            statistics = accumulate(self.features, data(), threads=1)
-            weight = statistics.weight
-            before = _stacked(received, F, statistics.n_targets)
-            squares = statistics.target_moments(intercept=False) / (weight or 1.0)
-            after, loss = self._descend(before, *augmented(statistics), squares)
-        else:
-            rows = Rows.of(self.features, data())
-            weight = float(rows.weight.sum())
-            before = _stacked(received, F, rows.y.shape[1])
-            after, loss = self._descend_batches(before, *rows.pair, rows.weight, turn.rng())
-        change = after - before
-        moved = TrainedSum.of((change[:F], change[F]), client_weight(self.weighting, weight))
-        return moved.told(Progress(loss))
-
-    def _descend(self, V: Array, A: Array, B: Array, squares: Array) -> tuple[Array, float]:
-        """Return the readout after all epochs, and the mean of the losses before each."""
-        penalty = self._penalty(len(A))
-        A = A + np.diag(penalty)
-        step = self.learning_rate / largest_eigenvalue(A) if self.relative else self.learning_rate
-        losses = []
-        for _ in range(self.epochs):
-            pull = A @ V
-            fitted = (V * (pull - penalty[:, None] * V - 2 * B)).sum(axis=0)
-            losses.append(float(np.mean(fitted + squares)))
-            V = V - step * (pull - B)
-        return V, float(np.mean(losses))
-
-    def _descend_batches(
-        self, V: Array, z: Array, y: Array, weights: Array, rng: np.random.Generator
-    ) -> tuple[Array, float]:
-        Z = np.column_stack([z, np.ones(len(z))])
-        penalty = self._penalty(Z.shape[1])
-        size = self.batch_size or len(Z)
-        squares = 0.0
-        for _ in range(self.epochs):
-            order = rng.permutation(len(Z))
-            for rows in np.split(order, range(size, len(Z), size)):
-                w, batch = weights[rows, None], Z[rows]
-                total = float(w.sum())
-                if total <= 0:
-                    continue
-                error = batch @ V - y[rows]
-                squares += float((w * error**2).sum())
-                gradient = batch.T @ (w * error) / total + penalty[:, None] * V
-                step = self.learning_rate
-                if self.relative:
-                    root = batch * np.sqrt(w / total)
-                    small = root @ root.T if len(root) < root.shape[1] else root.T @ root
-                    step /= largest_eigenvalue(small) + self.ridge
-                V = V - step * gradient
-        return V, squares / (self.epochs * max(float(weights.sum()), 1e-300) * y.shape[1])
-
-    def _penalty(self, size: int) -> Array:
-        """Return the ridge of each feature (F + 1,); the constant, which is last, has none."""
-        return np.append(np.full(size - 1, self.ridge), 0.0)
-
-    def read_update(self, parts: Parts, turn: Turn) -> TrainedSum:
-        update = read_readouts(parts, self.features, self.classes, TrainedSum)
-        return check_weight(update, self.weighting, turn)
-
-    def server_update(self, state: Averaged, total: TrainedSum, turn: Turn) -> Averaged:
-        change = total.mean()
-        if state.readout is None:
-            values: Arrays = tuple(np.zeros_like(array) for array in change)
-        else:
-            values = (state.readout.weights, state.readout.intercept)
-        memory = state.memory or self.optimiser.start(values)
-        values, memory = self.optimiser.step(values, change, memory)
-        return Averaged(Readout(*values), memory, total.progress(scored=False))
-
-    def result(self, state: Averaged) -> Model:
-        return Model(self.features, learned(state.readout), self.classes)
-
-    def figures(self, state: Averaged) -> dict[str, float]:
-        return averaged_figures(state)
-
-
-def client_weight(weighting: Weighting, rows: float) -> float:
-    """Return what a client counts in an average, from the weight of its rows.
-
-    >>> [client_weight(how, 4.0) for how in ("samples", "uniform", "printed")]
-    [4.0, 1.0, 0.25]
-    """
-    if rows <= 0:
-        raise UploadError("no-rows", "the client has no rows with a target")
-    return {"samples": rows, "uniform": 1.0, "printed": 1.0 / rows}[weighting]
-
-
-def check_weight(update: W, weighting: Weighting, turn: Turn) -> W:
-    """Return a client's weighted sum; UploadError if it weighs more than the plan's way gives it.
-
-    >>> check_weight(WeightedSum((), 3.0), "uniform", Turn(0, (), client="a"))
-    Traceback (most recent call last):
-    catchment.errors.UploadError: the weight is 3; where clients are weighed uniform it is 1
-    """
-    if turn.client and weighting == "uniform" and update.weight != 1:
-        raise UploadError(
-            "weight", f"the weight is {update.weight:g}; where clients are weighed uniform it is 1"
-        )
-    if turn.client and weighting == "printed" and update.weight > 1:
-        raise UploadError(
-            "weight", f"the weight is {update.weight:g}; one over a number of rows is at most 1"
-        )
-    return update
-
-
-def read_readouts(
-    parts: Parts, features: FeatureMap, classes: tuple[str, ...] | None, made: type[W]
-) -> W:
-    """Return a weighted readout that travelled; UploadError if its shape is not the plan's."""
-    update = made.from_parts(parts)
-    if len(update.arrays) != 2:
-        raise UploadError("shape", f"{len(update.arrays)} arrays came, a readout has 2")
-    weights, intercept = update.arrays
-    K = len(classes) if classes else intercept.size
-    if weights.shape != (features.n_features, K) or intercept.shape != (K,):
-        raise UploadError(
-            "shape",
-            f"weights {weights.shape} and intercept {intercept.shape} came, the plan has "
-            f"{features.n_features} features" + (f" and {K} classes" if classes else ""),
-        )
-    return update
-
-
-def largest_eigenvalue(A: Array) -> float:
-    """Return the largest eigenvalue of a symmetric matrix.
-
-    >>> largest_eigenvalue(np.diag([1.0, 3.0]))
-    3.0
-    """
-    n = len(A)
-    if n == 1:
-        return float(A[0, 0])
-    return float(eigvalsh(A, subset_by_index=(n - 1, n - 1), check_finite=False)[0])
-
-
-def averaged_figures(state: Averaged) -> dict[str, float]:
-    """Return how the clients did, where they say, and the norm of the average readout's weights."""
-    named = readout_figures(state.readout)
-    norm = {name: value for name, value in named.items() if name == "weight norm"}
-    return state.progress.figures | norm
-
-
-def _stacked(received: Parts, n_features: int, n_targets: int) -> Array:
-    """Return the server's weights and intercept as one matrix (F + 1, K); zeros if it has none."""
-    if received.kind == NOTHING.kind:
-        return np.zeros((n_features + 1, n_targets))
-    readout = Readout.from_parts(received)
-    if readout.weights.shape != (n_features, n_targets):
-        raise UploadError(
-            "shape",
-            f"the server's readout has shape {readout.weights.shape}, this client's data need "
-            f"{(n_features, n_targets)}",
-        )
-    return np.vstack([readout.weights, readout.intercept])
-
-
-def _check_weighting(weighting: str) -> None:
-    if weighting not in ("samples", "uniform", "printed"):
-        raise ValueError(f"weighting is {weighting!r}; use 'samples', 'uniform' or 'printed'")
+        return state.figures

@@ -20,9 +20,10 @@ from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
 from catchment.federation.learn.candidates import StatisticsSet
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.rows import Rows
-from catchment.federation.sums import Tally
+from catchment.federation.sums import Tally, added_by_key
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
@@ -120,11 +121,8 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
         return Tally.of(update, turn.client if self.keep_clients else "")
 
     def server_update(self, state: ByClass, total: Tally[StatisticsSet], turn: Turn) -> ByClass:
-        by_client = dict(state.by_client)
-        for name, new in total.by_client.items():
-            by_client[name] = by_client[name] + new if name in by_client else new
         summed = total.total if state.total is None else state.total + total.total
-        return self.solved(ByClass(summed, by_client))
+        return self.solved(ByClass(summed, added_by_key(state.by_client, total.by_client)))
 
     def solved(self, state: ByClass) -> ByClass:
         """Return the state with its classes weighted and the readout solved."""

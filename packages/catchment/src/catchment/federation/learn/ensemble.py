@@ -26,7 +26,7 @@ from catchment.arrays import Array
 from catchment.data.prepare import RAW, Prepare
 from catchment.errors import FederationError, UploadError
 from catchment.features.base import name_of
-from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import (
     Reservoir,
@@ -74,7 +74,7 @@ class Ensemble:
     """Members and their features by client, and their weights (M,) in the order of the names."""
 
     members: Mapping[str, Member] = field(default_factory=dict)
-    features: Mapping[str, EchoStateMap] = field(default_factory=dict)
+    features: Mapping[str, EchoState] = field(default_factory=dict)
     weights: Array = field(default_factory=lambda: np.zeros(0))
     classes: tuple[str, ...] | None = None
     prepare: Prepare = RAW
@@ -99,7 +99,7 @@ class Ensemble:
         """Return the model that one client trained by itself."""
         return self._model(self.features[client], self.members[client].readout)
 
-    def _model(self, features: EchoStateMap, readout: Readout) -> Model:
+    def _model(self, features: EchoState, readout: Readout) -> Model:
         before = Pipeline(self.prepare, features)
         return Model(before, readout, self.classes, channels=self.channels)
 
@@ -137,7 +137,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     >>> from catchment.engine.local import run_locally
     >>> from catchment.federation.plan import Plan
     >>> from catchment import Recording
-    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
     >>> result = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), clients)
@@ -145,7 +145,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     (30, (20, 1))
     """
 
-    features: EchoStateMap
+    features: EchoState
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
     alpha: float | None = None
     ridge: float | Literal["folds"] = "folds"
@@ -154,7 +154,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.features, EchoStateMap):
+        if not isinstance(self.features, EchoState):
             raise TypeError(
                 f"{name_of(self.features)} has no reservoir of every client's own; use an "
                 "EchoState map, or FederatedRidge"
@@ -224,21 +224,21 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
         return {"members": float(len(state.by_client))}
 
 
-def joint_features(features: Sequence[EchoStateMap]) -> EchoStateMap:
+def joint_features(features: Sequence[EchoState]) -> EchoState:
     """Return the features of all reservoirs side by side; settings are those of the first.
 
-    >>> apart = [EchoStateMap(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
+    >>> apart = [EchoState.of(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
     >>> joint_features(apart).n_features
     10
     """
     first = features[0]
     if any(f.settings() != first.settings() for f in features):
         raise ValueError("members read their reservoirs differently; use the same feature settings")
-    return replace(first, reservoir=side_by_side([f.reservoir for f in features]))
+    return first.reading(side_by_side([f.reservoir for f in features]))
 
 
 def _joint_readout(
-    readouts: Sequence[Readout], apart: Sequence[EchoStateMap], weights: Array, joint: EchoStateMap
+    readouts: Sequence[Readout], apart: Sequence[EchoState], weights: Array, joint: EchoState
 ) -> Readout:
     """Return the readout on joint features that is the weighted sum of the members' readouts."""
     K = readouts[0].n_outputs
@@ -256,23 +256,19 @@ def _joint_readout(
     return Readout(W.reshape(-1, K), b)
 
 
-def member_features(
-    recipe: Recipe, template: EchoStateMap, alpha: float | None = None
-) -> EchoStateMap:
+def member_features(recipe: Recipe, template: EchoState, alpha: float | None = None) -> EchoState:
     """Return what the template reads, of the reservoir that the recipe and alpha name."""
     own = _built(recipe)
     if alpha is not None:
         own = aligned_reservoir(own, template.reservoir, alpha)
-    return replace(template, reservoir=own)
+    return template.reading(own)
 
 
-@lru_cache(maxsize=256)
-def _built(recipe: Recipe) -> Reservoir:
-    # Built once to see that it can be, and once more for the ensemble.
-    return Reservoir.from_recipe(recipe)
+# Built once to see that it can be, and once more for the ensemble.
+_built = lru_cache(maxsize=256)(Reservoir.from_recipe)
 
 
-def read_member(parts: Parts, template: EchoStateMap, alpha: float | None = None) -> Member:
+def read_member(parts: Parts, template: EchoState, alpha: float | None = None) -> Member:
     """Return the member that travelled, once its reservoir was built; UploadError if unfit."""
     member = Member.from_parts(parts)
     recipe, weights = member.recipe, member.readout.weights

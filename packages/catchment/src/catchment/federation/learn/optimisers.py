@@ -16,28 +16,38 @@ value; what it remembers between rounds is passed in and out, and is part of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from catchment.arrays import Array
 
 Arrays = tuple[Array, ...]
+DECAYS = ("momentum", "mean_decay", "square_decay")
 
 
-class ServerOptimiser(Protocol):
-    """A rule that moves values by the mean change of a round."""
+class ServerOptimiser:
+    """Base of rules that move values by the mean change of a round; `step` is what differs."""
+
+    def __post_init__(self) -> None:
+        for name in (field.name for field in fields(self)):  # type: ignore[arg-type]
+            value = getattr(self, name)
+            if name in DECAYS and not 0 <= value < 1:
+                raise ValueError(f"{name} is {value}; pass a number from 0 to below 1")
+            if name not in DECAYS and not 0 < value < np.inf:
+                raise ValueError(f"{name} is {value}; pass a finite number above 0")
 
     def start(self, values: Arrays) -> Arrays:
-        """Return the memory before the first round, for values of these shapes."""
+        """Return the memory before the first round, for values of these shapes: none."""
+        return ()
 
     def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
         """Return the values and the memory after a round whose mean change is given."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it moves; write step")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mean:
+class Mean(ServerOptimiser):
     """Plain federated averaging: go where the clients went, on average.
 
     >>> Mean().step((np.array([1.0]),), (np.array([0.5]),), ())
@@ -46,18 +56,12 @@ class Mean:
 
     learning_rate: float = 1.0
 
-    def __post_init__(self) -> None:
-        _refuse_nonpositive(self.learning_rate, "learning_rate")
-
-    def start(self, values: Arrays) -> Arrays:
-        return ()
-
     def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
         return _moved(values, change, self.learning_rate), ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Momentum:
+class Momentum(ServerOptimiser):
     """Averaging with a velocity that outlives the round.
 
     >>> rule, x, v = Momentum(momentum=0.5), (np.array([0.0]),), (np.array([0.0]),)
@@ -69,22 +73,17 @@ class Momentum:
     learning_rate: float = 1.0
     momentum: float = 0.9
 
-    def __post_init__(self) -> None:
-        _refuse_nonpositive(self.learning_rate, "learning_rate")
-        _refuse_decay(self.momentum, "momentum")
-
     def start(self, values: Arrays) -> Arrays:
-        return tuple(np.zeros_like(x) for x in values)
+        return tuple(map(np.zeros_like, values))
 
     def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
-        velocity = tuple(
-            self.momentum * v + D for v, D in zip(_sized(memory, values), change, strict=True)
-        )
+        pairs = zip(_sized(memory, values), change, strict=True)
+        velocity = tuple(self.momentum * v + D for v, D in pairs)
         return _moved(values, velocity, self.learning_rate), velocity
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adam:
+class Adam(ServerOptimiser):
     """Steps divided by the root of a running mean of squared changes (FedAdam).
 
     Parameters
@@ -107,21 +106,17 @@ class Adam:
     square_decay: float = 0.99
     tau: float = 1e-3
 
-    def __post_init__(self) -> None:
-        _refuse_nonpositive(self.learning_rate, "learning_rate")
-        _refuse_nonpositive(self.tau, "tau")
-        _refuse_decay(self.mean_decay, "mean_decay")
-        _refuse_decay(self.square_decay, "square_decay")
-
     def start(self, values: Arrays) -> Arrays:
-        return _adaptive_start(values, self.tau)
+        squares = tuple(np.full_like(x, self.tau**2) for x in values)
+        return (*map(np.zeros_like, values), *squares)
 
     def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
-        means, squares = _halves(memory, values)
-        b1 = self.mean_decay
-        means = tuple(b1 * m + (1 - b1) * D for m, D in zip(means, change, strict=True))
-        squares = tuple(self._squares(v, D**2) for v, D in zip(squares, change, strict=True))
-        return _scaled_step(values, means, squares, self.learning_rate, self.tau), means + squares
+        n, b1 = len(values), self.mean_decay
+        pairs = zip(_sized(memory[:n], values), change, strict=True)
+        means = tuple(b1 * m + (1 - b1) * D for m, D in pairs)
+        pairs = zip(_sized(memory[n:], values), change, strict=True)
+        squares = tuple(self._squares(v, D**2) for v, D in pairs)
+        return _moved(values, means, self.learning_rate, squares, self.tau), means + squares
 
     def _squares(self, kept: Array, new: Array) -> Array:
         return self.square_decay * kept + (1 - self.square_decay) * new
@@ -145,7 +140,7 @@ class Yogi(Adam):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adagrad:
+class Adagrad(ServerOptimiser):
     """Steps divided by the root of the sum of all squared changes so far (FedAdagrad).
 
     >>> rule, x = Adagrad(learning_rate=0.1, tau=1e-3), (np.array([0.0]),)
@@ -157,37 +152,21 @@ class Adagrad:
     learning_rate: float = 0.01
     tau: float = 1e-3
 
-    def __post_init__(self) -> None:
-        _refuse_nonpositive(self.learning_rate, "learning_rate")
-        _refuse_nonpositive(self.tau, "tau")
-
     def start(self, values: Arrays) -> Arrays:
         return tuple(np.full_like(x, self.tau**2) for x in values)
 
     def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
         squares = tuple(v + D**2 for v, D in zip(_sized(memory, values), change, strict=True))
-        return _scaled_step(values, change, squares, self.learning_rate, self.tau), squares
+        return _moved(values, change, self.learning_rate, squares, self.tau), squares
 
 
-def _adaptive_start(values: Arrays, tau: float) -> Arrays:
-    means = tuple(np.zeros_like(x) for x in values)
-    return means + tuple(np.full_like(x, tau**2) for x in values)
-
-
-def _scaled_step(
-    values: Arrays, means: Arrays, squares: Arrays, learning_rate: float, tau: float
+def _moved(
+    values: Arrays, direction: Arrays, rate: float, squares: Arrays = (), tau: float = 0.0
 ) -> Arrays:
-    steps = tuple(m / (np.sqrt(v) + tau) for m, v in zip(means, squares, strict=True))
-    return _moved(values, steps, learning_rate)
-
-
-def _moved(values: Arrays, direction: Arrays, learning_rate: float) -> Arrays:
-    return tuple(x + learning_rate * d for x, d in zip(values, direction, strict=True))
-
-
-def _halves(memory: Arrays, values: Arrays) -> tuple[Arrays, Arrays]:
-    n = len(values)
-    return _sized(memory[:n], values), _sized(memory[n:], values)
+    if squares:
+        pairs = zip(direction, squares, strict=True)
+        direction = tuple(d / (np.sqrt(v) + tau) for d, v in pairs)
+    return tuple(x + rate * d for x, d in zip(values, direction, strict=True))
 
 
 def _sized(memory: Arrays, values: Arrays) -> Arrays:
@@ -197,13 +176,3 @@ def _sized(memory: Arrays, values: Arrays) -> Arrays:
             f"{[x.shape for x in values]}; begin with what `start` returns"
         )
     return memory
-
-
-def _refuse_nonpositive(value: float, name: str) -> None:
-    if not 0 < value < np.inf:
-        raise ValueError(f"{name} is {value}; pass a finite number above 0")
-
-
-def _refuse_decay(value: float, name: str) -> None:
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} is {value}; pass a number from 0 to below 1")

@@ -9,85 +9,54 @@ The server sees each client's statistics unless a protection hides them; they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import reduce
 from operator import add
-from typing import Annotated, Any, Literal, Protocol
+from typing import Any, Literal
 
-import numpy as np
-
-from catchment.arrays import Array
 from catchment.data.prepare import Prepare
-from catchment.data.recording import Recording
-from catchment.errors import FederationError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Memory, Needs, Turn
 from catchment.federation.increments import Asked, Increments
-from catchment.federation.learn.groups import MANY, group_of, group_sums, pool
+from catchment.federation.learn.ridge_state import (
+    MANY,
+    RidgeState,
+    chosen_ridge,
+    group_of,
+    group_sums,
+    has_a_class_alone,
+    learned,
+    readout_figures,
+)
 from catchment.federation.measure.outliers import (
     FALSE_ALARMS,
-    AnyFlag,
     Drift,
-    RoundScores,
     drifts,
-    flags,
     is_judged,
     round_scores,
-    rows_flags,
 )
 from catchment.federation.rows import stretch
-from catchment.federation.sums import Tally
+from catchment.federation.sums import Tally, added_by_key
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import DEVICES, Devices, device_for, is_marked, statistics_name
 from catchment.readout.grid import Grid
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model
-from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
-from catchment.readout.solve import for_raw_features, rescaled, scale_of, solve_readout
-from catchment.readout.statistics import Readout, RidgeStatistics
-from catchment.wire import LATER, NOTHING, Parts
+from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout
+from catchment.readout.solve import for_raw_features, rescaled, scale_of
+from catchment.readout.statistics import RidgeStatistics
+from catchment.wire import NOTHING, Parts
 
 GROUP = 32  # clients served together
 DEVICE_GROUP = 256  # likewise on a GPU, which wants many...
 GROUP_BYTES = 1 << 28  # ...unless what they send is large
-
-
-@dataclass(frozen=True, eq=False)
-class RidgeState:
-    """The sum of all statistics so far, each client's own where they are kept, and the readout.
-
-    `by_group` are the sums of groups of clients, where those are kept and no single clients.
-    `recent` holds the last rounds one by one if the algorithm has a window. `standardised` says
-    whether the ridge acted on features divided by their spread. Where clients carry their state,
-    `begun` is the plan under which the sum was begun, and `missed` are clients whose last answer
-    did not come into it, as far as the server knows; `history` is how unlike their earlier data the
-    clients' new data were, round by round (`catchment.federation.measure.outliers`).
-    """
-
-    total: RidgeStatistics | None = None
-    by_client: Mapping[str, RidgeStatistics] = field(default_factory=dict)
-    readout: Readout | None = None
-    choice: RidgeChoice | None = None
-    recent: tuple[Tally[RidgeStatistics], ...] = ()
-    standardised: bool = False
-    begun: Annotated[str, LATER] = ""
-    missed: Annotated[tuple[str, ...], LATER] = ()
-    by_group: Annotated[Mapping[int, RidgeStatistics], LATER] = field(default_factory=dict)
-    history: Annotated[tuple[RoundScores, ...], LATER] = ()
-
-    @cached_property
-    def flags(self) -> tuple[AnyFlag, ...]:
-        """Clients that stand out, all of them in the sum.
-
-        The readout of the others predicts their data badly, or they claim far more rows.
-        """
-        if self.readout is None:
-            return ()
-        rows = {name: s.n_rows for name, s in self.by_client.items()}
-        by_loss = flags(self.by_client, self.readout.ridge, standardise=self.standardised)
-        return (*by_loss, *rows_flags(rows))
+GROUPED_APART = (
+    "it sums clients by groups of their names; pass keep_clients=False and, for ridge, 'gcv' or a "
+    "number, or choose it by clients in a second round (SelectedRidge)"
+)
+KEPT_APART = "it keeps clients apart; pass keep_clients=False and, for ridge, 'gcv' or a number"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +83,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     keep_clients
         Whether the server keeps each client's statistics, as "clients" needs, and unlearning and
         flagging do. Memory then grows with the clients. Or "groups": the sums of 32 groups of
-        them (`catchment.federation.learn.groups`), from which no single client can be taken out.
+        them (`group_of` says which), from which no single client can be taken out.
     increments
         Rounds over which a client hands in its data, each time the next stretch of it. Or "new":
         clients hand in what is new since the last round, however many there are, and carry their
@@ -135,6 +104,9 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     false_alarms
         With increments="new": the chance that a client which did not change is said to have, for
         each client, round and kind of change.
+    row_stride
+        Only every `row_stride`-th row of a recording, counted after the washout, is learned from:
+        one in eight of a reservoir's tells nearly what all do, and costs an eighth.
     """
 
     features: FeatureMap
@@ -150,6 +122,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     head: Head | None = None
     devices: Devices = field(default="same", metadata={"later": True})
     false_alarms: float = field(default=FALSE_ALARMS, metadata={"later": True})
+    row_stride: int = field(default=1, metadata={"later": True})
 
     def __post_init__(self) -> None:
         if isinstance(self.ridge, str):
@@ -188,6 +161,13 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
                 f"devices is {self.devices!r} with increments {self.increments!r}; pass 'same', or "
                 "'any' with a number of increments: clients that carry their state use one device"
             )
+        if type(self.row_stride) is not int or self.row_stride < 1:
+            raise ValueError(f"row_stride is {self.row_stride!r}; give a whole number from 1 on")
+        if self.row_stride > 1 and (self.carries or not self.features.per_step):
+            raise ValueError(
+                f"row_stride is {self.row_stride}; leave it out where a recording has one row, or "
+                "goes on in a later round"
+            )
         if not 0 < self.false_alarms < 1:
             raise ValueError(f"false_alarms is {self.false_alarms}; pass a chance between 0 and 1")
         if self.head is not None and self.classes is None:
@@ -205,37 +185,28 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def statistics_name(self) -> str:
         """The fingerprint that clients' statistics carry."""
         marked = is_marked(self.features, None, self.devices)
-        return statistics_name(self.features.fingerprint, any_device=marked)
+        name, stride = self.features.fingerprint, self.row_stride
+        return statistics_name(name, any_device=marked, row_stride=stride)
 
     @property
     def needs(self) -> Needs:
+        undecidable, head = chosen_ridge(self.ridge), self.head
+        if head is not None and not head.uses_ridge:
+            undecidable = (
+                f"a {type(head).__name__} head needs counts and covariances that data can have, "
+                "and under noise they need not be; leave the head out"
+            )
+        apart = GROUPED_APART if self.keep_clients == "groups" else KEPT_APART
         return Needs(
-            each_client=self._seen_apart,
-            data_choice=self._undecidable,
+            each_client=apart if self.keep_clients else "",
+            data_choice=undecidable,
             rounds=1 if isinstance(self.increments, str) else self.increments,
         )
-
-    @property
-    def _seen_apart(self) -> str:
-        """Why the server must see clients one by one, and what to do instead."""
-        if self.keep_clients == "groups":
-            return GROUPED_APART
-        return KEPT_APART if self.keep_clients else ""
 
     @property
     def carries(self) -> bool:
         """Whether clients carry their state from round to round."""
         return self.increments == "new"
-
-    @property
-    def _undecidable(self) -> str:
-        """What cannot be found under noise, and what to do instead."""
-        if self.head is None or self.head.uses_ridge:
-            return chosen_ridge(self.ridge)
-        return (
-            f"a {type(self.head).__name__} head needs counts and covariances that data can have, "
-            "and under noise they need not be; leave the head out"
-        )
 
     def start(self) -> RidgeState:
         return RidgeState()
@@ -256,24 +227,24 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         self, received: Parts, clients: Sequence[tuple[Data, Turn]]
     ) -> list[RidgeStatistics]:
         groups = (data() for data, _ in clients)
-        classes = self.classes is not None
-        return accumulate_each(self.features, groups, classes=classes, devices=self.devices)
+        return accumulate_each(self.features, groups, **self._how)
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
-        if self.increments == 1:
-            return self._accumulated(data())
         if isinstance(self.increments, str):
             raise ValueError(
                 "increments is 'new', and nothing here remembers what came before; use the ridge "
                 "by itself, not inside another algorithm"
             )
-        place = turn.round % self.increments
-        share = place / self.increments, (place + 1) / self.increments
-        return self._accumulated(stretch(data(), *share, washout=self.features.washout))
+        held, n = data(), self.increments
+        if n > 1:
+            place = turn.round % n
+            held = stretch(held, place / n, (place + 1) / n, washout=self.features.washout)
+        return accumulate(self.features, held, threads=1, **self._how)
 
-    def _accumulated(self, data: Iterable[Recording]) -> RidgeStatistics:
+    @property
+    def _how(self) -> dict[str, Any]:
         classes = self.classes is not None
-        return accumulate(self.features, data, threads=1, classes=classes, devices=self.devices)
+        return {"classes": classes, "devices": self.devices, "row_stride": self.row_stride}
 
     def broadcast(self, state: RidgeState, turn: Turn) -> Parts:
         """Return which sum increments are added to, where clients carry their state."""
@@ -316,126 +287,79 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
     ) -> RidgeState:
-        if self.keep_clients == "groups":
-            after = self._in_groups(state, total)
-            return replace(after, begun=state.begun or turn.plan) if self.carries else after
         if not self.carries:
-            return self._summed(state, total)
+            return self.solved(self._summed(state, total))
         # A client may have nothing new, or nothing but its washout: that is no answer to judge by.
         with_rows = {name: own for name, own in total.by_client.items() if own.n_rows}
-        after = self._summed(state, replace(total, by_client=with_rows))
-        history = (*state.history, *self._judged(state, with_rows or {"": total.total}, turn))
+        after = self.solved(self._summed(state, replace(total, by_client=with_rows)))
+        after = replace(after, begun=state.begun or turn.plan)
+        if self.keep_clients == "groups":
+            return after
+        history = state.history
+        if state.total is not None and state.readout is not None:
+            # Rounds are counted on where a run begins with the sums of an earlier one.
+            at = max(turn.round, history[-1].round + 1 if history else 1)
+            new, before = with_rows or {"": total.total}, state.by_client or {"": state.total}
+            scores = round_scores(new, before, state.total, state.readout, at)
+            history += (scores,) if scores.clients else ()
         # Without names nobody can be missed: answers are then taken to be in the sum.
-        asked = {*state.missed, *turn.cohort} if self.keep_clients is True else set()
+        asked = {*state.missed, *turn.cohort} if self.keep_clients else set()
         missed = tuple(sorted(asked.difference(total.by_client)))
-        begun = state.begun or turn.plan
-        return replace(after, begun=begun, missed=missed, history=history)
+        return replace(after, missed=missed, history=history)
 
-    @staticmethod
-    def _judged(
-        state: RidgeState, new: Mapping[str, RidgeStatistics], turn: Turn
-    ) -> tuple[RoundScores, ...]:
-        """Return how unlike earlier data new ones are, of everybody if only that is seen."""
-        if state.total is None or state.readout is None:
-            return ()
-        before = state.by_client or {"": state.total}
-        # Rounds are counted on where a run begins with the sums of an earlier one.
-        round_ = max(turn.round, state.history[-1].round + 1 if state.history else 1)
-        scores = round_scores(new, before, state.total, state.readout, round_)
-        return (scores,) if scores.clients else ()
-
-    def _summed(self, state: RidgeState, total: Tally[RidgeStatistics]) -> RidgeState:
+    def _summed(self, state: RidgeState, new: Tally[RidgeStatistics]) -> RidgeState:
+        """Return the sums with those of a round, what came before forgotten in part."""
         if self.window is not None:
-            recent = (*state.recent, total)[-self.window :]
-            return self.solved(_of_rounds(recent))
-        if state.total is None:
-            return self.solved(RidgeState(total.total, total.by_client))
-        by_client = {name: self._faded(old) for name, old in state.by_client.items()}
-        for name, new in total.by_client.items():
-            new = self._unfaded(new)
-            by_client[name] = by_client[name] + new if name in by_client else new
-        summed = self._faded(state.total) + self._unfaded(total.total)
-        return self.solved(RidgeState(summed, by_client))
+            recent = (*state.recent, new)[-self.window :]
+            by_client = reduce(added_by_key, (tally.by_client for tally in recent))
+            return RidgeState(reduce(add, (one.total for one in recent)), by_client, recent=recent)
+        grouped = self.keep_clients == "groups"
+        if state.total is None and not grouped:
+            return RidgeState(new.total, new.by_client)
+        before = {} if state.total is None else {0: state.total}
+        total = self._joined(before, {0: new.total})[0]
+        if not grouped:
+            return RidgeState(total, self._joined(state.by_client, new.by_client))
+        # Clients that were kept before join their groups.
+        groups = group_sums(state.by_client) if state.by_client else state.by_group
+        return RidgeState(total, by_group=self._joined(groups, new.by_group))
 
-    def _in_groups(self, state: RidgeState, new: Tally[RidgeStatistics]) -> RidgeState:
-        """Return the state with a round's sums of groups; clients kept before join theirs."""
-        before = group_sums(state.by_client) if state.by_client else state.by_group
-        by_group = {group: self._faded(old) for group, old in before.items()}
-        for group, came in new.by_group.items():
-            pool(by_group, group, self._unfaded(came))
-        total = self._unfaded(new.total)
-        if state.total is not None:
-            total = self._faded(state.total) + total
-        ordered = {group: by_group[group] for group in sorted(by_group)}
-        return self.solved(RidgeState(total, by_group=ordered))
-
-    def _faded(self, old: RidgeStatistics) -> RidgeStatistics:
-        return old if self.forgetting == 1 else old.floats.scaled(self.forgetting)
-
-    def _unfaded(self, new: RidgeStatistics) -> RidgeStatistics:
-        """Return new statistics in the form of those that were forgotten in part."""
-        return new if self.forgetting == 1 else new.floats
+    def _joined(
+        self, old: Mapping[Any, RidgeStatistics], new: Mapping[Any, RidgeStatistics]
+    ) -> dict[Any, RidgeStatistics]:
+        if self.forgetting < 1:
+            old = {key: one.floats.scaled(self.forgetting) for key, one in old.items()}
+            new = {key: one.floats for key, one in new.items()}
+        return added_by_key(old, new)
 
     def solved(self, state: RidgeState) -> RidgeState:
         """Return the state with the ridge chosen and the readout solved from its sum."""
-        if state.total is None or (self.carries and state.total.n_rows == 0):
+        total, head = state.total, self.head
+        ridge: Any = self.ridge
+        if total is None or (self.carries and total.n_rows == 0):
             return state
-        choice, readout = self._solution(state.total, state)
-        return replace(state, readout=readout, choice=choice, standardised=self.standardised)
-
-    def _solution(
-        self, total: RidgeStatistics, state: RidgeState
-    ) -> tuple[RidgeChoice | None, Readout]:
-        head, ridge = self.head, self._decided(state)
+        if ridge == "auto":
+            apart: Mapping[Any, RidgeStatistics] = state.by_client or state.by_group
+            if len(apart) < 2 or (self.classes is not None and has_a_class_alone(apart)):
+                ridge = "gcv"
+            else:
+                ridge = "groups" if state.by_group or len(apart) > MANY else "clients"
+        how: Any = {"intercept": self.intercept, "standardise": self.standardised}
+        how["per_output"], choice = self.per_output, None
         if head is not None and not head.uses_ridge:
-            return None, self._headed(total, 0.0)
-        if ridge not in ("clients", "groups"):
-            choice, readout = chosen_readout(
-                total,
-                ridge,  # type: ignore[arg-type]
-                classes=self.classes is not None,
-                per_output=self.per_output,
-                intercept=self.intercept,
-                standardise=self.standardised,
-            )
-            return choice, readout if head is None else self._headed(total, readout.ridge)
-        best = choose_by_blocks(
-            self._blocks(ridge, state),
-            per_output=self.per_output,
-            intercept=self.intercept,
-            standardise=self.standardised,
-        )
-        return best, self._headed(total, best.best)
-
-    def _decided(self, state: RidgeState) -> float | str:
-        """Return how the ridge is chosen, where "auto" left it open."""
-        if self.ridge != "auto":
-            return self.ridge
-        by_client, apart = state.by_client, state.by_client or state.by_group
-        if len(apart) < 2 or (self.classes is not None and has_a_class_alone(apart)):
-            return "gcv"
-        return "groups" if state.by_group or len(by_client) > MANY else "clients"
-
-    def _blocks(self, ridge: float | str, state: RidgeState) -> list[RidgeStatistics]:
-        """Return the statistics of clients, or of groups of them, that are left out in turn."""
-        by_client: Mapping[Any, RidgeStatistics] = state.by_client
-        if ridge == "groups":
-            by_client = state.by_group or group_sums(state.by_client)
-        if len(by_client) < 2:
-            raise FederationError(
-                f"choosing the ridge by {ridge} needs 2 or more, {len(by_client)} gave "
-                "statistics that are kept apart; pass ridge='gcv' or a number"
-            )
-        return [by_client[name] for name in sorted(by_client)]
-
-    def _headed(self, total: RidgeStatistics, ridge: float | Array) -> Readout:
-        scale = scale_of(total, self.standardised)
-        if self.head is None:
-            return solve_readout(total, ridge, intercept=self.intercept, scale=scale)
-        if scale is None:
-            return self.head.solve(total, ridge, intercept=self.intercept)
-        divided = self.head.solve(rescaled(total, scale), ridge, intercept=self.intercept)
-        return for_raw_features(divided, scale)
+            ridge = 0.0
+        if ridge == "clients" or ridge == "groups":
+            choice = choose_by_blocks(state.apart(ridge), **how)
+            ridge = choice.best
+        if head is None or isinstance(ridge, str):
+            found, readout = chosen_readout(total, ridge, classes=self.classes is not None, **how)
+            choice, ridge = choice or found, readout.ridge
+        if head is not None:
+            scale = scale_of(total, self.standardised)
+            acted_on = total if scale is None else rescaled(total, scale)
+            readout = head.solve(acted_on, ridge, intercept=self.intercept)
+            readout = readout if scale is None else for_raw_features(readout, scale)
+        return replace(state, readout=readout, choice=choice, standardised=self.standardised)
 
     def result(self, state: RidgeState) -> Model:
         readout = learned(state.readout)
@@ -469,73 +393,3 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         if state.choice is None:
             return self
         return replace(self, ridge=state.choice.best)  # type: ignore[arg-type]
-
-
-GROUPED_APART = (
-    "it sums clients by groups of their names; pass keep_clients=False and, for ridge, 'gcv' or a "
-    "number, or choose it by clients in a second round (SelectedRidge)"
-)
-KEPT_APART = "it keeps clients apart; pass keep_clients=False and, for ridge, 'gcv' or a number"
-
-
-def chosen_ridge(ridge: float | str) -> str:
-    """Return why a ridge cannot be chosen under noise, nothing if it is a number."""
-    if not isinstance(ridge, str):
-        return ""
-    return (
-        f"the ridge cannot be chosen by {ridge!r} under noise; pass a number such as 0: what the "
-        "noise needs is added to it"
-    )
-
-
-def learned(readout: Readout | None) -> Readout:
-    """Return a readout; FederationError if there is none yet."""
-    if readout is None:
-        raise FederationError("nothing has been learned yet; run all the rounds of the plan")
-    return readout
-
-
-def readout_figures(readout: Readout | None, choice: RidgeChoice | None = None) -> dict[str, float]:
-    """Return the norm of a readout's weights, its ridge, and the error the ridge was chosen by.
-
-    >>> import numpy as np
-    >>> readout_figures(Readout(np.array([[3.0], [4.0]]), np.zeros(1), 0.1))
-    {'weight norm': 5.0, 'ridge': 0.1}
-    """
-    if readout is None:
-        return {}
-    named = {"weight norm": float(np.linalg.norm(readout.weights))}
-    if choice is None:
-        return named | {"ridge": float(np.mean(readout.ridge))}
-    error = float(np.nanmin(choice.errors.sum(axis=1)))
-    return named | {"ridge": float(np.mean(choice.best)), "held-out error": error}
-
-
-class HasTargetSum(Protocol):
-    """Statistics of any kind that know the sum of each target."""
-
-    @property
-    def target_sum(self) -> Array: ...
-
-
-def has_a_class_alone(by_client: Mapping[Any, HasTargetSum]) -> bool:
-    """Whether one client, or group of them, has all rows of a class.
-
-    Target sums of one-hot rows count them.
-
-    >>> here = RidgeStatistics.from_states(np.ones((2, 1)), np.array([[1.0, 0.0], [0.0, 1.0]]))
-    >>> has_a_class_alone({"a": here}), has_a_class_alone({"a": here, "b": here})
-    (True, False)
-    """
-    holders = sum((s.target_sum > 0).astype(np.int64) for s in by_client.values())
-    return bool(np.any(holders == 1))
-
-
-def _of_rounds(recent: tuple[Tally[RidgeStatistics], ...]) -> RidgeState:
-    """Return the state whose sums are those of a few rounds."""
-    by_client: dict[str, RidgeStatistics] = {}
-    for tally in recent:
-        for name, value in tally.by_client.items():
-            by_client[name] = by_client[name] + value if name in by_client else value
-    total = reduce(add, (tally.total for tally in recent))
-    return RidgeState(total, by_client, recent=recent)

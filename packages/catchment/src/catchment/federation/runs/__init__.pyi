@@ -7,11 +7,7 @@ from catchment.federation.runs.drawn import (
     draw as draw,
     thinned as thinned,
 )
-from catchment.federation.runs.explain import (
-    bounds_of as bounds_of,
-    in_words as in_words,
-    say_bytes as say_bytes,
-)
+from catchment.federation.runs.explain import in_words as in_words, say_bytes as say_bytes
 from catchment.federation.runs.ledger import Entries as Entries, Entry as Entry
 from catchment.federation.runs.read import (
     Drawn as Drawn,

@@ -37,7 +37,7 @@ from catchment.errors import (
     UnknownMapError,
     UploadError,
 )
-from catchment.features.echo_state.echo_state import EchoStateMap
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Data, Turn
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
@@ -53,7 +53,8 @@ from catchment.federation.learn.digests import (
 )
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.normal import FederatedNormal
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.learn.unlearning import (
     ALL,
     Certificate,
@@ -378,7 +379,7 @@ def _model(run: Run, load: Load) -> Generator[Check, None, Model | None]:
 
 def _map(told: Described, model: Model) -> Iterator[Check]:
     features = model.features
-    if isinstance(features, EchoStateMap):
+    if isinstance(features, EchoState):
         yield _weights(features)
     own = told.features
     if own:
@@ -386,7 +387,7 @@ def _map(told: Described, model: Model) -> Iterator[Check]:
     yield compared("preparation", model.prepare.fingerprint, told.prepare)
 
 
-def _weights(features: EchoStateMap) -> Check:
+def _weights(features: EchoState) -> Check:
     """Draw the weights anew from the recipe, and compare their fingerprint."""
     what, reservoir = "weights of the recipe", features.reservoir
     recipe = reservoir.recipe
@@ -604,7 +605,7 @@ def _certificate(folder: Path, trained: Trained, load: Load) -> Iterator[Check]:
     total, kept = trained.sums.total, trained.sums.by_client
     yield compared("certificate: before", told.hash_of(total), told.before)
     fingerprint = trained.model.features.fingerprint
-    found = statistics_name(told.fingerprint, any_device=False)
+    found = statistics_name(told.fingerprint)
     yield compared("certificate: features", fingerprint, found)
     if told.client not in kept or told.what != ALL:
         held = "not kept here" if told.client not in kept else "a part of what is kept here"
@@ -753,7 +754,7 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> Wit
         return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
     match told.name:
         case "ReservoirEnsemble" if settings["alpha"] is None:
-            assert isinstance(shared.features, EchoStateMap)
+            assert isinstance(shared.features, EchoState)
             ensemble = ReservoirEnsemble(
                 features=shared.features, weighting=settings["weighting"], classes=shared.classes
             )

@@ -117,7 +117,7 @@ class Budget:
                 raise BudgetError(self._too_much(purpose, spent, after))
             line = {
                 "federation": self.federation,
-                "at": _now(),
+                "at": datetime.now(UTC).isoformat(timespec="seconds"),
                 "purpose": purpose,
                 "gaussian": cost.gaussian,
                 "concentrated": cost.concentrated,
@@ -338,7 +338,3 @@ def _damaged(path: Path) -> IntegrityError:
         f"the privacy ledger {path} is damaged: a line is missing or changed; restore it from a "
         "copy"
     )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -39,6 +39,7 @@ import os
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -94,6 +95,7 @@ def gaussian_delta(multiplier: float, epsilon: float) -> float:
     return math.exp(kept) * -math.expm1(min(lost - kept, 0.0))
 
 
+@lru_cache(maxsize=64)
 def gaussian_multiplier(epsilon: float, delta: float) -> float:
     """Return the least noise, in units of the sensitivity, that is (epsilon, delta) private.
 
@@ -134,6 +136,7 @@ def concentrated_delta(rho: float, epsilon: float) -> float:
     return math.exp(min(log_delta((low + high) / 2), 0.0))
 
 
+@lru_cache(maxsize=64)
 def concentrated_multiplier(epsilon: float, delta: float) -> float:
     """Return the least discrete Gaussian noise that is (epsilon, delta) private, as a multiple.
 

@@ -42,7 +42,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from operator import add
 from typing import Any, ClassVar, Literal, Self
 
@@ -179,6 +179,7 @@ class GaussianNoise(Protection):
         Ledger that refuses releases beyond what it allows.
     """
 
+    is_noise: ClassVar[bool] = True
     messages: ClassVar[tuple[Kind, ...]] = (Clipped.KIND,)
 
     epsilon: float
@@ -253,18 +254,13 @@ class GaussianNoise(Protection):
         whole
             Whether uploads are statistics on a grid.
         """
-        return self._discrete if whole or self.distributed else self._normal
-
-    @cached_property
-    def _normal(self) -> Amount:
-        needed = gaussian_multiplier(self.epsilon, self.delta) * math.sqrt(self.releases)
-        return Amount(needed, self.sensitivity, 1, discrete=False)
-
-    @cached_property
-    def _discrete(self) -> Amount:
-        needed = concentrated_multiplier(self.epsilon, self.delta) * math.sqrt(self.releases)
+        discrete = whole or self.distributed
+        enough = (concentrated_multiplier if discrete else gaussian_multiplier)(
+            self.epsilon, self.delta
+        )
         n_parties = self.min_clients - self.n_colluding if self.distributed else 1
-        return Amount(needed, self.sensitivity, n_parties, discrete=True)
+        needed = enough * math.sqrt(self.releases)
+        return Amount(needed, self.sensitivity, n_parties, discrete=discrete)
 
     @property
     def multiplier(self) -> float:
@@ -409,7 +405,8 @@ class GaussianNoise(Protection):
             raise IntegrityError("an upload with distributed noise came without its mask")
         if turn.client and clipped.n_clients != 1:
             raise UploadError("clients", f"{clipped.n_clients} clients are claimed, 1 sent it")
-        counted = clipped.n_records if self._counts_records else clipped.n_clients
+        by_record = self.unit == "sequence" and not self.distributed
+        counted = clipped.n_records if by_record else clipped.n_clients
         longest = self.clip.bound * counted
         if clipped.grid is None:
             length = float(np.linalg.norm(clipped.vector))
@@ -421,10 +418,6 @@ class GaussianNoise(Protection):
         if above and not self.distributed:
             raise UploadError("bound", f"a vector of length {length:.6g} is above the clip's bound")
         return clipped
-
-    @property
-    def _counts_records(self) -> bool:
-        return self.unit == "sequence" and not self.distributed
 
     def _checked_step(self, clipped: Clipped, counted: int) -> float:
         """Return the step of whole multiples that came; UploadError if it or they cannot be."""
