@@ -137,7 +137,7 @@ def _figures(score: Score) -> dict[str, float | int]:
 def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
     """Return what predicts, of a file or of a run's folder."""
     from catchment.features.base import imported
-    from catchment.federation.runs.write import MODEL
+    from catchment.federation.runs.folder import MODEL
     from catchment.readout.storage import load
 
     inside = path / MODEL if path.is_dir() else path
