@@ -188,8 +188,7 @@ def calibrate(
     from catchment.calibrating import calibrate as calibrated
     from catchment.data.files import find_files
     from catchment.readout.answers import read_for
-    from catchment.readout.model import Model
-    from catchment.readout.personal_models import PersonalModels
+    from catchment.readout.model import Model, PersonalModels
 
     model = load_predictor(model_path, use)
     if not isinstance(model, Model | PersonalModels):

@@ -76,7 +76,7 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.protection import is_name
 from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
-from catchment.readout.personal_models import PersonalModels
+from catchment.readout.model import PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import load
 

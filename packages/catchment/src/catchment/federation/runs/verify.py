@@ -72,8 +72,7 @@ from catchment.plugins import plugin
 from catchment.readout.detector import Detector
 from catchment.readout.device import same_features, statistics_name
 from catchment.readout.heads import head_of
-from catchment.readout.model import Model
-from catchment.readout.personal_models import PersonalModels
+from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 from catchment.wire import NOTHING, Parts
