@@ -114,7 +114,7 @@ def test_known_inputs_go_in_as_they_are() -> None:
 
 def test_single_precision_states_are_run_on_in_single_precision() -> None:
     s = waves()
-    single = EchoState(features(2).reservoir, washout=50, precision="float32")
+    single = EchoState.of(features(2).reservoir, washout=50, precision="float32")
     model = train(single, [next_step(s)], 1e-3)
     np.testing.assert_allclose(
         forecast(model, s[:200], 5), naive_forecast(model, s[:200], 5), atol=1e-4
@@ -133,7 +133,7 @@ def test_wrong_forecasts_are_refused() -> None:
     with pytest.raises(ValueError, match="not finite"):
         forecast(model, np.where(s > 0.9, np.nan, s), 3)
     assert isinstance(model.features, EchoState)
-    pooled = EchoState(model.features.reservoir, pool="mean")
+    pooled = EchoState.of(model.features.reservoir, pool="mean")
     once = train(pooled, [Recording(s, s[-1])], 1.0)
     with pytest.raises(ValueError, match="pool=None"):
         forecast(once, s, 3)

@@ -92,8 +92,10 @@ class Prepare:
     Parameters
     ----------
     gaps
-        What replaces missing inputs: "hold", "interpolate", "restart" or, to refuse them, "error";
-        see `catchment.data.steps.fill_gaps`.
+        What replaces missing inputs: "hold", the last value of the channel, or the first before it;
+        "interpolate", a line between the neighbouring values; "restart" leaves such steps out, so
+        that a reservoir starts from zero after them, and pieces share the weight of a target per
+        recording by length; "error" refuses them. A channel without any value becomes zero.
     rate
         Steps per second to which recordings with times are brought; None leaves the steps alone.
     window

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
-from typing import Literal, get_args
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -19,80 +19,15 @@ from catchment.data.recording import Recording, cut
 Policy = Literal["error", "hold", "interpolate", "restart"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class GapReport:
-    """How much was missing and what was done about it; reports of several clients add.
-
-    >>> both = GapReport(gap_rows=2) + GapReport(gap_rows=1, restarts=1)
-    >>> both.gap_rows, both.restarts
-    (3, 1)
-    """
-
-    gap_rows: int = 0  # steps with a missing input
-    values_filled: int = 0  # missing inputs replaced by a number
-    silent_channels: int = 0  # channels without any value in a sequence, replaced by zeros
-    rows_removed: int = 0  # steps left out by "restart"
-    restarts: int = 0  # additional starts of a state, by "restart"
-    sequences_removed: int = 0  # sequences of which "restart" left nothing
-    target_rows_missing: int = 0  # rows kept here that the statistics drop for their target
-
-    def __add__(self, other: GapReport) -> GapReport:
-        return GapReport(
-            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        )
-
-
-def fill_gaps(
-    recordings: Iterable[Recording], policy: Policy = "error"
-) -> tuple[list[Recording], GapReport]:
-    """Return recordings without missing inputs, and counts of what was missing.
-
-    Parameters
-    ----------
-    policy
-        "error" raises at the first missing input.
-        "hold" repeats the last value of the channel; before the first value, that one.
-        "interpolate" draws a line between the neighbouring values; at the ends it holds.
-        "restart" leaves out every step with a missing input, so that a reservoir starts from zero
-        after it. A target per step goes with its step. A target per sequence goes to every piece,
-        and the pieces share the sequence's weight by length.
-        For "hold" and "interpolate" a channel without any value becomes zero, which adds nothing
-        to a reservoir's drive.
-
-    >>> u = np.array([[1.0], [np.nan], [3.0]])
-    >>> filled, report = fill_gaps([Recording(u)], "interpolate")
-    >>> filled[0].u.ravel().tolist(), report.values_filled
-    ([1.0, 2.0, 3.0], 1)
-    >>> pieces, report = fill_gaps([Recording(u, y=np.array([5.0, 6.0, 7.0]))], "restart")
-    >>> [piece.y.ravel().tolist() for piece in pieces], report.restarts
-    ([[5.0], [7.0]], 1)
-    """
-    if policy not in get_args(Policy):
-        raise ValueError(f"policy is {policy!r}; pass one of {', '.join(get_args(Policy))}")
-    kept: list[Recording] = []
-    report = GapReport()
-    for number, recording in enumerate(recordings):
-        pieces = [piece for _, piece in fill_recording(recording, policy, number)]
-        missing = np.isnan(recording.u)
-        gap_rows, restart = int(missing.any(axis=1).sum()), policy == "restart"
-        known = [piece.y for piece in pieces if piece.y is not None]
-        report += GapReport(
-            gap_rows=gap_rows,
-            values_filled=0 if restart else int(missing.sum()),
-            silent_channels=0 if restart else int(missing.all(axis=0).sum()),
-            rows_removed=gap_rows if restart else 0,
-            restarts=max(0, len(pieces) - 1),
-            sequences_removed=int(not pieces),
-            target_rows_missing=sum(int(np.isnan(y).any(axis=-1).sum()) for y in known),
-        )
-        kept += pieces
-    return kept, report
-
-
 def fill_recording(
     recording: Recording, policy: Policy, number: int = 0, *, silent: float = 0.0
 ) -> list[tuple[int, Recording]]:
     """Return (first step, piece) for each piece that is left of a recording.
+
+    "hold" repeats the last value of the channel; before the first value, that one. "interpolate"
+    draws a line between the neighbouring values; at the ends it holds. "restart" leaves out every
+    step with a missing input; a target per step goes with its step, and one per sequence to every
+    piece, which share the sequence's weight by length.
 
     `number` is what an error calls the recording, `silent` what "hold" and "interpolate" put in a
     channel without any value.

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array
-from catchment.data.files import Table, find_files, listed, targets_change, whole_labels
-from catchment.data.frames import from_frame, missing_values
+from catchment.data.files import Table, find_files, targets_change, whole_labels
+from catchment.data.frames import from_frame, listed, missing_values
 from catchment.data.recording import Recording
 from catchment.data.survey.roles import ClientBy, ColumnFacts, Facts, Roles, facts_of, guessed, near
 from catchment.data.tables import delimiter_of, read_columns
