@@ -14,6 +14,7 @@ from catchment.federation.messages import LeftOut, Record, Refusal
 from catchment.federation.messages import left_out as refused_in
 from catchment.federation.runs.folder import PLAN
 from catchment.federation.runs.read import Run
+from catchment.federation.runs.read import worst_client as worst_of
 from catchment.federation.workflow import EVALUATION, TRAINING
 from catchment.report.pages import named
 
@@ -28,15 +29,8 @@ def title_of(run: Run) -> str:
 
 def worst_client(run: Run) -> tuple[str, float]:
     """Return the test client with the worst score, and the score; "" if nobody has one."""
-    values = {
-        name: found[run.metric]
-        for name, found in run.scores.items()
-        if name and not math.isnan(found.get(run.metric, math.nan))
-    }
-    if not values:
-        return "", math.nan
-    name = (min if run.metric == "accuracy" else max)(values, key=values.__getitem__)
-    return name, values[name]
+    name = worst_of(run.scores, run.metric)
+    return name, run.scores[name][run.metric] if name else math.nan
 
 
 def judged_by_labels(run: Run) -> bool:

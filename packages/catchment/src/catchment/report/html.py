@@ -1,6 +1,6 @@
 """A run as one HTML file that works offline: no script, no font, no picture from elsewhere.
 
-It reads the run's folder and nothing else. What the page says is in `run.html`, a template of
+It reads the run's folder and nothing else. What the page says is in `run.jinja`, a template of
 Jinja; its pictures are those of `catchment.report.scores`. Colours follow the reader's choice of
 light or dark.
 """
@@ -18,7 +18,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from catchment.federation.runs.explain import explain, say_bytes, thin_clients
-from catchment.federation.runs.read import Run, map_scores, read_run, said
+from catchment.federation.runs.read import Run, map_scores, read_run
 from catchment.files import replace_file
 from catchment.plugins import installed, plugin
 from catchment.report import headline, scores
@@ -47,7 +47,7 @@ def write_report(folders: Sequence[str | Path], path: str | Path) -> Path:
 def render(runs: Sequence[Run]) -> str:
     """Return the page about some runs."""
     title = headline.title_of(runs[0]) if len(runs) == 1 else "Runs side by side"
-    return page(title, _templates().get_template("run.html").render(title=title, runs=runs))
+    return page(title, _templates().get_template("run.jinja").render(title=title, runs=runs))
 
 
 @cache
@@ -58,7 +58,7 @@ def _templates() -> Environment:
         one.__name__: one
         for one in (headline.title_of, headline.worst_client, headline.metric_name, headline.lead,
                     headline.fold_scores, headline.left_out, headline.data_lines, headline.bar,
-                    headline.refusals, headline.settings, explain, thin_clients, map_scores, said,
+                    headline.refusals, headline.settings, explain, thin_clients, map_scores,
                     score)
     }  # fmt: skip
     made.globals |= {
