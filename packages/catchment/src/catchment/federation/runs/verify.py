@@ -65,7 +65,7 @@ from catchment.federation.learn.unlearning import (
     unlearn_normal,
 )
 from catchment.federation.runs.folder import MODEL, SEAL
-from catchment.federation.runs.read import Run, last_state, read_digests, read_run, state_sha256
+from catchment.federation.runs.read import Run, last_state, read_digests, read_run
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.plugins import plugin
@@ -406,7 +406,8 @@ def _trained(
     run: Run, told: Described, model: Model | None
 ) -> Generator[Check, None, Trained | None]:
     """Compare the state's file, and return the sums in it if there are any."""
-    if not any((run.folder / "states").glob(f"{TRAINING}-*.bin")):
+    states = sorted((run.folder / "states").glob(f"{TRAINING}-*.bin"))
+    if not states:
         yield cannot("statistics", "the run keeps no state of its training")
         return None
     try:
@@ -414,7 +415,7 @@ def _trained(
     except UNREADABLE as error:
         yield Check("state file", "differs", note=str(error))
         return None
-    yield Check("state file", "ok", state_sha256(run.folder, TRAINING))
+    yield Check("state file", "ok", hashlib.sha256(states[-1].read_bytes()).hexdigest())
     if model is None:
         yield cannot("statistics", "they are read with the model's map, and there is none")
         return None
