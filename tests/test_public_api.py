@@ -35,7 +35,7 @@ FACES = {
         "quantity_skew read split synthetic_wearables"
     ),
     "catchment.engine": (
-        "Deadline LocalEngine Processes centralised compare guess local_only run_locally trained"
+        "Deadline LocalEngine centralised compare guess local_only run_locally trained"
     ),
     "catchment.features": (
         "AutoMap Concat DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
@@ -44,7 +44,7 @@ FACES = {
     ),
     "catchment.federation": (
         "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Needs Plan "
-        "Protection Record Result Rows SmallestUpload Store Turn Workflow explain messages_of "
+        "Protection Record Result Rows SmallestUpload RunFolder Turn Workflow explain messages_of "
         "read_run"
     ),
     "catchment.federation.learn": (
@@ -71,9 +71,9 @@ FACES = {
     "catchment.readout": (
         "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses Model "
         "NormalModel OnlineRidge OpenModel PersonalModels Predictor Readout RidgeChoice "
-        "RidgeStatistics SlidingWindow Unit accumulate accuracy bayesian_readout choose_by_blocks "
+        "RidgeStatistics SlidingWindow Unit accumulate accuracy choose_by_blocks "
         "choose_by_gcv conformal_quantile forecasts load_statistics log_edges nrmse "
-        "save_statistics train"
+        "predictive_variance save_statistics train"
     ),
     "catchment.report": "write_report",
     "catchment.wire": (
