@@ -61,7 +61,7 @@ from catchment.federation.learn.candidates import (
     nrmse_of as nrmse_of,
 )
 from catchment.federation.learn.classes import among_by_class as among_by_class
-from catchment.federation.learn.digests import Digest as Digest, digest_of as digest_of
+from catchment.federation.learn.digests import Digest as Digest
 from catchment.federation.learn.ensemble import (
     Member as Member,
     Members as Members,

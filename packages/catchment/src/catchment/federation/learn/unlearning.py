@@ -34,7 +34,7 @@ from catchment.federation.algorithm import Additive, Turn
 from catchment.federation.blocks import Sums
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
-from catchment.federation.learn.digests import digest_of, is_exact, without
+from catchment.federation.learn.digests import is_exact
 from catchment.federation.learn.ensemble import Members
 from catchment.federation.learn.normal import FederatedNormal, NormalState
 from catchment.federation.learn.ridge import FederatedRidge
@@ -99,13 +99,14 @@ class Certificate:
             return False
         kinds = (RidgeStatistics, StatisticsSet)
         if self.how == "equality" and isinstance(before, kinds) and type(removed) is type(before):
-            return digest_of(without(cast(Any, before), removed)) == self.after
+            rest: RidgeStatistics | StatisticsSet = before - cast(Any, removed)
+            return rest.digest() == self.after
         return True
 
     def hash_of(self, value: Structure) -> str:
         """Return the hash of statistics as this certificate states hashes."""
         if self.how == "equality" and isinstance(value, RidgeStatistics | StatisticsSet):
-            return digest_of(value)
+            return value.digest()
         return statistics_hash(value)
 
     def to_json(self) -> str:
@@ -204,7 +205,7 @@ def unlearn_by_class(algorithm: BalancedRidge, state: ByClass, client: str) -> U
     before = _learned(state.total)
     kept, removed = _apart(state.by_client, client)
     exact = is_exact(before) and is_exact(removed)
-    after = without(before, removed) if exact else summed(kept)
+    after = before - removed if exact else summed(kept)
     n_rows = sum(part.n_rows for part in removed.members.values())
     about = (algorithm.features.fingerprint, n_rows)
     how: How = "equality" if exact else "summed-anew"

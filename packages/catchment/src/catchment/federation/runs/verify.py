@@ -46,10 +46,8 @@ from catchment.federation.learn.digests import (
     Digest,
     Sum,
     apart,
-    digest_of,
     is_exact,
     members_of,
-    without,
 )
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.normal import FederatedNormal
@@ -242,7 +240,7 @@ def same(what: str, again: Sum, kept: Sum, said: str = "", *, rounded: bool = Fa
     rounded
         Whether they were rounded on their way.
     """
-    found, wanted = digest_of(again), said or digest_of(kept)
+    found, wanted = again.digest(), said or kept.digest()
     if found == wanted:
         return Check(what, "ok", found)
     if is_exact(again) and is_exact(kept) and not rounded:
@@ -452,7 +450,7 @@ def _as_kept(trained: Trained, only: str | None) -> Iterator[Check]:
         if name not in kept:
             yield Check(what, "differs", note=f"{trained.said(name)} was written down, not kept")
             continue
-        found = digest_of(kept[name])
+        found = kept[name].digest()
         try:
             for one in members_of(kept[name]).values():
                 own = trained.model.features.fingerprint
@@ -468,7 +466,7 @@ def _sum(trained: Trained) -> Iterator[Check]:
     total, kept = trained.sums.total, trained.sums.by_client
     state = trained.state
     note = "" if is_exact(total) else f"float64: {ELSEWHERE}"
-    yield compared("sum of all clients", digest_of(total), trained.said(""), note)
+    yield compared("sum of all clients", total.digest(), trained.said(""), note)
     if kept:
         again: Sum = summed(kept)
         yield same(f"{len(kept)} clients added up", again, total)
@@ -545,7 +543,7 @@ def _recordings(
         elif only is None:
             total = again if total is None else total + again
         else:
-            yield Check(what, "cannot be checked", digest_of(again), _why_no_clients(trained.told))
+            yield Check(what, "cannot be checked", again.digest(), _why_no_clients(trained.told))
     if total is None:
         return
     what = f"{len(named)} clients from recordings"
@@ -615,7 +613,7 @@ def _certificate(folder: Path, trained: Trained, load: Load) -> Iterator[Check]:
     part = kept[told.client]
     yield compared("certificate: removed", told.hash_of(part), told.removed)
     rest = {name: one for name, one in kept.items() if name != told.client}
-    after: Sum = without(total, part) if told.how != "summed-anew" else summed(rest)
+    after: Sum = total - part if told.how != "summed-anew" else summed(rest)
     note = "before - removed, an equality" if told.how == "equality" else ""
     yield compared("certificate: after", told.hash_of(after), told.after, note)
     n_rows = sum(one.n_rows for one in members_of(part).values())
