@@ -231,24 +231,9 @@ class Workflow:
             raise _another()
         if stage not in LEARNING:
             return []  # a model brings its own
-        if len(maps) != len(self.maps) or not all(
-            self._foresees(one, parts) for one, parts in zip(self.maps, maps, strict=True)
-        ):
+        if not self._are(maps, self.adapt is not None):
             raise _another()
         return list(maps)
-
-    def foresees(self, parts: Parts) -> bool:
-        """Return whether parts may be those of one of the maps, before anything is built."""
-        return any(self._foresees(one, parts) for one in self.maps)
-
-    def _foresees(self, one: FeatureMap, parts: Parts) -> bool:
-        return one.foresees(
-            parts,
-            self.n_inputs,
-            per_step=self.per_step,
-            classes=self.classes is not None,
-            adapted=self.adapt is not None,
-        )
 
     def checked(self, stage: str, known: Known) -> Known:
         """Return what came with a request; IntegrityError if it is not of this course.
@@ -273,17 +258,24 @@ class Workflow:
         if stage not in LEARNING:
             return True
         adapted = self.adapt is not None and stage == TRAINING
-        return len(known.maps) == len(self.maps) and all(
-            self._is(one, built, adapted) for one, built in zip(self.maps, known.maps, strict=True)
+        return self._are([one.parts() for one in known.maps], adapted)
+
+    def _are(self, maps: Sequence[Parts], adapted: bool) -> bool:
+        """Return whether these are the parts of all the maps, in their order."""
+        return len(maps) == len(self.maps) and all(
+            self._is(one, parts, adapted) for one, parts in zip(self.maps, maps, strict=True)
         )
 
-    def describes(self, built: FeatureMap) -> bool:
-        """Return whether a map is one of these, but for its scale, adapted if maps are."""
-        return any(self._is(one, built, self.adapt is not None) for one in self.maps)
+    def describes(self, parts: Parts) -> bool:
+        """Return whether parts are those of one of the maps, before anything is built.
 
-    def _is(self, one: FeatureMap, built: FeatureMap, adapted: bool) -> bool:
+        The scale may differ, and gains and shifts if maps are adapted.
+        """
+        return any(self._is(one, parts, self.adapt is not None) for one in self.maps)
+
+    def _is(self, one: FeatureMap, parts: Parts, adapted: bool) -> bool:
         return one.describes(
-            built,
+            parts,
             self.n_inputs,
             per_step=self.per_step,
             classes=self.classes is not None,

@@ -44,7 +44,6 @@ from catchment.engine.local import AnySource, LocalEngine, Workers, data_of, run
 from catchment.engine.processes import with_workers
 from catchment.errors import TooFewClientsError
 from catchment.features.base import FeatureMap, name_of
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.federation.algorithm import Memory
 from catchment.federation.blocks import EVERY
 from catchment.federation.client import Elsewhere, refuse_shared
@@ -273,8 +272,8 @@ def contenders(
     return {name: known[name]() for name in chosen}
 
 
-def _ensemble(features: FeatureMap, classes: tuple[str, ...] | None) -> ReservoirEnsemble:
-    if not isinstance(features, EchoState):
+def _ensemble(features: Any, classes: tuple[str, ...] | None) -> ReservoirEnsemble:
+    if features.reservoir is None:
         raise ValueError(
             'the baseline "ensemble" gives every client a reservoir of its own, and '
             f"{name_of(features)} has none; leave it out of baselines"

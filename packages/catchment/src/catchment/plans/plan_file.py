@@ -22,9 +22,8 @@ from catchment.data.clients import Changed
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
-from catchment.features.base import FeatureMap, imported
+from catchment.features.base import FeatureMap, imported, name_of
 from catchment.features.default_map import DefaultMap
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.nvar import NVAR
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
@@ -320,7 +319,7 @@ def check(file: PlanFile) -> None:
         raise ValueError("a personalised baseline needs test_after in [data]; try test_after = 0.5")
     if file.run.intervals or file.run.bands:
         _check_intervals(file)
-    alone = not file.candidates and all(isinstance(one, EchoState) for one in file.maps)
+    alone = not file.candidates and all(name_of(one) == "echo_state" for one in file.maps)
     if file.plasticity and not alone:
         raise ValueError(
             '[plasticity] adapts one reservoir; use map = "echo_state" and leave out [[candidates]]'
