@@ -26,13 +26,13 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.record import RESULTS, write
-from catchment.data import Dealt, Recording, federated_scaler, select
+from catchment.data import Dealt, Recording, Scaler, select
 from catchment.engine import run_locally
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import PersonalEvaluation
-from catchment.federation.measure.personal_evaluation import Comparison
+from catchment.federation.measure.evaluation import Comparison
 from catchment.readout import Model
 from reproductions.places import load
 
@@ -92,7 +92,7 @@ def compare(
     for k in range(N_FOLDS):
         held_out = names[k::N_FOLDS]
         training = select(clients, [name for name in names if name not in held_out])
-        scaler = federated_scaler(training)
+        scaler = Scaler.fit(one for own in training.values() for one in own)
         n_inputs = len(scaler.mean)
         recipe = Recipe(
             units=units,

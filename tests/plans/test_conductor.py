@@ -20,7 +20,6 @@ from catchment.data import (
     ACTIVITIES,
     Prepare,
     Scaler,
-    federated_scaler,
     find_files,
     read_columns,
     synthetic_wearables,
@@ -28,7 +27,7 @@ from catchment.data import (
 from catchment.engine import data_of, run_locally
 from catchment.errors import FederationError, TooFewClientsError
 from catchment.features import EchoState
-from catchment.federation import Plan, Store, messages_of, read_run
+from catchment.federation import Plan, RunFolder, messages_of, read_run
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import Evaluation
 from catchment.federation.runs import MODEL
@@ -325,7 +324,7 @@ def test_a_failed_run_leaves_nothing_that_blocks_the_corrected_plan(tmp_path: Pa
 
 def test_a_run_that_was_killed_at_its_start_is_begun_anew(tmp_path: Path) -> None:
     people(tmp_path / "people")
-    with Store(tmp_path / "run", fingerprint="of another plan"):
+    with RunFolder(tmp_path / "run", fingerprint="of another plan"):
         pass
     assert ran(WITH_GAPS, tmp_path / "run", tmp_path).scores.total is not None
 
@@ -465,7 +464,7 @@ def test_the_folder_says_what_was_computed(tmp_path: Path) -> None:
     held = file.load_data()
     # The same by hand: one scaler of the training people, ridge, evaluation.
     train = {name: list(data_of(source)()) for name, source in held.train.items()}
-    scaler = federated_scaler(train)
+    scaler = Scaler.fit(one for own in train.values() for one in own)
     kept = as_model(load(tmp_path / "run" / MODEL))
     assert isinstance(kept.prepare.scale, Scaler)
     np.testing.assert_allclose(kept.prepare.scale.mean, scaler.mean, rtol=1e-12)
@@ -568,7 +567,7 @@ def test_plasticity_comes_before_training(name: str, tmp_path: Path) -> None:
     file = parse_plan(text.replace("rounds = 5", "rounds = 2"))
     model = as_model(run_plan(file, tmp_path / "run").model)
     held = file.load_data()
-    scaler = federated_scaler({name: data_of(source)() for name, source in held.train.items()})
+    scaler = Scaler.fit(one for source in held.train.values() for one in data_of(source)())
     scaled = held.prepared(Prepare(horizon=6, scale=scaler)).train
     (described,) = file.maps
     assert isinstance(described, EchoState)

@@ -22,8 +22,8 @@ from catchment.cli import app
 from catchment.engine import LocalEngine, Workers, sum_sources
 from catchment.errors import FederationError, MissingExtraError
 from catchment.federation import BlockSum, Plan, Refusal, run
-from catchment.federation.runs import StageNotes
-from catchment.plans import InProcess
+from catchment.federation.runs import EntryList
+from catchment.plans import run_plan
 from catchment.readout import RidgeStatistics
 from catchment.wire import is_whole
 from catchment_fleet.ray import Agreed, RayEngine, RayWorkers, joined, ready_ray, unless_failed
@@ -110,7 +110,7 @@ def test_sums_of_stretches_show_nothing_that_one_process_does_not(
             yield from map(unless_failed, joined(found[k : k + 2]))
 
     def seen(engine: Any) -> object:
-        notes: StageNotes[Any] = StageNotes(here.plan)
+        notes = EntryList()
         done = run(here.plan, engine, keeper=notes)
         record = replace(done.records[0], seconds=0.0)
         return done.state.parts().to_bytes(), record, notes.entries
@@ -205,7 +205,7 @@ def test_a_stopped_run_goes_on_with_the_same_engine(
         taken.append(workers)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(getmodule(InProcess), "run_plan", stopped)
+    monkeypatch.setattr(getmodule(run_plan), "run_plan", stopped)
     plan = tmp_path / "plan.toml"
     plan.write_text('[data]\nsource = "wearables"\n')
     words = ["--engine", "ray", "--address", "auto", "--tree", "3x4", "--threads", "1"]

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from catchment.engine import LocalEngine
-from catchment.federation import TRAINING, AnyPlan, Engine, Reply, Store
+from catchment.federation import TRAINING, AnyPlan, Engine, Engines, Reply, RunFolder
 from catchment.federation.runs import reported
-from catchment.plans import Conductor, PlanData, own_rows, parse_plan
+from catchment.plans import PlanData, PlanRun, own_rows, parse_plan
 
 PLAN = """
 title = "Steps <b>averaged</b>"
@@ -89,7 +89,7 @@ class Gated(Engine):
 
 
 @dataclass(frozen=True, eq=False)
-class Elsewhere:
+class Elsewhere(Engines):
     """Clients behind gates, and one more that only refuses, if it has a name."""
 
     held: PlanData
@@ -120,12 +120,11 @@ def conduct(
     held = file.load_data()
     course = file.course(held.about, n_clients=len(held.train))
     with (
-        Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=True) as store,
+        RunFolder(folder, fingerprint=file.fingerprint, plan=file.text, resume=True) as store,
         reported(folder) as tell,
     ):
-        engines = Elsewhere(held, wait, rude)
-        conductor = Conductor(file, course, held.about, engines, store, watch=tell)
-        conductor.finish(own_rows(file, conductor.conduct()))
+        plan_run = PlanRun(file, course, held.about, Elsewhere(held, wait, rude, watch=tell), store)
+        plan_run.finish(own_rows(file, plan_run.run()))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from catchment.data.recording import Recording
 from catchment.engine.local import AnySource, Source, data_of
 from catchment.errors import DeviceError
 from catchment.federation.client import Elsewhere
+from catchment.federation.workflow import Workflow
 from catchment.readout.heads import united
 from catchment.readout.model import has_target_per_step
 
@@ -26,18 +27,25 @@ def all_classes(
 
 
 def placed(
-    clients: Mapping[str, AnySource], classes: tuple[str, ...] | None
+    clients: Mapping[str, AnySource],
+    classes: tuple[str, ...] | None,
+    workflow: Workflow | None = None,
 ) -> Mapping[str, AnySource]:
-    """Return clients whose targets are in the columns of these classes, where they are named."""
-    if classes is None:
-        return clients
+    """Return clients whose targets are in the columns of these classes, where they are named.
 
+    Devices are those of a workflow then, if there is one.
+    """
+    if classes is None and workflow is None:
+        return clients
     if isinstance(clients, LazyClients):
-        return Changed(clients, partial(InColumns, classes=classes))
-    return {
-        name: source if isinstance(source, Elsewhere) else InColumns(source, classes)
-        for name, source in clients.items()
-    }
+        return clients if classes is None else Changed(clients, partial(InColumns, classes=classes))
+    found: dict[str, AnySource] = {}
+    for name, one in clients.items():
+        if not isinstance(one, Elsewhere):
+            found[name] = one if classes is None else InColumns(one, classes)
+        else:
+            found[name] = one if workflow is None else one.within(workflow, of_plan_file=False)
+    return found
 
 
 @dataclass(frozen=True)
@@ -73,10 +81,9 @@ def shared_by(
     Those that cannot be read are left to the run, which names them. Devices are asked only if there
     are no recordings here, and know their classes by number: `classes` are their names.
     """
-    lazy = isinstance(clients, LazyClients)
-    devices = [one for one in clients.values() if isinstance(one, Elsewhere)] if not lazy else []
+    devices = devices_of(clients)
     if len(devices) == len(clients):
-        return _shared_by_devices(devices, classes)
+        return _shared_by_devices([*devices.values()], classes)
     found: Counter[Shared] = Counter()
     failed: Exception | None = None
     for name in _some(clients):
@@ -95,7 +102,8 @@ def shared_by(
             failed = failed or error
     if failed is not None and not found:
         raise failed
-    return min(found, key=lambda one: (-found[one], repr(one)))
+    most = max(found.values())
+    return min((one for one in found if found[one] == most), key=repr)
 
 
 def _shared_by_devices(devices: Sequence[Elsewhere], classes: Sequence[str] | None) -> Shared:
@@ -117,14 +125,27 @@ def _shared_by_devices(devices: Sequence[Elsewhere], classes: Sequence[str] | No
     raise failed
 
 
+def devices_of(clients: Mapping[str, AnySource]) -> dict[str, Elsewhere]:
+    """Return the clients whose data are elsewhere; there are none among those read lazily."""
+    found: dict[str, Elsewhere] = {}
+    if not isinstance(clients, LazyClients):
+        for name, one in clients.items():
+            if isinstance(one, Elsewhere):
+                found[name] = one
+    return found
+
+
 def _some(clients: Mapping[str, AnySource]) -> list[str]:
     """Return the clients that are in memory, and some of the others, spread over all names."""
+    here: list[str] = []
+    called: list[str] = []
     if isinstance(clients, LazyClients):
-        return sorted(clients)[:: max(1, len(clients) // LOOKED_AT)]
-    names = sorted(name for name in clients if not isinstance(clients[name], Elsewhere))
-    elsewhere = [name for name in names if callable(clients[name])]
-    step = max(1, len(elsewhere) // LOOKED_AT)
-    return [name for name in names if not callable(clients[name])] + elsewhere[::step]
+        called = sorted(clients)
+    else:
+        for name in sorted(clients):
+            if not isinstance(clients[name], Elsewhere):
+                (called if callable(clients[name]) else here).append(name)
+    return here + called[:: max(1, len(called) // LOOKED_AT)]
 
 
 def first_recording(clients: Mapping[str, AnySource]) -> Recording:

@@ -12,22 +12,29 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
-from catchment.clients_alike import all_classes, first_recording, placed, shared_by
+from catchment.clients_alike import (
+    Shared,
+    all_classes,
+    devices_of,
+    first_recording,
+    placed,
+    shared_by,
+)
 from catchment.data.clients import Clients, LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.data.units import ALL
-from catchment.engine.local import AnySource, Source, Workers, run_locally
+from catchment.engine.local import AnySource, LocalClients, Source, Workers, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
-from catchment.federation.client import Elsewhere, refuse_shared
-from catchment.federation.delivery import Delivery, InMemory, sha256_of
+from catchment.federation.client import refuse_shared
 from catchment.federation.learn.automatic import (
     Ridge,
     UploadKind,
@@ -39,22 +46,22 @@ from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.classes import among, refuse_twice
 from catchment.federation.learn.ridge_state import MANY, RidgeState
 from catchment.federation.limits import LIMITS, Limits
-from catchment.federation.loop import Keeper, Record, Result, Watch
+from catchment.federation.loop import Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.messages import check_client_names, warn_of
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
-from catchment.federation.runs.write import Notes, Store
+from catchment.federation.runs.folder import RunFolder
 from catchment.federation.workflow import (
     DELIVERY,
     EVALUATION,
     TRAINING,
-    Known,
+    Delivery,
+    InMemory,
     Maps,
     Workflow,
-    conduct,
+    sha256_of,
 )
-from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, learn
@@ -116,16 +123,28 @@ def fit(
     ).model
 
 
+class EngineOptions(TypedDict, total=False):
+    """Where and how clients are asked; `federate` says what each of these is."""
+
+    threads: int | None
+    workers: int | Workers | None
+    memories: dict[str, Memory] | None
+    units: Mapping[str, str] | str
+    watch: Watch | None
+
+
+class Options(EngineOptions, total=False):
+    """The same, and what a plan says itself."""
+
+    min_clients: int
+    limits: Limits
+    seed: int
+    row_stride: int
+
+
 @overload
 def federate(
-    what: Plan[S, Any, R],
-    clients: Mapping[str, AnySource],
-    *,
-    threads: int | None = None,
-    workers: int | Workers | None = None,
-    memories: dict[str, Memory] | None = None,
-    units: Mapping[str, str] | str = ALL,
-    watch: Watch | None = None,
+    what: Plan[S, Any, R], clients: Mapping[str, AnySource], **options: Unpack[EngineOptions]
 ) -> Result[S, R]: ...
 
 
@@ -138,18 +157,10 @@ def federate(
     ridge: Ridge = "auto",
     upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
-    min_clients: int = 1,
-    limits: Limits = LIMITS,
-    seed: int = 0,
-    threads: int | None = None,
-    workers: int | Workers | None = None,
-    memories: dict[str, Memory] | None = None,
-    units: Mapping[str, str] | str = ALL,
-    watch: Watch | None = None,
-    out: str | Path | None = None,
     head: Head | None = None,
     onto: Run | None = None,
-    row_stride: int = 1,
+    out: str | Path | None = None,
+    **options: Unpack[Options],
 ) -> Run: ...
 
 
@@ -161,18 +172,10 @@ def federate(
     ridge: Ridge = "auto",
     upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
-    min_clients: int = 1,
-    limits: Limits = LIMITS,
-    seed: int = 0,
-    threads: int | None = None,
-    workers: int | Workers | None = None,
-    memories: dict[str, Memory] | None = None,
-    units: Mapping[str, str] | str = ALL,
-    watch: Watch | None = None,
-    out: str | Path | None = None,
     head: Head | None = None,
     onto: Run | None = None,
-    row_stride: int = 1,
+    out: str | Path | None = None,
+    **options: Unpack[Options],
 ) -> Run | Result[Any, Any]:
     """Return what clients learn together; their recordings stay with them.
 
@@ -230,6 +233,8 @@ def federate(
     out
         A folder to keep the run in, as `catchment run` does: its ledger, states and model. It must
         not hold another run.
+    row_stride
+        Learn from every `row_stride`-th row of a recording only, where every step has a row.
     head
         Another way from the same sums to class scores, such as `Gaussian()`, which is linear
         discriminant analysis; ridge regression on one-hot targets if not given.
@@ -237,8 +242,6 @@ def federate(
         An earlier run to whose sums these clients' are added: the model is that of all of them,
         and nobody of the earlier run is asked again. Its map and its preparation, as fitted then,
         stay; clients may bring new classes.
-    row_stride
-        Learn from every `row_stride`-th row of a recording only, where every step has a row.
 
     >>> import numpy as np
     >>> from catchment import EchoState
@@ -248,127 +251,55 @@ def federate(
     >>> run.records[0].n_used, run.model.predict(waves[4.0]).shape
     (3, (250, 1))
     """
+    for name in options.keys() - Options.__optional_keys__:
+        raise TypeError(f"federate has no argument {name!r}")
     if not clients:
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
     refuse_shared(clients)
     if isinstance(what, Plan):
-        told = (classes, out, head, onto)
-        said = protect or (ridge, upload, limits, row_stride) != ("auto", "auto", LIMITS, 1)
-        if said or any(one is not None for one in told):
+        said = (
+            protect
+            or ridge != "auto"
+            or upload != "auto"
+            or options.keys() - EngineOptions.__optional_keys__
+        )
+        if said or any(one is not None for one in (classes, head, onto, out)):
             raise ValueError(
                 "a plan says protections, ridge, upload, classes and limits itself, and "
                 "run_locally takes a keeper for its folder; pass a map or a pipeline with these, "
                 "or the plan alone"
             )
-        done = run_locally(
-            what, clients, threads=threads, workers=workers, memories=memories, watch=watch,
-            units=units,
-        )  # fmt: skip
+        done = run_locally(what, clients, **options)  # type: ignore[misc]
         warn_of({TRAINING: done.records})
         return done
     pipeline = as_pipeline(what, Prepare())
-    prepare = pipeline.prepare
-    shared = shared_by(clients, prepare, classes)
-    columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
+    shared = shared_by(clients, pipeline.prepare, classes)
     names = tuple(classes) if classes is not None else shared.classes
+    columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
     earlier: RidgeState | None = None
     if onto is not None:
-        names = tuple(classes) if classes is not None else all_classes(onto.course.classes, clients)
-        earlier = among(onto.training.state, onto.course.classes, names)
+        if classes is None:
+            names = all_classes(onto.workflow.classes, clients)
+        earlier = among(onto.training.state, onto.workflow.classes, names)
         refuse_twice(earlier, clients)
-    clients = placed(clients, names)
-    uploads = Uploads(
-        asked=upload,
-        protected=bool(protect),
-        hidden=any(isinstance(protection, Masking) for protection in protect),
-        summed=head is not None or onto is not None or row_stride != 1,
-        ridge=ridge,
-        n_targets=shared.n_targets if names is None else len(names),
-    )
-    n_channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
-    n_inputs = prepare.n_inputs(n_channels)
-    if uploads.sums_products:
-        refuse_large(
-            pipeline.known_map,
-            n_inputs,
-            per_step=shared.per_step,
-            classes=names is not None,
-            remedy='pass upload="gradients", ',
-        )
-    offered = offered_maps(
-        pipeline.known_map,
-        n_inputs,
-        per_step=shared.per_step,
-        hidden=uploads.hidden,
-        noisy=any(isinstance(one, GaussianNoise) for one in protect),
-        n_clients=len(clients),
-    )
-    if offered.several:
-        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
-        given |= {"head": head is not None, "onto": onto is not None, "row_stride": row_stride != 1}
-        refuse_settings([name for name, is_set in given.items() if is_set])
-    course = Workflow(
-        prepare=prepare,
-        maps=offered.maps,
-        learn=_learning(uploads, names, len(clients), earlier, head=head, row_stride=row_stride),
-        uploads=None if offered.several else uploads,
-        channels=shared.channels,
-        classes=names,
-        per_step=shared.per_step,
-        min_clients=min_clients,
-        limits=limits,
-        protections=tuple(protect) if offered.several else uploads.added_to(protect),
-        seed=seed,
-    )
+    shared = replace(shared, classes=names)
+    asked = (protect, ridge, upload, head)
+    workflow, note = _described(pipeline, shared, len(clients), *asked, earlier, options)
     if onto is not None:
-        course = _continued(course, onto, out)
-    if not isinstance(clients, LazyClients):
-        clients = {
-            name: one.within(course, of_plan_file=False) if isinstance(one, Elsewhere) else one
-            for name, one in clients.items()
-        }
-    stages: dict[str, tuple[Record, ...]] = {}
-    held = memories_of(protect) if memories is None else memories
-    notes = Notes()
-
-    def run_stages(store: Store | None) -> tuple[Known, Result[Any, Any]]:
-        def run(stage: str, plan: Plan[Any, Any, Any], known: Known) -> Result[Any, Any]:
-            keeper: Keeper[Any] = store.keeper(stage, plan) if store else notes.keeper(stage, plan)
-            result = run_locally(
-                plan, clients, threads=threads, workers=workers, memories=held, watch=watch,
-                keeper=keeper, units=units, onto=earlier,
-            )  # fmt: skip
-            stages[stage] = result.records
-            return result
-
-        return conduct(course, run)
-
-    def deliver(made: Run, store: Store | None) -> None:
-        if isinstance(clients, LazyClients):
-            return
-        devices = {name: one for name, one in clients.items() if isinstance(one, Elsewhere)}
-        if devices:
-            plan = _delivery(made.model, limits)
-            keeper: Keeper[Any] = (store or notes).keeper(DELIVERY, plan)
-            stages[DELIVERY] = _delivered(plan, devices, keeper, held)
-
-    if out is None:
-        made = Run(course, *run_stages(None), stages, notes, columns=columns, map_note=offered.note)
-        made.log_map()
-        deliver(made, None)
-        warn_of(stages)
-        return made
-    with Store(out) as store:
-        known, training = run_stages(store)
-        made = Run(
-            course, known, training, stages, notes, store.folder, columns, map_note=offered.note
-        )
-        made.log_map()
-        deliver(made, store)
-        made.describe_in(store)
-        store.save_model(made.model)
-    warn_of(stages)
+        workflow = _continued(workflow, onto, out)
+    engines = _local(placed(clients, names, workflow), protect, options)
+    with RunFolder(out) as folder:
+        known, training = workflow.run(engines, folder, onto=earlier)
+        made = Run(workflow, known, training, engines.records, folder, columns, map_note=note)
+        if note or len(workflow.maps) > 1:
+            made.log_map()
+        if engines.others[DELIVERY]:
+            _deliver(made, engines, folder)
+        if out is not None:
+            made.describe_in(folder)
+            folder.save_model(made.model)
+    warn_of(engines.records)
     return made
 
 
@@ -409,61 +340,117 @@ def evaluate(
     return done.result
 
 
-def _delivery(model: Model, limits: Limits) -> Plan[Any, Any, Any]:
-    """Return the round in which devices are sent the model; whoever does not take it is named."""
-    content = to_bytes(model)
-    algorithm = Delivery(sha256=sha256_of(content), place=InMemory(content), content=content)
-    return Plan(algorithm=algorithm, limits=replace(limits, min_usable=0.0))
-
-
-def _delivered(
-    plan: Plan[Any, Any, Any],
-    devices: Mapping[str, AnySource],
-    keeper: Keeper[Any],
-    memories: dict[str, Memory],
-) -> tuple[Record, ...]:
-    try:
-        return run_locally(plan, devices, memories=memories, keeper=keeper).records
-    except TooFewClientsError as error:
-        warnings.warn(f"no device has the model: {error}", RefusedClientsWarning, stacklevel=4)
-        return ()
-
-
-def _learning(
-    uploads: Uploads,
-    classes: tuple[str, ...] | None,
+def _described(
+    pipeline: Pipeline,
+    shared: Shared,
     n_clients: int,
+    protect: Sequence[Protection],
+    ridge: Ridge,
+    upload: UploadKind,
+    head: Head | None,
     earlier: RidgeState | None,
-    **settings: Any,
-) -> Any:
-    hidden = uploads.hidden
+    options: Options,
+) -> tuple[Workflow, str]:
+    """Return the workflow, and why a choice among maps was not made if it was asked for."""
+    names, prepare, per_step = shared.classes, pipeline.prepare, shared.per_step
+    hidden, noisy, stride = False, False, options.get("row_stride", 1)
+    for protection in protect:
+        hidden, noisy = hidden or isinstance(protection, Masking), noisy or protection.is_noise
+    uploads = Uploads(
+        asked=upload,
+        protected=bool(protect),
+        hidden=hidden,
+        summed=head is not None or earlier is not None or stride != 1,
+        ridge=ridge,
+        n_targets=shared.n_targets if names is None else len(names),
+    )
+    channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
+    told: dict[str, Any] = {"n_inputs": prepare.n_inputs(channels), "per_step": per_step}
+    if uploads.sums_products:
+        classes, remedy = names is not None, 'pass upload="gradients", '
+        refuse_large(pipeline.known_map, **told, classes=classes, remedy=remedy)
+    offered = offered_maps(
+        pipeline.known_map, **told, hidden=hidden, noisy=noisy, n_clients=n_clients
+    )
+    if offered.several:
+        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
+        given |= {"head": head is not None, "onto": earlier is not None, "row_stride": stride != 1}
+        refuse_settings([name for name, is_set in given.items() if is_set])
     if earlier is not None:
         # Where some are known only as a sum, nobody can be left out of it.
         hidden = hidden or not (earlier.by_client or earlier.by_group)
         # Nobody can be taken out of a group again: who comes after goes into groups, too.
         n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
+    workflow = Workflow(
+        prepare=prepare,
+        maps=offered.maps,
+        learn=partial(_learner, uploads, names, n_clients, hidden, head, stride),
+        uploads=None if offered.several else uploads,
+        channels=shared.channels,
+        classes=names,
+        per_step=per_step,
+        min_clients=options.get("min_clients", 1),
+        limits=options.get("limits", LIMITS),
+        protections=tuple(protect) if offered.several else uploads.added_to(protect),
+        seed=options.get("seed", 0),
+    )
+    return workflow, offered.note
 
-    def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
-        if len(maps) > 1:
-            return Candidates(features=maps, classes=classes)
-        return uploads.learner(
-            maps[0], classes=classes, n_clients=n_clients, hidden=hidden, **settings
-        )
 
-    return learn
+def _learner(
+    uploads: Uploads,
+    classes: tuple[str, ...] | None,
+    n_clients: int,
+    hidden: bool,
+    head: Head | None,
+    row_stride: int,
+    maps: Maps,
+) -> Algorithm[Any, Any, Any]:
+    if len(maps) > 1:
+        return Candidates(features=maps, classes=classes)
+    settings: dict[str, Any] = {"hidden": hidden, "head": head, "row_stride": row_stride}
+    return uploads.learner(maps[0], classes=classes, n_clients=n_clients, **settings)
 
 
-def _continued(course: Workflow, onto: Run, out: object) -> Workflow:
-    """Return the course with the map and the preparation of an earlier run."""
+def _local(
+    clients: Mapping[str, AnySource], protect: Sequence[Protection], options: Options
+) -> LocalClients:
+    """Return the clients of this process; devices among them are sent the model."""
+    memories, watch = options.get("memories"), options.get("watch")
+    return LocalClients(
+        clients=clients,
+        others={DELIVERY: devices_of(clients)},
+        threads=options.get("threads"),
+        workers=options.get("workers"),
+        memories=memories_of(protect) if memories is None else memories,
+        units=options.get("units", ALL),
+        watch=None if watch is None else lambda _, *counts: watch(*counts),
+        telling=False,
+    )
+
+
+def _deliver(made: Run, engines: LocalClients, folder: RunFolder) -> None:
+    """Send the model to the devices; whoever does not take it is named."""
+    content = to_bytes(made.model)
+    algorithm = Delivery(sha256=sha256_of(content), place=InMemory(content), content=content)
+    plan = Plan(algorithm=algorithm, limits=replace(made.workflow.limits, min_usable=0.0))
+    try:
+        engines.run(DELIVERY, plan, made.known, folder)
+    except TooFewClientsError as error:
+        warnings.warn(f"no device has the model: {error}", RefusedClientsWarning, stacklevel=3)
+
+
+def _continued(workflow: Workflow, onto: Run, out: object) -> Workflow:
+    """Return the workflow with the map and the preparation of an earlier run."""
     if out is not None:
         raise ValueError(
             "a folder holds the messages of everybody in its sum, and those of the earlier run are "
             "not here; leave out `out`, and save the model"
         )
-    if not course.agrees(TRAINING, onto.known):
+    if not workflow.agrees(TRAINING, onto.known):
         raise ValueError(
             "the earlier run has another feature map or another preparation; pass the same, with "
             "the same settings"
         )
     assert onto.known.prepare is not None
-    return replace(course, prepare=onto.known.prepare, maps=onto.known.maps)
+    return replace(workflow, prepare=onto.known.prepare, maps=onto.known.maps)

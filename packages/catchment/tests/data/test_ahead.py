@@ -37,6 +37,15 @@ def test_targets_are_the_predicted_channels_at_every_horizon_in_raw_units() -> N
     assert ready.u.shape == (60, 3)
 
 
+def test_channels_by_number_need_no_names() -> None:
+    prepare = Prepare(horizon=(1, 3), known=(1,), calendar=("hour",), scale="own")
+    named = replace(prepare, known=("price",)).apply([series()])[0]
+    (ready,) = prepare.apply([replace(series(), channels=None)])
+    assert ready.channels is None
+    np.testing.assert_array_equal(ready.u, named.u)
+    np.testing.assert_array_equal(ready.y, named.y)
+
+
 def test_one_horizon_of_all_channels_is_what_a_number_says() -> None:
     raw = series()
     number, several = (Prepare(horizon=h, scale="none").apply([raw])[0] for h in (4, (4,)))

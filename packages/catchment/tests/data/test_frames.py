@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment import Array
-from catchment.data import Recording, class_labels, from_frame, one_hot, sequences_from_arrays
+from catchment.data import Recording, class_labels, from_frame, one_hot
 
 Make = Callable[[dict[str, Any]], Any]
 makes = pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame])
@@ -245,47 +245,6 @@ def test_every_row_lands_in_one_sequence_as_pandas_groups_them(rows: list[tuple[
     grouped = frame.groupby(["client", "sequence"], sort=False)["x"]
     assert sorted(ours) == sorted(group.tolist() for _, group in grouped)
     assert set(clients) == {str(client) for client, _ in rows}
-
-
-def test_one_array_is_one_sequence() -> None:
-    for u in (np.zeros(4), np.zeros((4, 1)), [0.0, 0.0, 0.0, 0.0]):
-        (only,) = sequences_from_arrays(u, np.ones(4))
-        assert only.u.shape == (4, 1)
-        assert only.per_step is True
-
-
-def test_many_arrays_are_many_sequences() -> None:
-    ragged = [np.zeros((3, 2)), np.zeros((5, 2))]
-    per_step = sequences_from_arrays(ragged, [np.zeros(3), np.zeros((5, 1))])
-    assert [s.per_step for s in per_step] == [True, True]
-    batch = sequences_from_arrays(np.zeros((4, 6, 2)), np.eye(4))
-    assert [s.u.shape for s in batch] == [(6, 2)] * 4
-    assert [int(target(s).argmax()) for s in batch] == [0, 1, 2, 3]
-    vectors = sequences_from_arrays([np.zeros(3), [1.0, 2.0]])
-    assert [s.n_steps for s in vectors] == [3, 2]
-    assert sequences_from_arrays(np.zeros((0, 3, 1))) == []
-
-
-def test_a_target_as_long_as_the_sequence_needs_a_word() -> None:
-    (ambiguous,) = sequences_from_arrays([np.zeros((3, 2))], [np.eye(3)[0]])
-    assert ambiguous.per_step is True
-    (told,) = sequences_from_arrays([np.zeros((3, 2))], [np.eye(3)[0]], per_step=False)
-    assert target(told).shape == (3,)
-
-
-def test_labels_of_arrays() -> None:
-    made = sequences_from_arrays([np.zeros(2), np.zeros(3)], [1, None], classes=[0, 1])
-    np.testing.assert_array_equal(target(made[0]), [0.0, 1.0])
-    assert np.isnan(target(made[1])).all()
-    (steps,) = sequences_from_arrays(np.zeros(2), ["b", "a"], classes=["a", "b"])
-    np.testing.assert_array_equal(target(steps), [[0.0, 1.0], [1.0, 0.0]])
-    with pytest.raises(ValueError, match="label per step"):
-        sequences_from_arrays(np.zeros(2), ["b", "a"], classes=["a", "b"], per_step=False)
-
-
-def test_targets_must_match_the_sequences() -> None:
-    with pytest.raises(ValueError, match="1 targets for 2 sequences"):
-        sequences_from_arrays([np.zeros((2, 1)), np.zeros((3, 1))], [np.zeros(2)])
 
 
 def test_one_hot_refuses_unknown_and_repeated_classes() -> None:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import catchment as ct
+from catchment.engine import LocalClients
 from catchment.federation import DELIVERY, EVALUATION, TRAINING, DeliveredEvaluation, InMemory, Plan
 from catchment.federation.learn import MANY
-from catchment.plans import About, InProcess, PlanData
+from catchment.plans import About, PlanData
 from catchment.report import MOST_MARKS, _places
 
 
@@ -37,11 +38,13 @@ def test_of_very_many_clients_those_that_are_tested_are_given_the_model() -> Non
 def test_scores_of_very_many_clients_are_kept_as_a_sum(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(getmodule(InProcess), "MOST_APART", 4)
+    monkeypatch.setattr(getmodule(LocalClients), "MOST_APART", 4)
     plan = Plan(algorithm=DeliveredEvaluation(sha256="", place=InMemory(b"")))
     for n_tested, apart in ((4, True), (5, False)):
         with caplog.at_level(logging.WARNING):
-            allowed = InProcess(people(3, n_tested)).allowed(EVALUATION, plan)
+            held = people(3, n_tested)
+            engines = LocalClients(clients=held.train, others={EVALUATION: held.test})
+            allowed = engines.allowed(EVALUATION, plan)
         assert isinstance(allowed.algorithm, DeliveredEvaluation)
         assert allowed.algorithm.keep_clients is apart
     assert [record.getMessage()[:46] for record in caplog.records] == [

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from catchment import replace_file
-from catchment.plans import InProcess, read_plan, run_plan
+from catchment.plans import read_plan, run_plan
 from catchment.privacy import Budget, FileMemory, Journal, Releases
 from catchment.privacy.secure_sum import client_store
 from tests.security.killed_server import Steps
@@ -82,7 +82,7 @@ def process(place: Path, last: int, stage: str = "") -> int:
         status = 1
         try:
             os.environ["XDG_STATE_HOME"] = str(place / "state")
-            steps, removed = steps_of(last), sys.modules[InProcess.__module__].forget_clients
+            steps, removed = steps_of(last), sys.modules[run_plan.__module__].forget_clients
             if stage:
                 kill_after(stage)
 
@@ -94,7 +94,7 @@ def process(place: Path, last: int, stage: str = "") -> int:
                     (place / "ledgers.json").write_text(json.dumps(counts))
                 removed(store, identities)
 
-            sys.modules[InProcess.__module__].forget_clients = forget  # type: ignore[attr-defined]
+            sys.modules[run_plan.__module__].forget_clients = forget  # type: ignore[attr-defined]
             run(place)
             (place / "steps").write_text(str(steps.count))
             status = 0

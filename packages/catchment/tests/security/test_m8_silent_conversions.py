@@ -23,7 +23,7 @@ from catchment import (
     refuse_infinite,
     refuse_nonfinite,
 )
-from catchment.data import Moments, Scaler, from_frame, sequences_from_arrays
+from catchment.data import Moments, Scaler, from_frame
 from catchment.readout import RidgeStatistics
 from catchment.sklearn import EchoStateClassifier, EchoStateRegressor
 
@@ -56,8 +56,6 @@ ENTRANCES: dict[str, Callable[[Any], object]] = {
     "targets per step": lambda bad: Recording(WAVE, bad),
     "a target per recording": lambda bad: Recording(WAVE, bad, per_step=False),
     "labelled": lambda bad: Recording.labelled(bad, 0, 2),
-    "arrays": lambda bad: sequences_from_arrays(bad),
-    "a list of arrays": lambda bad: sequences_from_arrays([bad, bad]),
     "an input column": lambda bad: from_frame({"x": bad}, inputs="x"),
     "a target column": lambda bad: from_frame({"x": WAVE, "y": bad}, inputs="x", target="y"),
     "moments": lambda bad: Moments.of_array(bad),

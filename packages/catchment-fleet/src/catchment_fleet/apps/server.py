@@ -1,4 +1,4 @@
-"""The server's half of a plan file on Flower: the conductor of `catchment run`, over a network.
+"""The server's half of a plan file on Flower: that of `catchment run`, over a network.
 
 The run's folder is that of `catchment run`: `catchment explain` and `catchment report` read it.
 What only somebody with all data could say, such as baselines and a forecast, is not in it.
@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from catchment.federation import AnyPlan, Engine, Store
+from catchment.federation import AnyPlan, Engine, Engines, RunFolder
 from catchment.federation.runs import JOURNAL, MODEL, reported
-from catchment.plans import Conductor, own_rows
+from catchment.plans import PlanRun, own_rows
 from catchment.privacy import Journal
 from catchment_fleet.apps.agreement import Agreement
 from catchment_fleet.flower.app import needed
@@ -20,7 +20,7 @@ from catchment_fleet.flower.engine import FlowerEngine
 
 
 @dataclass(frozen=True, eq=False)
-class OverFlower:
+class OverFlower(Engines):
     """The clients of a plan file behind one network."""
 
     agreed: Agreement
@@ -48,17 +48,14 @@ def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> P
     """
     file = agreed.file
     with ExitStack() as stack:
-        store = Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=True)
+        store = RunFolder(folder, fingerprint=file.fingerprint, plan=file.text, resume=True)
         stack.enter_context(store)
         journal = None
         # A simulated client forgets its secrets with the simulation: its round begins anew.
         if file.is_secret and not agreed.simulated:
             journal = stack.enter_context(Journal(Path(folder) / JOURNAL))
         tell = stack.enter_context(reported(folder))
-        engines = OverFlower(agreed, engine)
-        conductor = Conductor(
-            file, agreed.course, agreed.about, engines, store, journal, watch=tell
-        )
-        done = conductor.conduct()
-        conductor.finish(own_rows(file, done))
+        engines = OverFlower(agreed, engine, watch=tell, journal=journal)
+        plan_run = PlanRun(file, agreed.course, agreed.about, engines, store)
+        plan_run.finish(own_rows(file, plan_run.run()))
     return Path(folder) / MODEL

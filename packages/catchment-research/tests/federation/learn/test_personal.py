@@ -26,12 +26,13 @@ from catchment.federation.learn import (
     STRENGTHS,
     mixed,
     own_path,
+    own_readout,
     personalise,
     smallest_good_step,
     towards,
 )
 from catchment.federation.measure import Comparisons, PersonalEvaluation
-from catchment.federation.measure.personal_evaluation import Comparison
+from catchment.federation.measure.evaluation import Comparison
 from catchment.readout import Model, Readout, RidgeStatistics, train
 from catchment.wire import Parts, join
 from catchment_research.learn import cluster_clients, cluster_sums
@@ -191,10 +192,10 @@ def test_the_comparison_is_that_of_two_models_on_later_data(method: Any) -> None
     model = shared_model(sorted(PEOPLE)[:4])
     algorithm = PersonalEvaluation(model_under_test=model, method=method)
     state = run_locally(Plan(algorithm=algorithm), {name: PEOPLE[name] for name in NEW}).state
-    total = model.statistics.parts() if method == "mixed" and model.statistics else None
+    total = model.statistics if method == "mixed" else None
     for name in NEW:
         earlier, later = first_part(PEOPLE[name], 0.5)
-        own = algorithm.own(model.readout, total, earlier)
+        own = own_readout(POOLED, model.readout, earlier, total=total, classes=True)
         truth = [ACTIVITIES[int(np.asarray(s.y).argmax())] for s in later]
         seen = state.by_client[name]
         mine = replace(model, readout=own.readout, statistics=None)
@@ -221,9 +222,9 @@ def test_it_helps_new_people_on_average(method: Any) -> None:
 def test_members_are_not_helped_by_what_they_leave_out() -> None:
     model = shared_model(NEW, 0.5)
     assert model.statistics is not None
-    algorithm = PersonalEvaluation(model_under_test=model, method="mixed", members=True)
     earlier, _ = first_part(PEOPLE[NEW[0]], 0.5)
-    own = algorithm.own(model.readout, model.statistics.parts(), earlier)
+    total = model.statistics
+    own = own_readout(POOLED, model.readout, earlier, total=total, member=True, classes=True)
     blocks = [b.statistics() for b in Rows.of(POOLED, earlier).blocks()]
     mine = reduce(add, blocks)
     rest = mine - blocks[0]

@@ -9,14 +9,10 @@ from catchment.data.clients import (
     split as split,
 )
 from catchment.data.files import read as read
-from catchment.data.frames import (
-    from_frame as from_frame,
-    sequences_from_arrays as sequences_from_arrays,
-)
+from catchment.data.frames import from_frame as from_frame
 from catchment.data.prepare import Prepare as Prepare, RAW as RAW
 from catchment.data.recording import Recording as Recording
 from catchment.data.scaling import Scaler as Scaler
-from catchment.data.steps import GapReport as GapReport, fill_gaps as fill_gaps
 from catchment.data.synthetic import (
     ACTIVITIES as ACTIVITIES,
     henon as henon,
@@ -50,7 +46,6 @@ from catchment.data.files import (
     data_directories as data_directories,
     find_files as find_files,
     is_uri as is_uri,
-    listed as listed,
     model_directories as model_directories,
     whole_labels as whole_labels,
 )
@@ -59,6 +54,7 @@ from catchment.data.frames import (
     class_labels as class_labels,
     epoch_of as epoch_of,
     is_missing as is_missing,
+    listed as listed,
     missing_values as missing_values,
     nearest as nearest,
     numbers_of as numbers_of,
@@ -68,9 +64,8 @@ from catchment.data.frames import (
 from catchment.data.prepare import Prepared as Prepared, check_continuable as check_continuable
 from catchment.data.recording import check_channels as check_channels, trusted as trusted
 from catchment.data.scaling import (
-    ExactSums as ExactSums,
     Moments as Moments,
-    federated_scaler as federated_scaler,
+    exact_sums as exact_sums,
     from_limbs as from_limbs,
     limbs_of as limbs_of,
     on_digits as on_digits,
@@ -78,7 +73,11 @@ from catchment.data.scaling import (
     scale_each as scale_each,
     whole_numbers as whole_numbers,
 )
-from catchment.data.steps import count_steps as count_steps, resample as resample
+from catchment.data.steps import (
+    count_steps as count_steps,
+    fill_recording as fill_recording,
+    resample as resample,
+)
 from catchment.data.synthetic import (
     CHANNELS as CHANNELS,
     seeded_generator as seeded_generator,
@@ -95,14 +94,12 @@ __all__ = [
     "ACTIVITIES",
     "Cached",
     "Clients",
-    "GapReport",
     "Prepare",
     "RAW",
     "Recording",
     "Scaler",
     "by_subject",
     "contiguous",
-    "fill_gaps",
     "from_frame",
     "henon",
     "iid",
@@ -113,7 +110,6 @@ __all__ = [
     "one_step",
     "quantity_skew",
     "read",
-    "sequences_from_arrays",
     "split",
     "synthetic_wearables",
 ]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, Literal
@@ -123,19 +123,6 @@ def inputs_ahead(u: Array, horizons: Sequence[int]) -> Array:
     return y.reshape(T, -1)
 
 
-def present(recording: Recording, ahead: Ahead) -> Recording:
-    """Return the recording without the rows at its end that are the future."""
-    n = ahead.n_present(recording)
-    return recording if n == recording.n_steps else recording.part(0, n)
-
-
-def extended(recording: Recording, columns: Array, names: Sequence[str], n_steps: int) -> Recording:
-    """Return the first steps of a recording with further inputs (T, M) of these names."""
-    cut = recording if n_steps == recording.n_steps else recording.part(0, n_steps)
-    channels = None if cut.channels is None else (*cut.channels, *names)
-    return replace(cut, u=np.hstack([cut.u, columns[:n_steps]]), channels=channels)
-
-
 def checked_horizons(value: Any) -> int | tuple[int, ...]:
     """Return a horizon, or several as a tuple that rises.
 
@@ -218,12 +205,11 @@ def calendar_columns(recording: Recording, kinds: tuple[Calendar, ...], number: 
     array([[ 0., -1.,  0.,  1.]])
     """
     seconds = clock(recording, number)
-    turns = [
-        (seconds - MONDAY if kind == "weekday" else seconds) / TURNS[kind] * times
-        for kind in kinds
-        for times in (1, 2)
-    ]
-    return np.stack([wave for one in turns for wave in _sine_and_cosine(one)], axis=1)
+    waves: list[Array] = []
+    for kind in kinds:
+        turns = (seconds - MONDAY if kind == "weekday" else seconds) / TURNS[kind]
+        waves += (*_sine_and_cosine(turns), *_sine_and_cosine(turns * 2))
+    return np.stack(waves, axis=1)
 
 
 def _sine_and_cosine(turns: Array) -> tuple[Array, Array]:

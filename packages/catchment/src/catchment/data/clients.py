@@ -18,11 +18,11 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, final, overload
+from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Integers
 from catchment.data.recording import Recording
 from catchment.data.synthetic import seeded_generator
 
@@ -59,16 +59,13 @@ class Clients(Mapping[str, list[Recording]]):
         object.__setattr__(self, "held", dict(self.held))
         for name, recordings in self.held.items():
             for recording in recordings:
-                self._agree(name, recording.channels)
-
-    def _agree(self, name: str, channels: tuple[str, ...] | None) -> None:
-        if self.channels is None:
-            object.__setattr__(self, "channels", channels)
-        elif channels not in (None, self.channels):
-            raise ValueError(
-                f"client {name!r} has the channels {channels}, others {self.channels}; "
-                "name the same inputs in the same order for all"
-            )
+                if self.channels is None:
+                    object.__setattr__(self, "channels", recording.channels)
+                elif recording.channels not in (None, self.channels):
+                    raise ValueError(
+                        f"client {name!r} has the channels {recording.channels}, others "
+                        f"{self.channels}; name the same inputs in the same order for all"
+                    )
 
     def __getitem__(self, name: str) -> list[Recording]:
         return self.held[name]
@@ -123,7 +120,7 @@ def contiguous(sequence: Recording, n_clients: int) -> Dealt:
     >>> {name: part[0].u.ravel().tolist() for name, part in parts.items()}
     {'client-000': [0.0, 1.0, 2.0], 'client-001': [3.0, 4.0]}
     """
-    _refuse_count(n_clients, sequence.n_steps, "steps")
+    _refuse(n_clients, sequence.n_steps, "steps")
     if sequence.y is not None and not sequence.per_step:
         raise ValueError(
             "the sequence has one target for all its steps; only targets per step can be cut"
@@ -142,7 +139,7 @@ def iid(sequences: Sequence[Recording], n_clients: int, *, seed: int = 0) -> Dea
     >>> [len(part) for part in iid(data, 3).values()]
     [3, 2, 2]
     """
-    _refuse_count(n_clients, len(sequences), "sequences")
+    _refuse(n_clients, len(sequences))
     order = seeded_generator(seed).permutation(len(sequences))
     return _dealt(sequences, np.array_split(order, n_clients))
 
@@ -164,14 +161,13 @@ def label_skew(
     >>> sum(len(part) for part in label_skew(data, 4, alpha=0.3).values())
     40
     """
-    _refuse_count(n_clients, len(sequences), "sequences")
-    _refuse_alpha(alpha)
+    _refuse(n_clients, len(sequences), alpha=alpha)
     labels = np.array([_label(sequence) for sequence in sequences])
     rng = seeded_generator(seed)
     groups: list[list[int]] = [[] for _ in range(n_clients)]
     for label in np.unique(labels):
         members = rng.permutation(np.flatnonzero(labels == label))
-        sizes = _whole(_dirichlet(rng, alpha, n_clients), len(members))
+        sizes = _sizes(rng, alpha, n_clients, len(members))
         for group, part in zip(groups, np.split(members, np.cumsum(sizes)[:-1]), strict=True):
             group.extend(part.tolist())
     for group in groups:
@@ -192,11 +188,10 @@ def quantity_skew(
     >>> sum(sizes), min(sizes) >= 1
     (50, True)
     """
-    _refuse_count(n_clients, len(sequences), "sequences")
-    _refuse_alpha(alpha)
+    _refuse(n_clients, len(sequences), alpha=alpha)
     rng = seeded_generator(seed)
     order = rng.permutation(len(sequences))
-    sizes = 1 + _whole(_dirichlet(rng, alpha, n_clients), len(sequences) - n_clients)
+    sizes = 1 + _sizes(rng, alpha, n_clients, len(sequences) - n_clients)
     return _dealt(sequences, np.split(order, np.cumsum(sizes)[:-1]))
 
 
@@ -248,33 +243,13 @@ def cohorts(
     return Cohorts(every[:n_train], every[n_train:last], every[last:])
 
 
-@overload
-def split(
-    clients: Mapping[str, list[Recording]],
-    test: float = 0.25,
-    *,
-    validation: None = None,
-    seed: int | None = 0,
-) -> tuple[Clients, Clients]: ...
-
-
-@overload
-def split(
-    clients: Mapping[str, list[Recording]],
-    test: float = 0.25,
-    *,
-    validation: float,
-    seed: int | None = 0,
-) -> tuple[Clients, Clients, Clients]: ...
-
-
 def split(
     clients: Mapping[str, list[Recording]],
     test: float = 0.25,
     *,
     validation: float | None = None,
     seed: int | None = 0,
-) -> tuple[Clients, Clients] | tuple[Clients, Clients, Clients]:
+) -> tuple[Clients, ...]:
     """Return training and test clients; with `validation`, training, validation and test clients.
 
     Whole clients go one way, so that a score on the test clients is one on people never seen.
@@ -302,13 +277,8 @@ def split(
     parts = cohorts(clients, validation=validation or 0, test=test, seed=seed)
     whole = clients if isinstance(clients, Clients) else Clients(clients)
 
-    def kept(names: tuple[str, ...]) -> Clients:
-        wanted = set(names)
-        return whole.only(name for name in whole if name in wanted)
-
-    if validation is None:
-        return kept(parts.train), kept(parts.test)
-    return kept(parts.train), kept(parts.validation), kept(parts.test)
+    named = [parts.train, *([] if validation is None else [parts.validation]), parts.test]
+    return tuple(whole.only(name for name in whole if name in part) for part in map(set, named))
 
 
 def select(clients: Mapping[str, list[Recording]], names: Iterable[str]) -> Dealt:
@@ -355,15 +325,11 @@ def _label(sequence: Recording) -> int:
     return int(known.mean(axis=0).argmax())
 
 
-def _dirichlet(rng: np.random.Generator, alpha: float, n: int) -> Array:
+def _sizes(rng: np.random.Generator, alpha: float, n: int, total: int) -> Integers:
+    """Return n integers that sum to the total, as near as can be to shares that are drawn."""
     shares = rng.dirichlet(np.full(n, alpha))
     # For a tiny alpha every gamma variate can round to zero; the limit gives all to one client.
-    return shares if np.isfinite(shares).all() else np.eye(n)[rng.integers(n)]
-
-
-def _whole(shares: Array, total: int) -> Integers:
-    """Return integers that sum to the total, as near the shares as can be (largest remainders)."""
-    exact = shares * total
+    exact = (shares if np.isfinite(shares).all() else np.eye(n)[rng.integers(n)]) * total
     sizes = np.floor(exact).astype(np.int64)
     order = np.argsort(sizes - exact, kind="stable")
     sizes[order[: total - int(sizes.sum())]] += 1
@@ -380,15 +346,12 @@ def _how_many(amount: float, n: int, name: str) -> int:
     )
 
 
-def _refuse_count(n_clients: int, n_items: int, items: str) -> None:
+def _refuse(n_clients: int, n_items: int, items: str = "sequences", *, alpha: float = 1.0) -> None:
     if not 1 <= n_clients <= n_items:
         raise ValueError(
             f"cannot make {n_clients} clients of {n_items} {items}; "
             "every client needs at least one, so ask for fewer clients"
         )
-
-
-def _refuse_alpha(alpha: float) -> None:
     if not (math.isfinite(alpha) and alpha > 0):
         raise ValueError(f"alpha is {alpha}; pass a positive number")
 

@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.data.clients import Clients
-from catchment.data.frames import first_text, from_frame, holds_text, missing_values
-from catchment.data.frames import nearest as nearest_column
+from catchment.data.frames import (
+    first_text,
+    from_frame,
+    holds_text,
+    listed,
+    missing_values,
+    nearest,
+)
 from catchment.data.recording import Recording
 from catchment.data.tables import KINDS, kind_of, read_columns
 from catchment.errors import SettingError
@@ -146,6 +152,9 @@ def together(
     per_step: bool | None,
 ) -> Clients:
     """Return the recordings of files that are open, with the classes and channels they share."""
+    for table in tables:
+        for name in named.every:
+            table.column(name)
     chosen = inputs_of(tables, named.every) if inputs is None else listed(inputs)
     found: tuple[Any, ...] | None = None
     if named.label is not None:
@@ -153,8 +162,9 @@ def together(
         found = classes_of(tables, named.label) if classes == "auto" else tuple(classes)
     else:
         refuse_text(tables, listed(named.target))
-    if named.predicted is not None:
-        per_step = targets_change(tables, named.predicted, named.client, named.recording, per_step)
+    if named.predicted is not None and per_step is None:
+        predicted = listed(named.predicted)
+        per_step = targets_change(tables, predicted, named.client, named.recording)
     held: dict[str, list[Recording]] = {}
     for table in tables:
         read_here = table.recordings(
@@ -174,15 +184,12 @@ def together(
                     "folder",
                     otherwise="rename one of them or name a client column",
                 )
-            held.setdefault(name, []).extend(_named(recordings, table.path))
+            # A name that stays when files are added, or rows at a file's end.
+            where = f"{table.path.resolve().parent.name}/{table.path.name}"
+            held.setdefault(name, []).extend(
+                replace(one, name=f"{where} {number}") for number, one in enumerate(recordings)
+            )
     return Clients(held, found, tuple(chosen), named.kept(per_step=bool(per_step)))
-
-
-def _named(recordings: list[Recording], path: Path) -> Iterator[Recording]:
-    """Yield recordings with a name that stays when files are added, or rows at a file's end."""
-    where = f"{path.resolve().parent.name}/{path.name}"
-    for number, one in enumerate(recordings):
-        yield replace(one, name=f"{where} {number}")
 
 
 def find_files(files: str | Path | Iterable[str | Path]) -> list[Path]:
@@ -197,21 +204,16 @@ def find_files(files: str | Path | Iterable[str | Path]) -> list[Path]:
     """
     found: set[Path] = set()
     for pattern in [files] if isinstance(files, str | Path) else files:
-        matched = _matched(pattern)
+        path = Path(pattern)
+        if path.is_dir():
+            matched = [one for one in path.iterdir() if one.is_file() and kind_of(one) in KINDS]
+        else:
+            every = [path] if path.is_file() else glob.glob(str(pattern), recursive=True)  # noqa: PTH207
+            matched = [one for one in map(Path, every) if one.is_file()]
         if not matched:
-            raise FileNotFoundError(_nothing_there(Path(pattern)))
+            raise FileNotFoundError(_nothing_there(path))
         found.update(matched)
     return sorted(found)
-
-
-def _matched(pattern: str | Path) -> list[Path]:
-    path = Path(pattern)
-    if path.is_dir():
-        return [file for file in path.iterdir() if file.is_file() and kind_of(file) in KINDS]
-    if path.is_file():
-        return [path]
-    matches = map(Path, glob.glob(str(pattern), recursive=True))  # noqa: PTH207
-    return [file for file in matches if file.is_file()]
 
 
 def _nothing_there(path: Path) -> str:
@@ -248,9 +250,10 @@ class Table:
 
     def column(self, name: str) -> NDArray[Any]:
         if name not in self.columns:
+            near = nearest(name, self.columns)
             raise ValueError(
                 f"{self.path.name} has no column {name!r}; it has {', '.join(self.columns)}"
-                f"{_perhaps(name, self.columns)}"
+                f"{f'; {near}' if near.startswith('did') else ''}"
             )
         return self.columns[name]
 
@@ -266,22 +269,6 @@ class Table:
         return clients
 
 
-def listed(columns: str | Sequence[str] | None) -> list[str]:
-    if columns is None:
-        return []
-    return [columns] if isinstance(columns, str) else list(columns)
-
-
-def _in_all(name: str, tables: list[Table]) -> bool:
-    """Return whether a column has numbers in all files, or nothing."""
-    return all(name in table.columns and not holds_text(table.columns[name]) for table in tables)
-
-
-def _perhaps(name: str, known: Mapping[str, object]) -> str:
-    near = nearest_column(name, known)
-    return f"; {near}" if near.startswith("did") else ""
-
-
 def inputs_of(tables: list[Table], named: set[str]) -> list[str]:
     """Return the columns of numbers, in the order of the first file; all files must have them."""
     chosen: dict[str, Table] = {}
@@ -293,24 +280,24 @@ def inputs_of(tables: list[Table], named: set[str]) -> list[str]:
                 chosen.setdefault(name, table)
     for name, origin in chosen.items():
         for table in tables:
-            if name not in table.columns:
-                raise SettingError(
-                    f"{table.path.name} has no column {name!r}, which {origin.path.name} has",
-                    "inputs",
-                    [other for other in chosen if _in_all(other, tables)],
-                    otherwise="mend it",
-                )
-            values = table.columns[name]
-            missing = missing_values(values)
-            if values.dtype.kind not in "iufb" and not missing.all():
-                odd = first_text(values) or repr(values[~missing][0])
-                raise SettingError(
-                    f"{table.path.name} has {odd} of column {name!r}, where {origin.path.name} has "
-                    "numbers",
-                    "inputs",
-                    [other for other in chosen if _in_all(other, tables)],
-                    otherwise="mend it",
-                )
+            own = table.columns.get(name)
+            if own is None:
+                wrong = f"no column {name!r}, which {origin.path.name} has"
+            elif own.dtype.kind in "iufb" or missing_values(own).all():
+                continue
+            else:
+                odd = first_text(own) or repr(own[~missing_values(own)][0])
+                wrong = f"{odd} of column {name!r}, where {origin.path.name} has numbers"
+            raise SettingError(
+                f"{table.path.name} has {wrong}",
+                "inputs",
+                [
+                    other
+                    for other in chosen
+                    if all(other in t.columns and not holds_text(t.columns[other]) for t in tables)
+                ],
+                otherwise="mend it",
+            )
     if not chosen:
         raise ValueError(
             f"{tables[0].path.name} has no column of numbers besides those named; its columns are "
@@ -325,12 +312,10 @@ def with_comparable_labels(tables: list[Table], label: str) -> list[Table]:
     kinds = {type(value) for values in columns for value in values if value is not None}
     if str in kinds and len(kinds) > 1:
         columns = [[None if v is None else str(v) for v in values] for values in columns]
-    made = []
-    for table, values in zip(tables, columns, strict=True):
-        own = np.empty(len(values), dtype=object)
-        own[:] = values
-        made.append(Table(table.path, {**table.columns, label: own}, table.client_by))
-    return made
+    return [
+        replace(table, columns={**table.columns, label: np.array([*values, None], object)[:-1]})
+        for table, values in zip(tables, columns, strict=True)
+    ]
 
 
 def refuse_text(tables: list[Table], targets: list[str]) -> None:
@@ -370,24 +355,18 @@ def classes_of(tables: list[Table], label: str) -> tuple[Any, ...]:
 
 
 def targets_change(
-    tables: list[Table],
-    target: str | Sequence[str] | None,
-    client: str | None,
-    recording: str | None,
-    per_step: bool | None,
+    tables: Iterable[Table], targets: Sequence[str], client: str | None, recording: str | None
 ) -> bool:
-    """Return whether a target changes within any recording, unless that is settled."""
-    if per_step is not None:
-        return per_step
+    """Return whether a target changes within any recording; files need not have all columns."""
+    grouping = [name for name in (client, recording) if name is not None]
     for table in tables:
-        groups = [table.column(name).tolist() for name in (*listed(client), *listed(recording))]
-        keys = list(zip(*groups, strict=True)) if groups else None
-        for name in listed(target):
-            values = table.column(name)
+        groups = [table.columns[name].tolist() for name in grouping if name in table.columns]
+        keys = list(zip(*groups, strict=True))
+        for values in (table.columns[name] for name in targets if name in table.columns):
             first: dict[Any, Any] = {}
+            labels = values.tolist()
             for row in np.flatnonzero(~missing_values(values)).tolist():
-                key = None if keys is None else keys[row]
-                if first.setdefault(key, values[row]) != values[row]:
+                if first.setdefault(keys[row] if keys else None, labels[row]) != labels[row]:
                     return True
     return False
 
@@ -417,22 +396,19 @@ def data_directories(directory: Path | str | None = None) -> tuple[Path, ...]:
     >>> [path.name for path in data_directories("my/data")]
     ['data']
     """
-    if directory is not None:
-        return (Path(directory).expanduser(),)
-    named = os.environ.get(ENVIRONMENT)
-    return (*([Path(named).expanduser()] if named else []), cache_directory())
+    return _directories(directory, ENVIRONMENT, cache_directory())
 
 
 def model_directories(directory: Path | str | None = None) -> tuple[Path, ...]:
-    """Return the directories that are searched for pretrained models, first the one that wins.
+    """Return the directories that are searched for pretrained models, first the one that wins."""
+    return _directories(directory, MODELS_ENVIRONMENT, cache_directory() / "models")
 
-    >>> [path.name for path in model_directories("my/models")]
-    ['models']
-    """
+
+def _directories(directory: Path | str | None, variable: str, last: Path) -> tuple[Path, ...]:
     if directory is not None:
         return (Path(directory).expanduser(),)
-    named = os.environ.get(MODELS_ENVIRONMENT)
-    return (*([Path(named).expanduser()] if named else []), cache_directory() / "models")
+    named = os.environ.get(variable)
+    return (Path(named).expanduser(), last) if named else (last,)
 
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Sequences from arrays and from data frames (pandas, polars), which are not imported here."""
+"""Recordings from data frames (pandas, polars), which are not imported here."""
 
 from __future__ import annotations
 
@@ -98,20 +98,18 @@ def _moment(text: str) -> dt.datetime | dt.time:
 def seconds_of(times: Values) -> Array:
     """Return sorted times as seconds: numbers as they are, others from the first of them."""
     if times.dtype.kind == "M":
-        return seconds_of(times - times[0])
+        times = times - times[0]
     if times.dtype.kind == "m":
         # Whole nanoseconds differ exactly; the division rounds once.
         return times.astype("m8[ns]").astype(np.int64) / 1e9
     first = times[0]
     try:
-        if times.dtype.kind != "O":
-            return times.astype(np.float64)
+        moments = times.tolist()
         if isinstance(first, dt.time):
-            return np.array([(_of_day(t) - _of_day(first)).total_seconds() for t in times])
+            moments = [dt.datetime.combine(dt.date.min, clock, None) for clock in moments]
         # Datetimes, and the timestamps of pandas, differ by something that knows its seconds.
-        gaps = [moment - first for moment in times]
-        if isinstance(gaps[0], dt.timedelta):
-            return np.array([gap.total_seconds() for gap in gaps])
+        if times.dtype.kind == "O" and isinstance(moments[0] - moments[0], dt.timedelta):
+            return np.array([(moment - moments[0]).total_seconds() for moment in moments])
         return times.astype(np.float64)
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(
@@ -136,15 +134,6 @@ def epoch_of(times: Values) -> float | None:
     return None
 
 
-def _of_day(clock: dt.time) -> dt.timedelta:
-    return dt.timedelta(
-        hours=clock.hour,
-        minutes=clock.minute,
-        seconds=clock.second,
-        microseconds=clock.microsecond,
-    )
-
-
 def order_of(times: Values) -> NDArray[np.intp]:
     """Return the order in which times rise; ValueError if one occurs twice."""
     try:
@@ -163,8 +152,6 @@ def order_of(times: Values) -> NDArray[np.intp]:
 
 ONE_CLIENT = "all"
 
-_Values = NDArray[Any]
-
 
 class Frame(Protocol):
     """What pandas and polars frames have in common: column names, and columns by name."""
@@ -173,56 +160,6 @@ class Frame(Protocol):
     def columns(self) -> Any: ...
 
     def __getitem__(self, name: Any, /) -> Any: ...
-
-
-def sequences_from_arrays(
-    u: Any,
-    y: Any = None,
-    *,
-    classes: Sequence[object] | None = None,
-    per_step: bool | None = None,
-) -> list[Recording]:
-    """Return the sequences held by one array or by many.
-
-    Parameters
-    ----------
-    u
-        One sequence: an array (T, I) or (T,), or a list of numbers. Sequence sequences: an array
-        (B, T, I), or a list with one array for each, of any lengths.
-    y
-        For one sequence its target, (T, K) or (T,) per step or (K,) per sequence; for many
-        sequences one of these for each. With `classes`, labels in their place: one per step or
-        one per sequence.
-    classes
-        The labels that may occur, in the order of the outputs.
-    per_step
-        Whether targets are per step; needed only if a target per sequence may be as long as the
-        sequence.
-
-    >>> [s.u.shape for s in sequences_from_arrays([np.zeros((5, 2)), np.zeros((3, 2))])]
-    [(5, 2), (3, 2)]
-    >>> both = sequences_from_arrays(np.zeros((2, 4, 3)), ["walk", "sit"], classes=["sit", "walk"])
-    >>> [s.y.tolist() for s in both]
-    [[0.0, 1.0], [1.0, 0.0]]
-    """
-    inputs = _many_inputs(u)
-    if inputs is None:
-        inputs, targets = [u], [y]
-    else:
-        targets = [None] * len(inputs) if y is None else list(y)
-    if len(targets) != len(inputs):
-        raise ValueError(
-            f"there are {len(targets)} targets for {len(inputs)} sequences; pass one for each"
-        )
-    if classes is None:
-        return [
-            Recording(one, target, per_step=per_step)
-            for one, target in zip(inputs, targets, strict=True)
-        ]
-    return [
-        _labelled(one, target, classes, per_step)
-        for one, target in zip(inputs, targets, strict=True)
-    ]
 
 
 def from_frame(
@@ -274,19 +211,27 @@ def from_frame(
     >>> clients["ann"][0].times, clients["ann"][0].channels
     (array([1., 2.]), ('x',))
     """
-    names = _names(inputs)
-    u = _inputs(frame, names)
+    names = listed(inputs)
+    if not names:
+        raise ValueError("inputs names no column; pass at least one")
+    u = numbers_of(frame, names)
+    if len(u) == 0:
+        raise ValueError("there are no rows; leave it out, or fill it")
     per_step = classes is None if per_step is None else per_step
-    y = None if target is None else _targets(frame, _names(target), classes)
+    y = None if target is None else _targets(frame, listed(target), classes)
     times = None if time is None else times_of(_column(frame, time), time)
-    clients: dict[str, list[Recording]] = {}
-    labels = None if classes is None or target is None else _text(classes)
+    labels = None if classes is None or target is None else tuple(map(str, classes))
     table = Rows(u, y, times, tuple(names), per_step, labels)
-    for (name, key), rows in _groups(
-        [ONE_CLIENT] * len(u) if client is None else _keys(frame, client),
-        [""] * len(u) if recording is None else _keys(frame, recording),
-    ).items():
-        named = {"client": client and name, "recording": recording and key}
+    owners = [ONE_CLIENT] * len(u) if client is None else _keys(frame, client)
+    parts = [""] * len(u) if recording is None else _keys(frame, recording)
+    if len(owners) != len(parts):
+        raise ValueError("the client and the recording column differ in length")
+    groups: dict[tuple[str, str], list[int]] = {}
+    for row, key in enumerate(zip(owners, parts, strict=True)):
+        groups.setdefault(key, []).append(row)
+    clients: dict[str, list[Recording]] = {}
+    for (name, part), rows in groups.items():
+        named = {"client": client and name, "recording": recording and part}
         where = ", ".join(f"{what} {value!r}" for what, value in named.items() if value is not None)
         clients.setdefault(name, []).append(table.recording(np.array(rows), where))
     return clients
@@ -298,7 +243,7 @@ class Rows:
 
     u: Array
     y: Array | None
-    times: _Values | None
+    times: Values | None
     channels: tuple[str, ...]
     per_step: bool
     classes: tuple[str, ...] | None
@@ -365,30 +310,14 @@ def one_hot(labels: Iterable[object], classes: Sequence[object]) -> Array:
     return y
 
 
-def _many_inputs(u: Any) -> list[Any] | None:
-    """Return the list of sequences, or None if u is one sequence."""
-    if isinstance(u, list | tuple):
-        return None if all(np.ndim(one) == 0 for one in u) else list(u)
-    return list(u) if np.ndim(u) == 3 else None
-
-
-def _labelled(u: Any, label: Any, classes: Sequence[object], per_step: bool | None) -> Recording:
-    if np.ndim(label) == 0:
-        return Recording(u, one_hot([label], classes)[0], per_step=False, classes=_text(classes))
-    if per_step is False:
-        raise ValueError("there is a label per step; pass one label per sequence")
-    return Recording(u, one_hot(label, classes), per_step=True, classes=_text(classes))
-
-
-def _text(classes: Sequence[object]) -> tuple[str, ...]:
-    return tuple(map(str, classes))
-
-
-def _names(columns: str | Sequence[str]) -> list[str]:
+def listed(columns: str | Sequence[str] | None) -> list[str]:
+    """Return names of columns as a list."""
+    if columns is None:
+        return []
     return [columns] if isinstance(columns, str) else list(columns)
 
 
-def _column(frame: Frame | Mapping[str, Any], name: str) -> _Values:
+def _column(frame: Frame | Mapping[str, Any], name: str) -> Values:
     known = list(frame) if isinstance(frame, Mapping) else list(frame.columns)
     if name not in known:
         raise ValueError(f"there is no column {name!r}; {nearest(name, known)}")
@@ -438,15 +367,6 @@ def numbers_of(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
     return np.stack(columns, axis=1)
 
 
-def _inputs(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
-    if not names:
-        raise ValueError("inputs names no column; pass at least one")
-    u = numbers_of(frame, names)
-    if len(u) == 0:
-        raise ValueError("there are no rows; leave it out, or fill it")
-    return u
-
-
 def _targets(
     frame: Frame | Mapping[str, Any], names: list[str], classes: Sequence[object] | None
 ) -> Array:
@@ -467,15 +387,6 @@ def _keys(frame: Frame | Mapping[str, Any], name: str) -> list[str]:
     values = _column(frame, name)
     refuse_missing(values, name)
     return [str(key) for key in values.tolist()]
-
-
-def _groups(clients: list[str], sequences: list[str]) -> dict[tuple[str, str], list[int]]:
-    if len(clients) != len(sequences):
-        raise ValueError("the client and the recording column differ in length")
-    groups: dict[tuple[str, str], list[int]] = {}
-    for row, key in enumerate(zip(clients, sequences, strict=True)):
-        groups.setdefault(key, []).append(row)
-    return groups
 
 
 def the_same(y: Array) -> Array:

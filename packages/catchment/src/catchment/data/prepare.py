@@ -20,8 +20,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from numbers import Integral, Real
@@ -39,9 +39,7 @@ from catchment.data.ahead import (
     calendar_names,
     checked_channels,
     checked_horizons,
-    extended,
     inputs_ahead,
-    present,
 )
 from catchment.data.recording import Recording, refuse_mixed_channels
 from catchment.data.scaling import Moments, Scaler
@@ -94,8 +92,10 @@ class Prepare:
     Parameters
     ----------
     gaps
-        What replaces missing inputs: "hold", "interpolate", "restart" or, to refuse them, "error";
-        see `catchment.data.steps.fill_gaps`.
+        What replaces missing inputs: "hold", the last value of the channel, or the first before it;
+        "interpolate", a line between the neighbouring values; "restart" leaves such steps out, so
+        that a reservoir starts from zero after them, and pieces share the weight of a target per
+        recording by length; "error" refuses them. A channel without any value becomes zero.
     rate
         Steps per second to which recordings with times are brought; None leaves the steps alone.
     window
@@ -146,27 +146,37 @@ class Prepare:
     scale: Scale | Scaler = "federated"
 
     def __post_init__(self) -> None:
-        _refuse_other("gaps", self.gaps, get_args(Policy))
-        _refuse_other("label", self.label, get_args(WindowLabel))
+        kinds = (self.calendar,) if isinstance(self.calendar, str) else tuple(self.calendar)
+        chosen: list[tuple[str, Any, Any]]
+        chosen = [("gaps", self.gaps, Policy), ("label", self.label, WindowLabel)]
+        chosen += [("calendar", kind, Calendar) for kind in kinds]
         if not isinstance(self.scale, Scaler):
-            _refuse_other("scale", self.scale, get_args(Scale))
+            chosen.append(("scale", self.scale, Scale))
+        for name, value, allowed in chosen:
+            if value not in get_args(allowed):
+                raise ValueError(f"{name} is {value!r}; pass one of {', '.join(get_args(allowed))}")
+        object.__setattr__(self, "calendar", tuple(dict.fromkeys(kinds)))
         if self.rate is not None:
-            object.__setattr__(self, "rate", _checked_rate(self.rate))
+            number = isinstance(self.rate, Real) and not isinstance(self.rate, bool)
+            if not (number and 0 < float(self.rate) < math.inf):
+                raise ValueError(
+                    f"rate is {self.rate!r}; pass a positive number of steps per second"
+                )
+            object.__setattr__(self, "rate", float(self.rate))
         self._check_ahead()
         for name, length in (("window", self.window), ("step", self.step)):
-            if length is not None and not isinstance(length, str):
-                object.__setattr__(self, name, _checked_steps(name, length))
-            elif length is not None and self.rate is not None:
-                count_steps(name, length, 1 / self.rate)
-            elif length is not None:
+            if isinstance(length, str):
                 duration(name, length)
+                if self.rate is not None:
+                    count_steps(name, length, 1 / self.rate)
+            elif length is not None:
+                if isinstance(length, bool) or not isinstance(length, Integral) or length < 1:
+                    raise ValueError(
+                        f"{name} is {length!r}; pass a whole number of steps, 1 or more"
+                    )
+                object.__setattr__(self, name, int(length))
         if self.step is not None and self.window is None:
             raise ValueError(f"step is {self.step!r} without a window; pass a window too")
-        if self.label == "majority" and self.horizon is not None:
-            raise ValueError(
-                'label is "majority" and horizon is set, but inputs ahead in time are numbers; '
-                'pass label="last" or "mean"'
-            )
 
     def _check_ahead(self) -> None:
         if self.horizon is not None:
@@ -179,13 +189,13 @@ class Prepare:
                 raise ValueError(f"{name} is {given!r} without a horizon; pass a horizon too")
             object.__setattr__(self, name, checked_channels(name, given))
         object.__setattr__(self, "known", tuple(self.known))
-        both = [one for one in self.known if one in (self.predicted or ())]
-        if both:
-            raise ValueError(f"{both[0]!r} is both predicted and known ahead; name it once")
-        kinds = (self.calendar,) if isinstance(self.calendar, str) else tuple(self.calendar)
-        for kind in kinds:
-            _refuse_other("calendar", kind, get_args(Calendar))
-        object.__setattr__(self, "calendar", tuple(dict.fromkeys(kinds)))
+        for one in set(self.known).intersection(self.predicted or ()):
+            raise ValueError(f"{one!r} is both predicted and known ahead; name it once")
+        if self.label == "majority" and self.horizon is not None:
+            raise ValueError(
+                'label is "majority" and horizon is set, but inputs ahead in time are numbers; '
+                'pass label="last" or "mean"'
+            )
 
     @property
     def horizons(self) -> tuple[int, ...]:
@@ -257,8 +267,7 @@ class Prepare:
         >>> Prepare(gaps="hold").before_scaling([Recording([1.0, np.nan])])[0].u.ravel().tolist()
         [1.0, 1.0]
         """
-        raw = _without_targets(recordings)
-        return [piece.recording for piece in self._without_gaps(raw, alone=True)]
+        return [piece.recording for piece in self._without_gaps(list(recordings), alone=True)]
 
     def apply(self, recordings: Iterable[Recording]) -> list[Recording]:
         """Return prepared recordings with their targets, for training and evaluation.
@@ -286,17 +295,15 @@ class Prepare:
         """
         if self._changes_nothing:
             return recordings
-        if self.scale == "own":
-            return self.apply(recordings)
         return self._streamed(recordings)
 
     def _streamed(self, recordings: Iterable[Recording]) -> Iterator[Recording]:
         found = False
         many = iter(recordings)
-        while raw := list(islice(many, CHUNK)):
-            pieces = self._windows(raw, self._scaled(self._without_gaps(raw, targets=True)))
-            found = found or bool(pieces)
-            yield from (piece.recording for piece in pieces)
+        while raw := list(islice(many, None if self.scale == "own" else CHUNK)):
+            for piece in self._windows(raw, self._scaled(self._without_gaps(raw, targets=True))):
+                found = True
+                yield piece.recording
         if not found:
             raise self._too_short(())
 
@@ -307,10 +314,12 @@ class Prepare:
         >>> [(piece.u.ravel().tolist(), piece.start, piece.seconds) for piece in ready]
         [([-1.0], 0, 5.0), ([1.0], 1, 6.0)]
         """
-        raw = _without_targets(recordings)
         if self._changes_nothing:
-            return [Prepared(recording, source, 0) for source, recording in enumerate(raw)]
-        return self._prepared(raw)
+            return [
+                Prepared(one if one.y is None else replace(one, y=None), source, 0)
+                for source, one in enumerate(recordings)
+            ]
+        return self._prepared(list(recordings))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -318,21 +327,19 @@ class Prepare:
 
         Two ways to say one thing, such as "1s" and "1000ms", have one fingerprint.
         """
-        window, step = (self._canonical(name) for name in ("window", "step"))
-        scale = self.scale
-        if isinstance(scale, Scaler):
-            scale = replace(scale, mean=scale.mean + 0.0)  # no minus zeros, which scale alike
-        facts = {
-            "prepare": 1,
-            "gaps": self.gaps,
-            "rate": self.rate,
-            "window": window,
-            "step": window if step is None else step,
-            "label": None if window is None else self.label,
-            "horizon": _listed(self.horizon),
-            "scale": _scale_settings(scale),
-            **self._beside(),
-        }
+        facts = {"prepare": 1, **self.settings()}
+        for name in ("window", "step"):
+            length = facts[name]
+            if isinstance(length, str) and self.rate is not None:
+                facts[name] = count_steps(name, length, 1 / self.rate)
+            elif isinstance(length, str):
+                facts[name] = {"seconds": duration(name, length)}
+        if self.step is None:
+            facts["step"] = facts["window"]
+        if self.window is None:
+            facts["label"] = None
+        if isinstance(self.scale, Scaler):  # no minus zeros, which scale alike
+            facts["scale"]["mean"] = (self.scale.mean + 0.0).tolist()
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
     def settings(self) -> dict[str, Any]:
@@ -341,10 +348,15 @@ class Prepare:
         >>> Prepare(window="5s").settings()["window"]
         '5s'
         """
-        beside = ("predicted", "known", "calendar")
-        settings = {f.name: self.__dict__[f.name] for f in fields(self) if f.name not in beside}
-        settings["horizon"] = _listed(self.horizon)
-        return {**settings, "scale": _scale_settings(self.scale), **self._beside()}
+        beside = ("predicted", "known", "calendar")  # as far as there are any
+        settings: dict[str, Any] = {}
+        for name in ("gaps", "rate", "window", "step", "label", "horizon", "scale", *beside):
+            value = getattr(self, name)
+            if isinstance(value, Scaler):
+                value = {"mean": value.mean.tolist(), "scale": value.scale.tolist()}
+            if value or name not in beside:
+                settings[name] = list(value) if isinstance(value, tuple) else value
+        return settings
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Prepare:
@@ -353,7 +365,7 @@ class Prepare:
         >>> Prepare.from_settings(RAW.settings()) == RAW
         True
         """
-        known = [field.name for field in fields(cls)]
+        known = cls.__dataclass_fields__
         for name in settings:
             if name not in known:
                 raise ValueError(
@@ -368,25 +380,11 @@ class Prepare:
             scale = Scaler(np.array(scale["mean"], float), np.array(scale["scale"], float))
         return cls(**{**settings, "scale": scale})
 
-    def _beside(self) -> dict[str, Any]:
-        """Return the settings of what lies around the channels, as far as there are any."""
-        given = {"predicted": self.predicted, "known": self.known, "calendar": self.calendar}
-        return {name: list(value) for name, value in given.items() if value}
-
     @property
     def _changes_nothing(self) -> bool:
         # Missing inputs are then refused by the map, which looks for them anyway.
-        alone = self.rate is None and self.window is None and self.horizon is None
-        alone = alone and not self.calendar
-        return alone and self.gaps == "error" and self.scale == "none"
-
-    def _canonical(self, name: str) -> Any:
-        length = self.window if name == "window" else self.step
-        if not isinstance(length, str):
-            return length
-        if self.rate is not None:
-            return count_steps(name, length, 1 / self.rate)
-        return {"seconds": duration(name, length)}
+        given = (self.gaps, self.rate, self.window, self.horizon, self.calendar, self.scale)
+        return given == ("error", None, None, None, (), "none")
 
     def _prepared(self, raw: list[Recording], *, targets: bool = False) -> list[Prepared]:
         pieces = self._scaled(self._without_gaps(raw, targets=targets))
@@ -395,19 +393,18 @@ class Prepare:
             raise self._too_short(pieces)
         return windows
 
-    def _windows(self, raw: Sequence[Recording], pieces: list[Prepared]) -> list[Prepared]:
+    def _windows(self, raw: list[Recording], pieces: list[Prepared]) -> list[Prepared]:
         if self.window is None:
             return pieces
-        lengths = [self._lengths(recording, number) for number, recording in enumerate(raw)]
-        return [
-            Prepared(window, piece.source, piece.start + start)
-            for piece in pieces
-            for start, window in cut_windows(
-                piece.recording, *lengths[piece.source], self.label, number=piece.source
-            )
-        ]
+        windows = []
+        for piece in pieces:
+            window, step = self._lengths(raw[piece.source], piece.source)
+            cuts = cut_windows(piece.recording, window, step, self.label, number=piece.source)
+            for start, one in cuts:
+                windows.append(Prepared(one, piece.source, piece.start + start))
+        return windows
 
-    def _too_short(self, pieces: Sequence[Prepared]) -> ValueError:
+    def _too_short(self, pieces: Iterable[Prepared]) -> ValueError:
         if self.window is None:
             return ValueError("nothing is left of the recordings; pass some with steps and targets")
         longest = max((piece.recording.n_steps for piece in pieces), default=0)
@@ -424,12 +421,22 @@ class Prepare:
         refuse_mixed_channels(raw)
         pieces = []
         for source, recording in enumerate(raw):
-            steady = recording if self.rate is None else resample(recording, self.rate)
+            steady = recording
+            if not targets and recording.y is not None:
+                steady = replace(recording, y=None)
+            if self.rate is not None:
+                steady = resample(steady, self.rate)
             if targets and self.horizon is not None:
-                steady = self._with_inputs_ahead(steady, source)
-            steady = present(steady, self.ahead) if alone else self._all_inputs(steady, source)
-            filled, _ = fill_recording(steady, self.gaps, source, silent=np.nan)
-            for start, piece in filled:
+                if steady.y is not None:
+                    raise ValueError(
+                        f"recording {source} has targets, and a horizon of {self.horizon} steps "
+                        "asks for inputs ahead in time instead; leave out the targets or the "
+                        "horizon"
+                    )
+                steady = replace(steady, y=self.ahead.targets(steady), per_step=True)
+            if self.looks_around:
+                steady = self._looking_around(steady, source, alone=alone)
+            for start, piece in fill_recording(steady, self.gaps, source, silent=np.nan):
                 # Pieces share a recording's weight, windows do not.
                 if self.window is not None and piece.weight != recording.weight:
                     piece = replace(piece, weight=recording.weight)
@@ -441,64 +448,61 @@ class Prepare:
             )
         return pieces
 
-    def _with_inputs_ahead(self, recording: Recording, number: int) -> Recording:
-        if recording.y is not None:
-            raise ValueError(
-                f"recording {number} has targets, and a horizon of {self.horizon} steps asks for "
-                "inputs ahead in time instead; leave out the targets or the horizon"
-            )
-        return replace(recording, y=self.ahead.targets(recording), per_step=True)
-
-    def _all_inputs(self, recording: Recording, number: int) -> Recording:
-        """Return a recording with what is known ahead and the calendar beside its channels."""
-        if not self.looks_around:
-            return recording
-        columns, names = [], list(calendar_names(self.calendar))
+    def _looking_around(self, recording: Recording, number: int, *, alone: bool) -> Recording:
+        """Return the steps before the future, with all inputs unless the channels stay alone."""
+        part = recording.part(0, self.ahead.n_present(recording))
+        if alone:
+            return part
+        columns, names = [recording.u], recording.channels
         if self.known:
             columns.append(self.ahead.inputs(recording))
-            names = [*self.ahead.names(recording.channels or ()), *names]
         if self.calendar:
             columns.append(calendar_columns(recording, self.calendar, number))
-        return extended(recording, np.hstack(columns), names, self.ahead.n_present(recording))
+        if names is not None:
+            names = (*names, *self.ahead.names(names), *calendar_names(self.calendar))
+        return replace(part, u=np.hstack(columns)[: part.n_steps], channels=names)
 
     def _scaled(self, pieces: list[Prepared]) -> list[Prepared]:
-        if self.scale == "federated":
-            raise ValueError(
-                'the scale is "federated" and not fitted yet; fit it with '
-                "prepare.fitted(moments), where moments are the sum of prepare.moments(...) over "
-                'training clients, or pass scale="own"'
-            )
-        own = [piece.recording for piece in pieces]
-        if self.scale != "none" and own:
-            scaler = self._own_scale(own) if isinstance(self.scale, str) else self.scale
-            own = self._widened(scaler, own[0]).apply(own)
-        return [
-            replace(piece, recording=_without_silence(recording))
-            for piece, recording in zip(pieces, own, strict=True)
-        ]
+        """Return pieces with scaled inputs, and zeros, which drive nothing, for silent channels."""
+        scaler = self._scaler(pieces)
+        scaled = []
+        for piece in pieces:
+            u = piece.u if scaler is None else scaler(piece.u)
+            silent = np.isnan(u[0])  # other gaps are filled by now
+            if silent.any():
+                u = np.where(silent, 0.0, u)
+            if u is not piece.u:
+                piece = replace(piece, recording=replace(piece.recording, u=u))
+            scaled.append(piece)
+        return scaled
 
-    def _own_scale(self, pieces: list[Recording]) -> Scaler:
-        """Return the scale of the channels of pieces that may have further inputs."""
-        n = self._n_channels(pieces[0])
-        if n == pieces[0].n_inputs:
-            return Scaler.fit(pieces)
-        return Scaler.fit([replace(one, u=one.u[:, :n], channels=None) for one in pieces])
-
-    def _n_channels(self, prepared: Recording) -> int:
-        return prepared.n_inputs - self.n_inputs(0)
-
-    def _widened(self, scaler: Scaler, prepared: Recording) -> Scaler:
-        """Return a scale of channels that also scales what is known ahead, not the calendar."""
-        n = self._n_channels(prepared)
-        if n == prepared.n_inputs or len(scaler.mean) != n:
+    def _scaler(self, pieces: list[Prepared]) -> Scaler | None:
+        """Return what scales the channels and what is known ahead, but not the calendar."""
+        scaler = self.scale
+        if not isinstance(scaler, Scaler):
+            if scaler == "federated":
+                raise ValueError(
+                    'the scale is "federated" and not fitted yet; fit it with '
+                    "prepare.fitted(moments), where moments are the sum of prepare.moments(...) "
+                    'over training clients, or pass scale="own"'
+                )
+            if scaler == "none":
+                return None
+        if not pieces:
+            return None
+        first = pieces[0].recording
+        n = first.n_inputs - self.n_inputs(0)
+        if not isinstance(scaler, Scaler):
+            scaler = Scaler.from_moments(Moments.of([piece.u[:, :n] for piece in pieces]))
+        if not self.looks_around or len(scaler.mean) != n:
             return scaler
-        channels = n if prepared.channels is None else prepared.channels[:n]
-        known, n_calendar = self.ahead.known_of(channels), COLUMNS * len(self.calendar)
-        parts = [
-            [numbers, np.tile(numbers[known], len(self.horizons)), np.full(n_calendar, plain)]
-            for numbers, plain in ((scaler.mean, 0.0), (scaler.scale, 1.0))
-        ]
-        return Scaler(*(np.concatenate(one) for one in parts))
+        known = self.ahead.known_of(n if first.channels is None else first.channels[:n])
+        parts = []
+        for numbers, plain in ((scaler.mean, 0.0), (scaler.scale, 1.0)):
+            ahead = np.tile(numbers[known], len(self.horizons))
+            around = np.full(COLUMNS * len(self.calendar), plain)
+            parts.append(np.concatenate([numbers, ahead, around]))
+        return Scaler(*parts)
 
     def _lengths(self, recording: Recording, number: int) -> tuple[int, int]:
         """Return the window and the step of a raw recording, in steps at the rate."""
@@ -508,59 +512,17 @@ class Prepare:
             if recording.n_steps == 1:
                 return 2, 1  # a single step tells no interval, and is no window of a duration
             interval = float(np.median(np.diff(recording.times)))
-
-        def in_steps(name: str, length: int | str | None) -> int | None:
-            if not isinstance(length, str):
-                return length
-            if interval is None:
-                raise ValueError(
-                    f"{name} is {length!r}, but recording {number} has no times; name its time "
-                    f"column, or pass the {name} in steps"
-                )
-            return count_steps(name, length, interval)
-
-        window = in_steps("window", self.window) or recording.n_steps
-        return window, in_steps("step", self.step) or window
-
-
-def _without_targets(recordings: Iterable[Recording]) -> list[Recording]:
-    return [one if one.y is None else replace(one, y=None) for one in recordings]
-
-
-def _without_silence(recording: Recording) -> Recording:
-    """Return the recording with zeros, which drive nothing, for channels without any value."""
-    silent = np.isnan(recording.u[0])  # other gaps are filled by now
-    if not silent.any():
-        return recording
-    return replace(recording, u=np.where(silent, 0.0, recording.u))
-
-
-def _listed(horizon: int | tuple[int, ...] | None) -> int | list[int] | None:
-    return list(horizon) if isinstance(horizon, tuple) else horizon
-
-
-def _scale_settings(scale: Scale | Scaler) -> Any:
-    if not isinstance(scale, Scaler):
-        return scale
-    return {"mean": scale.mean.tolist(), "scale": scale.scale.tolist()}
-
-
-def _checked_steps(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} is {value!r}; pass a whole number of steps, 1 or more")
-    return int(value)
-
-
-def _checked_rate(value: Any) -> float:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not (number and 0 < float(value) < math.inf):
-        raise ValueError(f"rate is {value!r}; pass a positive number of steps per second")
-    return float(value)
-
-
-def _refuse_other(name: str, value: Any, allowed: Sequence[str]) -> None:
-    if not (isinstance(value, str) and value in allowed):
-        raise ValueError(f"{name} is {value!r}; pass one of {', '.join(allowed)}")
+        lengths = []
+        for name, length in (("window", self.window), ("step", self.step or self.window)):
+            if isinstance(length, str):
+                if interval is None:
+                    raise ValueError(
+                        f"{name} is {length!r}, but recording {number} has no times; name its time "
+                        f"column, or pass the {name} in steps"
+                    )
+                length = count_steps(name, length, interval)
+            lengths.append(length or recording.n_steps)
+        return lengths[0], lengths[1]
 
 
 RAW = Prepare(gaps="error", scale="none")
@@ -645,18 +607,34 @@ def prepared_stretch(
     """
     u = np.concatenate([waiting.u, stretch.u])
     y, n_ready = _targets(prepare, stretch, waiting, u, ends)
-    filled = _filled(prepare, u, waiting.last, ends)
-    if filled is None:
-        return [], Waiting(u, _rows(y, 0), waiting.last, waiting.skip)
+    own = np.empty((0, 0)) if y is None else y
+    # A gap is filled with the value before it, and all waits for the first value of a channel.
+    led = u if prepare.gaps == "error" else np.vstack([waiting.last, u])
+    if prepare.gaps != "error" and not ends and np.isnan(led).all(axis=0).any():
+        return [], Waiting(u, own, waiting.last, waiting.skip)
+    alone = replace(prepare, window=None, step=None, horizon=None, predicted=None)
+    filled = alone.apply([Recording(led)])[0].u[len(led) - len(u) :]
     whole = replace(
         stretch, u=filled, y=y, times=None, name="", first_step=0, goes_on=False, per_step=None
     )
     if stretch.per_step is False:
         whole = replace(whole, y=stretch.y, per_step=False)
-    ready, following = _pieces(prepare, whole, n_ready, waiting.skip)
+    window, step, ready, following = prepare.window, prepare.step, [], n_ready
+    if window is None:
+        ready = [whole.part(0, n_ready)] if n_ready else []
+    else:
+        following = waiting.skip
+        if n_ready >= waiting.skip + int(window):  # `check_continuable` has refused durations
+            part = whole.part(waiting.skip, n_ready)
+            for _, piece in cut_windows(part, int(window), int(step or window), prepare.label):
+                ready.append(piece)
+                following += int(step or window)
     done = min(following, len(u))
-    last = _last_values(u[:done], waiting.last)
-    return ready, Waiting(u[done:], _rows(y, done), last, following - done)
+    last = waiting.last.copy()
+    for channel, values in enumerate(u[:done].T):
+        known = values[~np.isnan(values)]
+        last[channel] = known[-1] if len(known) else last[channel]
+    return ready, Waiting(u[done:], own[done:], last, following - done)
 
 
 def _targets(
@@ -675,45 +653,3 @@ def _targets(
     columns = prepare.ahead.predicted_of(stretch.channels or stretch.n_inputs)
     y = inputs_ahead(u[:, columns], prepare.horizons)
     return y, len(u) if ends else max(0, len(u) - max(prepare.horizons))
-
-
-def _filled(prepare: Prepare, u: Array, last: Array, ends: bool) -> Array | None:
-    """Return inputs without gaps, scaled; None while a channel waits for its first value."""
-    alone = replace(prepare, window=None, step=None, horizon=None, predicted=None)
-    if prepare.gaps == "error":
-        return alone.apply([Recording(u)])[0].u
-    led = np.vstack([last, u])
-    if not ends and np.isnan(led).all(axis=0).any():
-        return None
-    return alone.apply([Recording(led)])[0].u[1:]
-
-
-def _pieces(
-    prepare: Prepare, whole: Recording, n_ready: int, skip: int
-) -> tuple[list[Recording], int]:
-    """Return the pieces that are ready, and the first step that is needed after them."""
-    window = prepare.window
-    if window is None:
-        return ([whole.part(0, n_ready)] if n_ready else []), n_ready
-    step = prepare.step or window
-    assert isinstance(window, int)  # `check_continuable` has refused durations
-    assert isinstance(step, int)
-    if n_ready < skip + window:
-        return [], skip
-    part = whole.part(skip, n_ready)
-    windows = [piece for _, piece in cut_windows(part, window, step, prepare.label)]
-    return windows, skip + step * len(windows)
-
-
-def _last_values(u: Array, last: Array) -> Array:
-    """Return the last value (I,) of each channel that is known, those before u if none is."""
-    found = last.copy()
-    for channel in range(u.shape[1]):
-        known = np.flatnonzero(~np.isnan(u[:, channel]))
-        if len(known):
-            found[channel] = u[known[-1], channel]
-    return found
-
-
-def _rows(y: Array | None, first: int) -> Array:
-    return np.empty((0, 0)) if y is None else y[first:]

@@ -171,18 +171,9 @@ def cut(recording: Recording, start: int, stop: int, y: Array | None) -> Recordi
 
     A recording may have a hundred thousand windows; its arrays have passed their checks once.
     """
-    made = object.__new__(Recording)
-    made.__dict__.update(
-        u=recording.u[start:stop],
-        y=y,
-        weight=recording.weight,
-        per_step=None if y is None else y.ndim == 2,
-        times=None if recording.times is None else recording.times[start:stop],
-        channels=recording.channels,
-        classes=None if y is None else recording.classes,
-    )
-    if recording.epoch is not None:
-        made.__dict__["epoch"] = recording.epoch
+    times = None if recording.times is None else recording.times[start:stop]
+    own = recording.u[start:stop], y, times, recording.channels, recording.classes
+    made = trusted(*own, epoch=recording.epoch, weight=recording.weight)
     if recording.name:
         goes_on = recording.goes_on or stop < len(recording.u)
         place = {"name": recording.name, "first_step": recording.first_step + start}
@@ -194,16 +185,17 @@ def trusted(
     u: Array,
     y: Array | None,
     times: Array | None,
-    channels: tuple[str, ...],
+    channels: tuple[str, ...] | None,
     classes: tuple[str, ...] | None,
     epoch: float | None = None,
+    weight: float = 1.0,
 ) -> Recording:
     """Return a recording of arrays that have passed all checks, with many others at once."""
     made = object.__new__(Recording)
     made.__dict__.update(
         u=u,
         y=y,
-        weight=1.0,
+        weight=weight,
         per_step=None if y is None else y.ndim == 2,
         times=times,
         channels=channels,

@@ -30,12 +30,10 @@ Numbers leave as limbs of 32 bits in 64-bit words, value = sum_i limb_i 2^(32 i)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
-from itertools import chain
-from operator import add
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,59 +53,44 @@ _SHIFTS = (20, 0, -20, -40, -60)
 _ROWS = 2**22  # whose sums fit 64 bits
 
 
-class ExactSums:
-    """Counts, sums and sums of squares (I,) of all rows added so far, about an origin (I,) or zero.
+def exact_sums(parts: Iterable[Array], origin: Array) -> tuple[Integers, Whole, Whole]:
+    """Return counts (I,), sums in 2^-60 and sums of squares in 2^-120 of rows less the origin (I,).
 
-    NaN is not counted.
+    NaN is not counted; ValueError if a number is too large.
 
-    >>> sums = ExactSums(1)
-    >>> sums.add(np.array([[1e12], [2.0**-60], [np.nan], [-1e12]]))
-    >>> sums.count, sums.total
+    >>> exact_sums([np.array([[1e12], [2.0**-60], [np.nan], [-1e12]])], np.zeros(1))[:2]
     (array([3]), array([1], dtype=object))
     """
+    from catchment.data.exact_kernels import add_rows
 
-    def __init__(self, n_channels: int, origin: Array | None = None) -> None:
-        I, m = n_channels, len(_SHIFTS)
-        self._origin = np.zeros(I) if origin is None else np.ascontiguousarray(origin)
-        self._sums, self._products = np.zeros((I, m), np.int64), np.zeros((I, m, m), np.int64)
-        self._n_rows = 0
-        self._total, self._squares = np.full((2, I), 0, dtype=object)
-        self.count: Integers = np.zeros(I, dtype=np.int64)
-
-    def add(self, u: Array) -> None:
-        """Add rows (T, I), each less the origin; ValueError if a number is too large."""
-        from catchment.data.exact_kernels import add_rows
-
+    I, m = len(origin), len(_SHIFTS)
+    origin = np.ascontiguousarray(origin)
+    count, sums = np.zeros(I, np.int64), np.zeros((I, m), np.int64)
+    products = np.zeros((I, m, m), np.int64)
+    total, squares = np.full((2, I), 0, dtype=object)
+    n_rows = 0
+    for u in parts:
         for first in range(0, len(u), _ROWS):
             part = np.ascontiguousarray(u[first : first + _ROWS])
-            if self._n_rows + len(part) > _ROWS:
-                self._flush()
-            sums = (self.count, self._sums, self._products)
-            done = add_rows(part, self._origin, BOUND, *sums)
+            if n_rows + len(part) > _ROWS:
+                _flush(sums, products, total, squares)
+                n_rows = 0
+            done = add_rows(part, origin, BOUND, count, sums, products)
             if done < len(part):
-                raise _too_large(part[done:] - self._origin, first + done)
-            self._n_rows += len(part)
+                raise _too_large(part[done:] - origin, first + done)
+            n_rows += len(part)
+    _flush(sums, products, total, squares)
+    return count, total, squares
 
-    @property
-    def total(self) -> Whole:
-        """(I,) sums in units of 2^-60."""
-        self._flush()
-        return self._total.copy()
 
-    @property
-    def squares(self) -> Whole:
-        """(I,) sums of squares in units of 2^-120."""
-        self._flush()
-        return self._squares.copy()
-
-    def _flush(self) -> None:
-        sums, products = self._sums.astype(object), self._products.astype(object)
-        for p, shift in enumerate(_SHIFTS):
-            self._total += sums[:, p] << (DIGITS + shift)
-            for q, other in enumerate(_SHIFTS[p:], p):
-                place = 2 * DIGITS + shift + other + (p != q)
-                self._squares += products[:, p, q] << place
-        self._sums[:], self._products[:], self._n_rows = 0, 0, 0
+def _flush(sums: Integers, products: Integers, total: Whole, squares: Whole) -> None:
+    """Move the sums of pieces, which are zero then, to whole numbers of any length."""
+    for p, shift in enumerate(_SHIFTS):
+        total += sums[:, p].astype(object) << (DIGITS + shift)
+        for q, other in enumerate(_SHIFTS[p:], p):
+            place = 2 * DIGITS + shift + other + (p != q)
+            squares += products[:, p, q].astype(object) << place
+    sums[:], products[:] = 0, 0
 
 
 def _too_large(centred: Array, first: int) -> ValueError:
@@ -212,16 +195,30 @@ class Moments:
     @classmethod
     def of_array(cls, values: Any, origin: Array | None = None) -> Moments:
         """Return the moments of rows (T, I), about an origin (I,) or zero."""
-        return cls._of_arrays([values], origin)
+        return cls.of([values], origin)
 
     @classmethod
-    def of(cls, sequences: Iterable[Recording], origin: Array | None = None) -> Moments:
-        """Return the moments of the inputs of at least one sequence."""
-        inputs = iter(sequence.u for sequence in sequences)
-        first = next(inputs, None)
-        if first is None:
+    def of(cls, sequences: Iterable[Any], origin: Array | None = None) -> Moments:
+        """Return the moments of the inputs of at least one sequence, or of arrays (T, I)."""
+        inputs: list[Array] = []
+        for one in sequences:
+            u = one.u if isinstance(one, Recording) else as_matrix(one, "values")
+            refuse_infinite(u, "values")
+            if inputs and u.shape[1] != inputs[0].shape[1]:
+                raise ValueError(
+                    f"values of {inputs[0].shape[1]} and {u.shape[1]} channels have no common "
+                    "moments; use the same channels everywhere"
+                )
+            inputs.append(u)
+        if not inputs:
             raise ValueError("there are no sequences; a scaler needs at least one")
-        return cls._of_arrays(chain([first], inputs), origin)
+        n = inputs[0].shape[1]
+        zero = np.zeros(n) if origin is None else np.asarray(origin, dtype=np.float64)
+        if zero.shape != (n,) or not np.isfinite(zero).all():
+            raise ValueError(
+                f"origin has shape {zero.shape}; pass one finite number for each of {n} channels"
+            )
+        return cls(*exact_sums(inputs, zero), zero)
 
     @classmethod
     def of_sums(cls, count: Integers, total: Array, squares: Array) -> Moments:
@@ -233,71 +230,53 @@ class Moments:
         zero = np.zeros(len(count))
         return cls(count, on_digits(total, DIGITS), on_digits(squares, 2 * DIGITS), zero)
 
-    @classmethod
-    def _of_arrays(cls, arrays: Iterable[Any], origin: Array | None) -> Moments:
-        sums, zero = None, np.zeros(0)
-        for values in arrays:
-            u = as_matrix(values, "values")
-            refuse_infinite(u, "values")
-            if sums is None:
-                zero = _checked_origin(origin, u.shape[1])
-                sums = ExactSums(len(zero), zero)
-            if u.shape[1] != len(zero):
-                raise ValueError(
-                    f"values of {len(zero)} and {u.shape[1]} channels have no common moments; use "
-                    "the same channels everywhere"
-                )
-            sums.add(u)
-        assert sums is not None
-        return cls(sums.count, sums.total, sums.squares, zero)
-
     @property
     def mean(self) -> Array:
         """(I,) means, correctly rounded; NaN where a channel has no value."""
-        return np.array([float(mean) if n else np.nan for n, mean, _ in self._ratios()])
+        return self._figures[0]
 
     @property
     def variance(self) -> Array:
         """(I,) variances, divided by the count, correctly rounded; NaN where there is no value."""
-        return np.array([float(spread) if n else np.nan for n, _, spread in self._ratios()])
+        return self._figures[1]
 
     @property
     def deviation(self) -> Array:
         """(I,) standard deviations, correctly rounded; NaN where a channel has no value."""
-        return np.array([root(spread) if n else np.nan for n, _, spread in self._ratios()])
+        return self._figures[2]
 
-    def _ratios(self) -> Iterator[tuple[int, Fraction, Fraction]]:
-        """Yield count, mean and variance of every channel, exactly."""
-        columns = (self.count, self.total, self.squares, self.origin)
-        for n, total, squares, origin in zip(*(c.tolist() for c in columns), strict=True):
-            mean = Fraction(total, max(n, 1) << DIGITS)
-            second = Fraction(squares, max(n, 1) << (2 * DIGITS))
-            spread = second - mean**2
+    @cached_property
+    def _figures(self) -> tuple[Array, Array, Array]:
+        """Means, variances and deviations (I,)."""
+        mean, variance, deviation = np.full((3, len(self.count)), np.nan)
+        for k in np.flatnonzero(self.count).tolist():
+            n = int(self.count[k])
+            first = Fraction(self.total[k], n << DIGITS)
+            second = Fraction(self.squares[k], n << (2 * DIGITS))
+            spread = second - first**2
             if spread <= CONSTANT * second:
                 spread = Fraction(0)
-            yield n, Fraction(origin) + mean, spread
+            mean[k] = float(Fraction(self.origin[k]) + first)
+            variance[k], deviation[k] = float(spread), root(spread)
+        return mean, variance, deviation
 
     def __add__(self, other: Moments) -> Moments:
-        self._refuse_mixing(other)
-        return Moments(
-            self.count + other.count,
-            self.total + other.total,
-            self.squares + other.squares,
-            self.origin,
-        )
+        if not isinstance(other, Moments):
+            raise TypeError(f"cannot combine Moments with {type(other).__name__}")
+        if not np.array_equal(self.origin, other.origin):
+            raise ValueError(
+                f"moments of {len(self.origin)} and {len(other.origin)} channels, or about "
+                "different origins, do not add; use the same channels and origin everywhere"
+            )
+        total, squares = self.total + other.total, self.squares + other.squares
+        return Moments(self.count + other.count, total, squares, self.origin)
 
     def __sub__(self, other: Moments) -> Moments:
         """Return the moments without the other's values, which must be among these."""
-        self._refuse_mixing(other)
-        count = self.count - other.count
-        if (count < 0).any():
+        made = self + Moments(-other.count, -other.total, -other.squares, other.origin)
+        if (made.count < 0).any():
             raise ValueError("cannot take out more values than were added; subtract what was added")
-        return Moments(
-            count,
-            self.total - other.total,
-            self.squares - other.squares,
-            self.origin,
-        )
+        return made
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Moments):
@@ -308,15 +287,6 @@ class Moments:
         )
 
     __hash__ = None  # type: ignore[assignment]
-
-    def _refuse_mixing(self, other: Moments) -> None:
-        if not isinstance(other, Moments):
-            raise TypeError(f"cannot combine Moments with {type(other).__name__}")
-        if not np.array_equal(self.origin, other.origin):
-            raise ValueError(
-                f"moments of {len(self.origin)} and {len(other.origin)} channels, or about "
-                "different origins, do not add; use the same channels and origin everywhere"
-            )
 
 
 MAX_MEAN = 1e12
@@ -404,18 +374,6 @@ class Scaler:
         return rows
 
 
-def federated_scaler(clients: Mapping[str, Iterable[Recording]]) -> Scaler:
-    """Return one scaler from the sum of all clients' moments. Pass training clients only.
-
-    >>> a, b = [Recording(np.array([0.0, 2.0]))], [Recording(np.array([4.0]))]
-    >>> federated_scaler({"a": a, "b": b}).mean
-    array([2.])
-    """
-    if not clients:
-        raise ValueError("there are no clients; a scaler needs at least one")
-    return Scaler.from_moments(reduce(add, map(Moments.of, clients.values())))
-
-
 def scale_each(clients: Mapping[str, Iterable[Recording]]) -> dict[str, list[Recording]]:
     """Return every client's sequences scaled by that client's own moments.
 
@@ -430,16 +388,6 @@ def scale_each(clients: Mapping[str, Iterable[Recording]]) -> dict[str, list[Rec
         own = list(sequences)
         scaled[name] = Scaler.fit(own).apply(own)
     return scaled
-
-
-def _checked_origin(origin: Array | None, n_channels: int) -> Array:
-    zero = np.zeros(n_channels) if origin is None else np.asarray(origin, dtype=np.float64)
-    if zero.shape != (n_channels,) or not np.isfinite(zero).all():
-        raise ValueError(
-            f"origin has shape {zero.shape}; pass one finite number for each of {n_channels} "
-            "channels"
-        )
-    return zero
 
 
 def variance(count: Integers, total: Array, squares: Array) -> Array:

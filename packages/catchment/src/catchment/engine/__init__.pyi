@@ -15,6 +15,7 @@ from catchment.engine.processes import Processes as Processes
 # For the other packages and the tests; may change without notice.
 from catchment.engine.local import (
     AnySource as AnySource,
+    LocalClients as LocalClients,
     Source as Source,
     Workers as Workers,
     data_of as data_of,

@@ -17,7 +17,7 @@ from catchment.federation.measure.baselines import (
     Trials,
     pooled,
 )
-from catchment.federation.measure.evaluation import Evaluation, Scores
+from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Plan
 
 Clients = Mapping[str, Source]
@@ -116,13 +116,12 @@ def local_only(
     """
 
     def contend(train: Clients, test: Clients) -> Outcome:
-        algorithm = LocalReadouts(features=features, ridge=ridge, classes=classes)
-        gathered = run_locally(Plan(algorithm=algorithm), train, threads=threads, workers=workers)
-        trials = Trials(models_under_test=gathered.result)
-        scores: Scores = run_locally(
-            Plan(algorithm=trials), test, threads=threads, workers=workers
-        ).state.each_model()
-        return Outcome(scores, note=f"{len(gathered.state.by_client)} models, nothing is sent")
+        plan = Plan(algorithm=LocalReadouts(features=features, ridge=ridge, classes=classes))
+        gathered = run_locally(plan, train, threads=threads, workers=workers)
+        trials = Plan(algorithm=Trials(models_under_test=gathered.result))
+        tried = run_locally(trials, test, threads=threads, workers=workers).state
+        note = f"{len(gathered.state.by_client)} models, nothing is sent"
+        return Outcome(tried.each_model(), note=note)
 
     return contend
 
@@ -131,9 +130,7 @@ def guess(algorithm: Guess, *, workers: int | Workers | None = None) -> Contende
     """Return the contender that guesses."""
 
     def contend(train: Clients, test: Clients) -> Outcome:
-        return Outcome(
-            run_locally(Plan(algorithm=algorithm), test, workers=workers).state,
-            note="nothing is learned",
-        )
+        scores = run_locally(Plan(algorithm=algorithm), test, workers=workers).state
+        return Outcome(scores, note="nothing is learned")
 
     return contend

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -16,10 +16,12 @@ from catchment.data.units import ALL
 from catchment.errors import CatchmentError
 from catchment.federation.algorithm import Data, Memory
 from catchment.federation.client import Elsewhere, Node, answer_together
-from catchment.federation.loop import Engine, Keeper, Reply, Result, Watch, run
+from catchment.federation.loop import Engine, Reply, Result, Watch, run
 from catchment.federation.messages import check_client_names
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Journal
+from catchment.federation.runs.ledger import Keeper
+from catchment.federation.workflow import DeliveredEvaluation, Engines
 from catchment.parallel import count_threads, ordered_map
 from catchment.privacy.policy import Policy
 from catchment.privacy.releases import Releases
@@ -117,6 +119,60 @@ class Workers(Protocol):
 
     def over(self, here: LocalEngine[Any, Any, Any]) -> Engine:
         """Return an engine whose blocks of clients these workers add."""
+
+
+MOST_APART = 100_000  # test clients whose scores are kept one by one
+MANY_TESTED = (
+    "%d clients are tested: their score is kept together, not client by client; test fewer, such "
+    'as test = 0.01 with test_of = "clients" in [data], to see how each fares'
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LocalClients(Engines):
+    """All clients of a workflow in this process.
+
+    Nothing leaves anyone here, so that the test shows every client's score by itself, even where
+    the training is hidden in sums. Under noise those who are tested have not trained, and no bound
+    holds for them.
+
+    Parameters
+    ----------
+    clients
+        Who trains.
+    others
+        By stage: who takes part in it, where that is not who trains.
+    threads, workers, memories, units
+        As of `run_locally`.
+    """
+
+    clients: Mapping[str, AnySource]
+    others: Mapping[str, Mapping[str, AnySource]] = field(default_factory=dict)
+    threads: int | None = None
+    workers: int | Workers | None = None
+    memories: dict[str, Memory] = field(default_factory=dict)
+    units: Mapping[str, str] | str = ALL
+
+    @property
+    def name(self) -> str:
+        return self.workers.name if isinstance(self.workers, Workers) else "local"
+
+    def allowed(self, stage: str, plan: Plan[Any, Any, Any]) -> Plan[Any, Any, Any]:
+        if not isinstance(plan.algorithm, DeliveredEvaluation):
+            return plan
+        n_tested = len(self.others[stage])
+        if n_tested > MOST_APART:
+            log.warning(MANY_TESTED, n_tested)
+        tested = replace(plan.algorithm, keep_clients=n_tested <= MOST_APART)
+        return replace(plan, algorithm=tested, protections=())
+
+    def engine(self, stage: str, plan: Plan[Any, Any, Any]) -> Engine:
+        # It imports this module: its workers have such an engine each.
+        from catchment.engine.processes import with_workers
+
+        clients = self.others.get(stage, self.clients)
+        here = LocalEngine(plan, clients, self.threads, self.memories, units=self.units)
+        return with_workers(here, self.workers)
 
 
 def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:

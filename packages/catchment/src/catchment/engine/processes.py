@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ from catchment.federation.messages import Engine, Reply
 from catchment.federation.plan import Plan
 
 MOST_DEATHS = 3  # of workers over one block
-MOST_BLOCKS = 8  # of one task: what is lost where a worker dies, and seen at once
+MOST_BLOCKS = 8  # of one task
 TASKS = 8  # per worker, if there is enough to do
 IDLE = 300  # seconds that workers wait for the next run
 ONE_THREAD = {
@@ -92,7 +92,8 @@ class Processes(Engine):
         if len(blocks) - first < 2 or self.here.plan.algorithm.carries:
             yield from (None for _ in blocks[first:])
             return
-        n = blocks_per_task(len(blocks) - first, self.workers)
+        # What is lost where a worker dies, and seen at once, is one task.
+        n = max(1, min(MOST_BLOCKS, (len(blocks) - first) // (TASKS * self.workers)))
         tasks = (
             [sources_of(self.here.sources, block) for block in blocks[begin : begin + n]]
             for begin in range(first, len(blocks), n)
@@ -137,15 +138,6 @@ def sources_of(every: Sources, block: Sequence[str]) -> Sources | None:
         return found  # all of them are functions
     away = any(isinstance(source, Elsewhere) for source in found.values())
     return None if away else found
-
-
-def blocks_per_task(n_blocks: int, workers: int) -> int:
-    """Return how many blocks a worker is sent at a time, whose sum it sends back where it can.
-
-    >>> blocks_per_task(40, 2), blocks_per_task(4000, 16)
-    (2, 8)
-    """
-    return max(1, min(MOST_BLOCKS, n_blocks // (TASKS * workers)))
 
 
 @lru_cache(maxsize=1)
@@ -225,9 +217,17 @@ class _Pool:
             except BrokenProcessPool as error:
                 task.deaths += 1
                 if task.deaths == MOST_DEATHS:
-                    raise FederationError(_death_sentence(pending)) from error
+                    names = [
+                        name for one in pending for block in one.blocks for name in block or ()
+                    ]
+                    raise FederationError(
+                        f"worker processes died {MOST_DEATHS} times over some of the clients "
+                        f"{names[0]} to {names[-1]}, most likely for want of memory; use fewer "
+                        "workers"
+                    ) from error
                 for one in pending:
-                    if one.future is not None and not _is_good(one.future):
+                    future = one.future
+                    if future is not None and future.done() and future.exception() is not None:
                         self._start(one)
         else:
             result = [None] * len(task.blocks)
@@ -253,19 +253,6 @@ class _Task:
     blocks: Blocks
     future: Future[Found] | None = None
     deaths: int = 0
-
-
-def _is_good(future: Future[Any]) -> bool:
-    """Return whether a result is here, or will be."""
-    return not future.done() or future.exception() is None
-
-
-def _death_sentence(pending: Iterable[_Task]) -> str:
-    names = [name for task in pending for one in task.blocks for name in one or ()]
-    return (
-        f"worker processes died {MOST_DEATHS} times over some of the clients {names[0]} to "
-        f"{names[-1]}, most likely for want of memory; use fewer workers"
-    )
 
 
 def _work(path: str, content: bytes) -> Found:

@@ -14,8 +14,8 @@ from catchment.federation.plan import Plan as Plan
 from catchment.federation.protection import Masking as Masking, Protection as Protection
 from catchment.federation.rows import Rows as Rows
 from catchment.federation.runs.explain import explain as explain
+from catchment.federation.runs.folder import RunFolder as RunFolder
 from catchment.federation.runs.read import messages_of as messages_of, read_run as read_run
-from catchment.federation.runs.write import Store as Store
 from catchment.federation.workflow import Workflow as Workflow
 
 # For the other packages and the tests; may change without notice.
@@ -44,15 +44,6 @@ from catchment.federation.client import (
     refusal as refusal,
 )
 from catchment.federation.compression import Packed as Packed
-from catchment.federation.delivery import (
-    DeliveredEvaluation as DeliveredEvaluation,
-    Delivery as Delivery,
-    InMemory as InMemory,
-    Place as Place,
-    Receipt as Receipt,
-    not_given as not_given,
-    sha256_of as sha256_of,
-)
 from catchment.federation.increments import Asked as Asked, Increments as Increments
 from catchment.federation.limits import (
     Claim as Claim,
@@ -64,7 +55,7 @@ from catchment.federation.limits import (
     claimed as claimed,
     in_rows as in_rows,
 )
-from catchment.federation.loop import Keeper as Keeper, model_of as model_of, run as run
+from catchment.federation.loop import model_of as model_of, run as run
 from catchment.federation.messages import (
     REPLY_HEADER as REPLY_HEADER,
     Refusal as Refusal,
@@ -101,10 +92,18 @@ from catchment.federation.upload_checks import (
 from catchment.federation.workflow import (
     AnyPlan as AnyPlan,
     DELIVERY as DELIVERY,
+    DeliveredEvaluation as DeliveredEvaluation,
+    Delivery as Delivery,
     EVALUATION as EVALUATION,
+    Engines as Engines,
+    InMemory as InMemory,
     Known as Known,
     LEARNING as LEARNING,
+    Place as Place,
+    Receipt as Receipt,
     TRAINING as TRAINING,
+    not_given as not_given,
+    sha256_of as sha256_of,
 )
 
 __all__ = [
@@ -122,8 +121,8 @@ __all__ = [
     "Record",
     "Result",
     "Rows",
+    "RunFolder",
     "SmallestUpload",
-    "Store",
     "Turn",
     "Workflow",
     "explain",

@@ -23,13 +23,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol, TypeVar, final, runtime_checkable
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,7 @@ from catchment.federation.messages import (
     Watch,
 )
 from catchment.federation.plan import Plan
-from catchment.federation.runs.ledger import Entries, Entry
+from catchment.federation.runs.ledger import Entries, Entry, EntryList, Keeper
 from catchment.parallel import available_cores, ordered_map
 from catchment.wire import (
     NOTHING,
@@ -85,7 +86,7 @@ class Outline:
 
     @classmethod
     def of(cls, parts: Parts) -> Outline:
-        return cls(parts.kind, parts.facts, tuple(array.shape for array in parts.arrays))
+        return cls(parts.kind, parts.facts, tuple(map(np.shape, parts.arrays)))
 
     def digest(self) -> bytes:
         """Return the SHA-256 (32,) of it: nobody chooses where theirs comes among others'."""
@@ -120,11 +121,9 @@ class Sums:
 
     def __init__(self, cohort: Sequence[str]) -> None:
         # The clients of a block share one number: a hundred thousand of them would be megabytes.
-        self.blocks = {
-            client: number
-            for number in range(-(-len(cohort) // BLOCK))
-            for client in cohort[number * BLOCK : (number + 1) * BLOCK]
-        }
+        self.blocks: dict[str, int] = {}
+        for number in range(-(-len(cohort) // BLOCK)):
+            self.blocks |= dict.fromkeys(cohort[number * BLOCK : (number + 1) * BLOCK], number)
         self.left_out: list[Refusal] = []
         self._groups: list[_Group] = []
 
@@ -132,10 +131,6 @@ class Sums:
     def used(self) -> list[str]:
         """The clients in the largest sum."""
         return self._largest().clients if self._groups else []
-
-    @property
-    def n_used(self) -> int:
-        return len(self.used)
 
     @property
     def is_one(self) -> bool:
@@ -190,9 +185,9 @@ class Sums:
                     self._leave_out(group, *_difference(group, largest))
             self._groups = [largest]
         self.left_out.sort(key=lambda refusal: refusal.client)
-        if not self._groups or self.n_used < fewest:
+        if len(self.used) < max(fewest, 1):
             raise TooFewClientsError(
-                f"{self.n_used} clients gave a usable answer, the plan asks for {fewest} of the "
+                f"{len(self.used)} clients gave a usable answer, the plan asks for {fewest} of the "
                 f"{len(self.blocks)} asked{reasons([*refused, *self.left_out])}"
             )
         return self._groups[0].total()
@@ -201,6 +196,8 @@ class Sums:
         self.left_out += [Refusal.of(client, code, reason) for client in group.clients]
 
     def _largest(self) -> _Group:
+        if len(self._groups) == 1:
+            return self._groups[0]
         # By digest where as many sent one as the other: not by who came first.
         return min(self._groups, key=lambda group: (-len(group.clients), group.outline.digest()))
 
@@ -326,9 +323,9 @@ def sum_block(
     engine
         Carries it to these clients.
     """
-    entries: list[Entry] = []
+    ledger = EntryList()
     claims: list[Claim] = []
-    asked = Round(plan, Request.from_bytes(message, "").turn, engine, note=entries.append)
+    asked = Round(plan, Request.from_bytes(message, "").turn, engine, ledger)
     sums, first = Sums(clients), PLAIN
     letters = dict.fromkeys(clients, message)
     for client, (update, outline, claim) in asked.replies(letters, asked.look):
@@ -343,7 +340,7 @@ def sum_block(
         total=sums.total(1) if claims else None,
         outline=first,
         claims=in_rows(claims),
-        entries=Entries.of(entries),
+        entries=Entries.of(ledger.entries),
         bytes_up=asked.bytes_up,
         refused=tuple(asked.refused),
     )
@@ -396,21 +393,6 @@ def joined(blocks: Sequence[BlockSum]) -> BlockSum | None:
     )
 
 
-@runtime_checkable
-class PrefixKeeper(Protocol):
-    """A keeper that also keeps the part of a round that is done."""
-
-    @property
-    def every(self) -> float:
-        """Seconds between two times that it is kept."""
-
-    def begun(self, round_: int) -> Parts | None:
-        """Return what was kept of a round that is not over."""
-
-    def keep_begun(self, round_: int, parts: Parts) -> None:
-        """Keep the part of a round that is done, with the ledger of it, in place of what was."""
-
-
 @dataclass(eq=False)
 class Round:
     """One round under way: its letters, the answers to them, and their sum.
@@ -419,24 +401,20 @@ class Round:
     ----------
     plan, turn, engine
         What is run, which round it is, and who carries its letters.
-    note, note_all
-        Write down a message, or many at once where that is quicker.
+    keeper
+        Writes down the messages, and now and then the sum of the first blocks, to go on from there.
     watch
         Called with (round, clients done, clients asked) as replies come in.
     context
         What clients must know to make the plan for themselves.
-    keeper
-        Where the sum of the first blocks is kept now and then, to go on from there.
     """
 
     plan: AnyPlan
     turn: Turn
     engine: Engine
-    note: Callable[[Entry], None] | None = None
+    keeper: Keeper[Any] | None = None
     watch: Watch | None = None
     context: Parts = NOTHING
-    keeper: PrefixKeeper | None = None
-    note_all: Callable[[Entries], None] | None = None
     started: float = field(default_factory=time.perf_counter)
     bytes_down: int = 0
     bytes_up: int = 0
@@ -448,8 +426,8 @@ class Round:
     def __post_init__(self) -> None:
         cohort = self.turn.cohort
         self.sums, self.screen = Sums(cohort), Screen(self.plan.limits, len(cohort), self._refuse)
-        if self.keeper is not None:
-            self.due += self.keeper.every
+        self.keeps = self.keeper is not None and self.keeper.keep_every < math.inf
+        self.due += self.keeper.keep_every if self.keeper is not None else math.inf
 
     def _refuse(self, client: str, error: Exception) -> None:
         self.refused.append(Refusal.because(client, error))
@@ -464,8 +442,8 @@ class Round:
                 last = payload, request.to_bytes()
             messages[client] = last[1]
             self.bytes_down += len(last[1]) * copies
-            if self.note:
-                self.note(Entry.of(self.turn.round, client, "down", payload, last[1]))
+            if self.keeper is not None:
+                self.keeper.note(Entry.of(self.turn.round, client, "down", payload, last[1]))
         self.done = 0
         return messages
 
@@ -473,8 +451,10 @@ class Round:
         """Return the sum of the answers to one letter to everybody, and how many are in it."""
         cohort = self.turn.cohort
         self.message = self.send("update", {"": payload}, len(cohort))[""]
-        first = self._take_up() if self.keeper is not None else 0
-        blocks = [cohort[begin : begin + BLOCK] for begin in range(0, len(cohort), BLOCK)]
+        first = self._take_up() if self.keeps else 0
+        blocks: list[tuple[str, ...]] = []
+        for begin in range(0, len(cohort), BLOCK):
+            blocks.append(cohort[begin : begin + BLOCK])
         sums = self.engine.sums(self.message, blocks, first)
         if sums is None:
             self._ask(cohort[first * BLOCK :])
@@ -484,7 +464,7 @@ class Round:
             self.sums.add(client, update, outline)
         total = self.sums.total(self.plan.fewest(len(cohort)), self.refused)
         self.refused.extend(self.sums.left_out)
-        return total, self.sums.n_used
+        return total, len(self.sums.used)
 
     def _ask(self, clients: Sequence[str]) -> None:
         """Ask clients one by one and add what may be added by now."""
@@ -505,11 +485,8 @@ class Round:
                 continue
             self.bytes_up += block.bytes_up
             self.refused.extend(block.refused)
-            if self.note_all:
-                self.note_all(block.entries)
-            elif self.note:
-                for entry in block.entries:
-                    self.note(entry)
+            if self.keeper is not None:
+                self.keeper.note_all(block.entries)
             self._progress(block.asked[-1], len(block.asked), len(self.turn.cohort))
         assert next(left, None) is None, "an engine gave fewer sums than there are blocks"
 
@@ -560,8 +537,8 @@ class Round:
         if isinstance(parts, str):
             raise IntegrityError(parts)
         self.bytes_up += len(reply.message)
-        if self.note:
-            self.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
+        if self.keeper is not None:
+            self.keeper.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
         before = seen.get(reply.client)
         seen[reply.client] = before or digest(reply.message)
         if before is not None:
@@ -578,7 +555,7 @@ class Round:
         self.done += n
         if self.watch:
             self.watch(self.turn.round, self.done, n_asked)
-        if self.keeper is not None and self.message:
+        if self.keeps and self.keeper is not None and self.message:
             self._keep(self.keeper, last)
 
     def record(self, n_used: int, figures: Mapping[str, float]) -> Record:
@@ -591,7 +568,7 @@ class Round:
             self.bytes_down,
             self.bytes_up,
             tuple(self.refused),
-            {name: float(value) for name, value in figures.items()},
+            dict(zip(figures, map(float, figures.values()), strict=True)),
         )
 
     @property
@@ -638,7 +615,7 @@ class Round:
         log.info("round %d goes on after %d clients", self.turn.round + 1, self.done)
         return int(told["blocks"])
 
-    def _keep(self, keeper: PrefixKeeper, last: str) -> None:
+    def _keep(self, keeper: Keeper[Any], last: str) -> None:
         """Keep what is done if it is time to and a block is complete; `last` answered last."""
         done, began = self.done, time.monotonic()
         whole = done % BLOCK == 0 and done < len(self.turn.cohort)
@@ -651,7 +628,7 @@ class Round:
             except (CatchmentError, ValueError, TypeError) as error:
                 log.debug("a round under way is not kept: %s", error)
         now = time.monotonic()
-        self.due = now + max(keeper.every, SHARE * (now - began))
+        self.due = now + max(keeper.keep_every, SHARE * (now - began))
 
     def _parts(self, screen: ScreenState) -> Parts:
         told = {

@@ -24,10 +24,9 @@ from catchment.readout.low_rank import (
     LARGEST,
     independent_rows,
     low_rank_length,
-    saving,
     whole_gram,
 )
-from catchment.readout.statistics import SUMS, Readout, RidgeStatistics
+from catchment.readout.statistics import SUMS, Readout, RidgeStatistics, packed_length
 from catchment.wire import Kind, Parts, taken_apart
 
 SINGLE = 2.0**-24  # relative rounding of a float32
@@ -145,7 +144,8 @@ def _low_rank(statistics: RidgeStatistics) -> Parts | None:
     """Return the statistics in fewer numbers, None if there are none that say the same."""
     F, grid, gram = statistics.n_features, statistics.grid, statistics.gram
     most = min(statistics.n_rows, F)
-    if grid is None or saving(most, F) < WORTHWHILE or gram.dtype != np.int64:
+    worthwhile = low_rank_length(most, F) <= (1 - WORTHWHILE) * packed_length(F)
+    if grid is None or not worthwhile or gram.dtype != np.int64:
         return None
     if _bound(grid, statistics.weight) >= LARGEST:
         return None

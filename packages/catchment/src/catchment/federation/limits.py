@@ -190,7 +190,10 @@ def _claims(value: object) -> Iterator[Claim]:
             for field in fields(value):
                 yield from _claims(vars(value)[field.name])
             return
-        held = {mark: _most(vars(value)[name]) for mark, name in said}
+        held: dict[object, float] = {}
+        for mark, name in said:
+            one = vars(value)[name]
+            held[mark] = float(one.max(initial=0) if isinstance(one, np.ndarray) else one)
         rows = max(held.get(ROWS, 0.0), held.get(COUNTED, 0.0))
         weight = held.get(WEIGHT, 0.0)
         per_row = 0.0
@@ -207,12 +210,6 @@ def _said(made: Any) -> tuple[tuple[object, str], ...]:
     return tuple(
         (mark, name) for name, marks in marks_of(made).items() for mark in marks if mark in wanted
     )
-
-
-def _most(held: Any) -> float:
-    if isinstance(held, np.ndarray):
-        return float(held.max(initial=0))
-    return float(held)
 
 
 def in_rows(claims: Sequence[Claim]) -> NDArray[np.float64]:

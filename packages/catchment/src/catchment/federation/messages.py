@@ -153,13 +153,12 @@ def left_out(rounds: Rounds) -> tuple[LeftOut, ...]:
     rounds
         By stage: the records of its rounds.
     """
-    found = (
-        LeftOut(refused.client, stage, refused.code, refused.reason)
-        for stage, records in rounds.items()
-        for record in records
-        for refused in record.refused
-    )
-    return tuple(dict.fromkeys(found))
+    found: dict[LeftOut, None] = {}
+    for stage, records in rounds.items():
+        for record in records:
+            for one in record.refused:
+                found[LeftOut(one.client, stage, one.code, one.reason)] = None
+    return tuple(found)
 
 
 def headline(rounds: Rounds, *, most: int = 5) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -68,16 +68,16 @@ class Plan(Generic[S, U, R]):
 
     def __post_init__(self) -> None:
         check_base(self.algorithm, Algorithm)
-        for part in self.protections:
+        for k, part in enumerate(self.protections, start=1):
             check_base(part, Protection)
+            if isinstance(part, Masking) and k < len(self.protections):
+                raise ValueError("a secure sum must be the last of the protections")
         if self.rounds < 1:
             raise ValueError(f"rounds is {self.rounds}; run at least 1")
         if not 0 < self.share <= 1:
             raise ValueError(f"share is {self.share}; pass a fraction above 0 and at most 1")
         if self.min_clients < 1:
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
-        if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
-            raise ValueError("a secure sum must be the last of the protections")
         masking = self.masking
         if masking is not None:
             settled = tuple(protection.beside(masking) for protection in self.protections)
@@ -117,7 +117,8 @@ class Plan(Generic[S, U, R]):
     @cached_property
     def plain(self) -> tuple[Protection, ...]:
         """The protections that change an upload by themselves."""
-        return tuple(p for p in self.protections if not isinstance(p, Masking))
+        # A secure sum is always the last.
+        return self.protections if self.masking is None else self.protections[:-1]
 
     @cached_property
     def masking(self) -> Masking | None:
@@ -159,12 +160,12 @@ class Plan(Generic[S, U, R]):
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of every setting; both sides compare it before they talk."""
-        return self._fingerprint
-
-    @cached_property
-    def _fingerprint(self) -> str:
+        known: dict[str, str] = self.__dict__
         # Every client compares it in every turn, and describing a plan takes longer than many do.
-        return hashlib.sha256(json.dumps(describe(self), sort_keys=True).encode()).hexdigest()
+        if "_fingerprint" not in known:
+            told = json.dumps(describe(self), sort_keys=True)
+            known["_fingerprint"] = hashlib.sha256(told.encode()).hexdigest()
+        return known["_fingerprint"]
 
 
 @runtime_checkable
@@ -182,7 +183,7 @@ def describe(value: object) -> Fact:
             return value
         # Before the protocols, against which a check takes long.
         case tuple() | list() if type(value) in (tuple, list):
-            return [describe(item) for item in value]
+            return [*map(describe, value)]
         case Recipe():
             return {"recipe": value.to_json()}
         case Identified():
@@ -207,14 +208,11 @@ def describe(value: object) -> Fact:
 
 
 def _settings(value: Any) -> Fact:
-    inner = {
-        one.name: describe(getattr(value, one.name))
-        for one in fields(value)
-        if not one.metadata.get("local") and not _as_before(value, one)
-    }
+    inner = {}
+    for one in fields(value):
+        held = getattr(value, one.name)
+        # A setting that came later and is as if it had not: older plans keep their fingerprint.
+        as_before = one.metadata.get("later") and held == one.default
+        if not one.metadata.get("local") and not as_before:
+            inner[one.name] = describe(held)
     return {type(value).__name__: inner}
-
-
-def _as_before(value: Any, one: Field[Any]) -> bool:
-    """Whether a setting came later and is as if it had not: older plans keep their fingerprint."""
-    return bool(one.metadata.get("later")) and getattr(value, one.name) == one.default

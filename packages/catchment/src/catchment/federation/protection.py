@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from catchment.federation.algorithm import NO_NEEDS, Additive, Memory, Needs, Turn, Upload
 from catchment.wire import Kind, Parts
@@ -27,6 +27,8 @@ class Protection:
     >>> Protection().on_client("upload", Turn(0, ()))
     'upload'
     """
+
+    is_noise: ClassVar[bool] = False  # under which nothing may be chosen by the data
 
     @property
     def needs(self) -> Needs:

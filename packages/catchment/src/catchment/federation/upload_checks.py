@@ -7,6 +7,7 @@ clients' data speak against, is flagged in robust.py.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -168,8 +169,8 @@ def _passes_whole(
     Of those that do not, the checks one by one say which of them and why.
     """
     grid, weight = statistics.grid, statistics.weight
-    sums = tuple(vars(statistics)[name] for name in SUMS)
-    if grid is None or not all(is_plain(one) for one in sums):
+    sums = itemgetter(*SUMS)(vars(statistics))
+    if grid is None or not all(map(is_plain, sums)):
         return False
     limit = int(weight) << 2 * grid.bits
     if limit >= _LARGEST or not statistics.n_features:

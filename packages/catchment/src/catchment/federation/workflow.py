@@ -1,44 +1,57 @@
 """A whole training as stages of one loop: scaling, plasticity, training, delivery, evaluation.
 
 Every way in (a call in Python, scikit-learn, a plan file in one process, Flower) describes what it
-wants as a `Workflow`, and `conduct` runs its stages, each a `Plan` of its own, on whatever engine
-carries the messages. What a stage finds is `Known` to the next ones; where clients are elsewhere it
-travels with every request, and a client builds the stage's plan from it and from the course that it
-agreed to. Maps are built once, by whoever conducts: nobody else solves an eigenvalue. A client
-compares the recipe that it is sent with its own description, all but the scale, and multiplies.
+wants as a `Workflow`, and `Workflow.run` runs its stages, each a `Plan` of its own, on the engines
+of whoever carries the messages: `Engines` says where the clients are. What a stage finds is `Known`
+to the next ones; where clients are elsewhere it travels with every request, and a client builds the
+stage's plan from it and from the workflow that it agreed to. Maps are built once, by whoever runs
+it: nobody else solves an eigenvalue. A client compares the recipe that it is sent with its own
+description, all but the scale, and multiplies.
+
+The trained model goes back to the clients, and is then tested where it is kept. The delivery is a
+stage like any other: its bytes are in the ledger, and every client answers with the SHA-256 of what
+it keeps. The evaluation that follows sends no model; a client takes the one it was given, prepares
+its recordings as that says, and refuses if it is not the one to be tested.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Protocol
+from functools import cached_property, partial
+from typing import Annotated, Any, ClassVar, Protocol
+
+import numpy as np
 
 from catchment.data.prepare import RAW, Prepare
 from catchment.data.scaling import Scaler
-from catchment.errors import IntegrityError
+from catchment.errors import IntegrityError, UploadError
 from catchment.features.base import FeatureMap, building_only, restored
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.pipeline import suited
-from catchment.federation.algorithm import Algorithm
-from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
+from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.learn.scaling import FederatedScaling
 from catchment.federation.limits import Limits
-from catchment.federation.loop import Result
+from catchment.federation.loop import Engine, Record, Result, run
+from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
 from catchment.federation.plan import Plan, describe
-from catchment.federation.protection import Masking, Protection
-from catchment.wire import Parts, join, split
+from catchment.federation.protection import Journal, Masking, Protection
+from catchment.federation.runs.folder import RunFolder
+from catchment.federation.runs.ledger import Keeper
+from catchment.federation.sums import Tally
+from catchment.readout.predictor import Predictor
+from catchment.wire import GATHERED, NOTHING, Fact, Kind, Parts, Structure, Summable, join, split
 
 SCALING, PLASTICITY, TRAINING = "scaling", "plasticity", "training"
 DELIVERY, EVALUATION = "delivery", "evaluation"
 CALIBRATION = "calibration"  # after the training, where all clients are in one process
-STAGES = (SCALING, PLASTICITY, TRAINING, DELIVERY, EVALUATION)
 LEARNING = (SCALING, PLASTICITY, TRAINING)
+MODEL_FILE = "model-file"
 
 AnyPlan = Plan[Any, Any, Any]
 Maps = tuple[FeatureMap, ...]
@@ -78,7 +91,7 @@ class Known:
         Parameters
         ----------
         of, stage
-            Workflow of whoever receives it, and the stage: what is not of that course is refused
+            Workflow of whoever receives it, and the stage: what is not of it is refused
             before anything is built of it, and after the training no map is built at all.
         """
         named = split(parts, "known")
@@ -101,23 +114,8 @@ class Known:
             raise IntegrityError(f"the preparation is not valid: {error}") from error
 
 
-class Adaptation(Protocol):
-    """Makes the algorithm that adapts a reservoir before the training."""
-
-    def __call__(self, reservoir: Reservoir, /) -> Algorithm[Any, Any, Reservoir]: ...
-
-
-class Reason(Protocol):
-    """A choice with the reason for it."""
-
-    @property
-    def reason(self) -> str: ...
-
-
-class Reasoning(Protocol):
-    """Chooses an upload for a map, and says why."""
-
-    def chosen(self, features: FeatureMap, /, *, classes: bool) -> Reason: ...
+# Makes the algorithm that adapts a reservoir before the training.
+Adaptation = Callable[[Reservoir], Algorithm[Any, Any, Reservoir]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -154,7 +152,7 @@ class Workflow:
     classes: tuple[str, ...] | None = None
     per_step: bool = False
     targets: int | None = None
-    uploads: Reasoning | None = None
+    uploads: Any = None  # catchment.federation.learn.automatic.Uploads
     adapt: Adaptation | None = None
     adapt_rounds: int = 10
     rounds: int | None = None
@@ -165,8 +163,8 @@ class Workflow:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        fitting = tuple(suited(one, self.prepare) for one in self.maps)
-        object.__setattr__(self, "maps", fitting)
+        fitting = map(partial(suited, prepare=self.prepare), self.maps)
+        object.__setattr__(self, "maps", tuple(fitting))
 
     @property
     def n_channels(self) -> int:
@@ -188,26 +186,52 @@ class Workflow:
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages that this course has, in their order."""
-        absent = {SCALING: self.prepare.is_fitted, PLASTICITY: self.adapt is None}
-        return tuple(stage for stage in STAGES if not absent.get(stage, False))
+        """The stages that this workflow has, in their order."""
+        scaling = () if self.prepare.is_fitted else (SCALING,)
+        plasticity = () if self.adapt is None else (PLASTICITY,)
+        return *scaling, *plasticity, TRAINING, DELIVERY, EVALUATION
 
-    def start(self) -> Known:
-        """Return what is known at first: the maps, built here and carried from here on."""
-        return Known(
-            tuple(
-                one.build(self.n_inputs, per_step=self.per_step, classes=self.classes is not None)
-                for one in self.maps
-            ),
-            self.prepare if self.prepare.is_fitted else None,
-            self.fingerprint,
-        )
+    def start(self, *, named: bool = True) -> Known:
+        """Return what is known at first: the maps, built here and carried from here on.
+
+        Parameters
+        ----------
+        named
+            Whether it says of which workflow it is, for clients that have to agree to it.
+        """
+        classes, maps = self.classes is not None, []
+        for one in self.maps:
+            maps.append(one.build(self.n_inputs, per_step=self.per_step, classes=classes))
+        prepare = self.prepare if self.prepare.is_fitted else None
+        return Known(tuple(maps), prepare, self.fingerprint if named else "")
+
+    def run(
+        self, engines: Engines, folder: RunFolder | None = None, *, onto: Any = None
+    ) -> tuple[Known, Result[Any, Any]]:
+        """Run the stages up to the training, and return what is known and what the training gave.
+
+        Parameters
+        ----------
+        engines
+            Where the clients are.
+        folder
+            Where the run is kept, and goes on where it stopped.
+        onto
+            The state of an earlier training, with which this one begins.
+        """
+        known = self.start(named=engines.telling)
+        for stage in self.stages:
+            plan = self.plan(stage, known)
+            if stage == TRAINING:
+                break
+            known = self.after(known, engines.run(stage, plan, known, folder).result)
+        return known, engines.run(TRAINING, plan, known, folder, onto=onto)
 
     def upload(self, known: Known) -> str:
         """Return in one sentence what clients send in the training, and why; nothing if unsaid."""
         if self.uploads is None:
             return ""
-        return self.uploads.chosen(known.maps[0], classes=self.classes is not None).reason
+        return str(self.uploads.chosen(known.maps[0], classes=self.classes is not None).reason)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -236,7 +260,7 @@ class Workflow:
         return list(maps)
 
     def checked(self, stage: str, known: Known) -> Known:
-        """Return what came with a request; IntegrityError if it is not of this course.
+        """Return what came with a request; IntegrityError if it is not of this workflow.
 
         Maps must be those described here in everything but the scale and the fingerprint of their
         weights, and the preparation in everything but the numbers that were to be fitted.
@@ -303,9 +327,7 @@ class Workflow:
                 delivery = Delivery(sha256=known.model, place=place)
                 return Plan(algorithm=delivery, limits=self.limits)
             case "evaluation" if place is not None:
-                masks = tuple(
-                    p.exact(of_few=True) for p in self.protections if isinstance(p, Masking)
-                )
+                masks = self._masks(of_few=True)
                 algorithm = DeliveredEvaluation(
                     sha256=known.model, place=place, keep_clients=not masks
                 )
@@ -334,15 +356,21 @@ class Workflow:
 
         A bound on ridge statistics says nothing of other sums, so these are sent without rounding.
         """
-        masks = tuple(p.exact() for p in self.protections if isinstance(p, Masking))
         return Plan(
             algorithm=algorithm,
             rounds=rounds,
             share=share,
-            protections=masks,
+            protections=self._masks(),
             seed=self.seed,
             limits=self.limits,
         )
+
+    def _masks(self, *, of_few: bool = False) -> tuple[Protection, ...]:
+        """Return what hides uploads in a sum, for sums that are not rounded."""
+        for one in self.protections:
+            if isinstance(one, Masking):
+                return (one.exact(of_few=of_few),)
+        return ()
 
     @staticmethod
     def _prepare(known: Known) -> Prepare:
@@ -350,7 +378,8 @@ class Workflow:
             raise IntegrityError("the scale is to be fitted first, and no fitted one came")
         return known.prepare
 
-    def after(self, stage: str, known: Known, result: object) -> Known:
+    @staticmethod
+    def after(known: Known, result: object) -> Known:
         """Return what is known when a stage has given its result."""
         if isinstance(result, Prepare):
             return replace(known, prepare=result)
@@ -361,24 +390,76 @@ class Workflow:
         return known
 
 
-RunStage = Callable[[str, AnyPlan, Known], Result[Any, Any]]
-
-
-def conduct(course: Workflow, run: RunStage) -> tuple[Known, Result[Any, Any]]:
-    """Run the stages up to the training, and return what is known and what the training gave.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Engines(ABC):
+    """Where the clients of a workflow are, and how its stages are run there.
 
     Parameters
     ----------
-    run
-        Carries out the plan of a stage; told also what is known, for clients that are elsewhere.
+    watch
+        Called with (stage, round, clients done, clients asked).
+    journal
+        Writes down the steps of masked rounds, so that one cut short goes on in its middle.
+    telling
+        Whether what is known travels with every letter, for clients that make the plan of a stage
+        for themselves.
+    settled
+        Returns the plan of a stage as one of this very run, if anything in it depends on that.
+    had
+        By stage: how many rounds it had before, if a finished run goes on.
+    records
+        By stage: what is known of its rounds, once they are over.
     """
-    known = course.start()
-    for stage in course.stages:
-        result = run(stage, course.plan(stage, known), known)
-        if stage == TRAINING:
-            return known, result
-        known = course.after(stage, known, result.result)
-    raise AssertionError("a course has a training")
+
+    watch: Callable[[str, int, int, int], None] | None = None
+    journal: Journal | None = None
+    telling: bool = True
+    settled: Callable[[AnyPlan], AnyPlan] | None = None
+    had: Mapping[str, int] = field(default_factory=dict)
+    records: dict[str, tuple[Record, ...]] = field(default_factory=dict)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What it is called in the run's facts."""
+
+    @abstractmethod
+    def engine(self, stage: str, plan: AnyPlan) -> Engine:
+        """Return what carries the messages of a stage."""
+
+    def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
+        """Return the plan of a stage as it may be run there; ValueError if it may not."""
+        return plan
+
+    def run(
+        self,
+        stage: str,
+        plan: AnyPlan,
+        known: Known,
+        folder: RunFolder | None,
+        *,
+        onto: Any = None,
+    ) -> Result[Any, Any]:
+        """Run a stage, or what is left of it."""
+        plan, had = self.allowed(stage, plan), self.had.get(stage)
+        if self.settled is not None:
+            plan = self.settled(plan)
+        if had is not None:
+            plan = replace(plan, rounds=had + 1)
+        keeper: Keeper[Any] | None = None
+        if folder is not None:
+            keeper = folder.keeper(stage, plan, goes_on=had is not None, logs=self.telling)
+        result = run(
+            plan,
+            self.engine(stage, plan),
+            keeper=keeper,
+            watch=partial(self.watch, stage) if self.watch else None,
+            journal=self.journal if plan.masking else None,
+            context=known.parts() if self.telling else NOTHING,
+            onto=onto,
+        )
+        self.records[stage] = result.records
+        return result
 
 
 def _another() -> IntegrityError:
@@ -395,3 +476,177 @@ def _reservoir(maps: Maps) -> Reservoir:
         case (EchoState() as one,):
             return one.reservoir
     raise ValueError("plasticity adapts one reservoir; use one EchoState map with it")
+
+
+class Place(Protocol):
+    """Where a client keeps the model that it was given."""
+
+    def keep(self, content: bytes, about: Mapping[str, str]) -> None:
+        """Keep the content of a model's file, and which plan and run it is from."""
+
+    def model(self, sha256: str) -> Predictor:
+        """Return the model that is kept; IntegrityError if it is not the one of this SHA-256."""
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """The model of one process, which is server and clients at once.
+
+    >>> InMemory(b"").model("0" * 64)
+    Traceback (most recent call last):
+    catchment.errors.IntegrityError: this client has not been given the model that is to be tested
+    """
+
+    content: bytes
+    opened: Predictor | None = None
+
+    def keep(self, content: bytes, about: Mapping[str, str]) -> None:
+        """Do nothing: what came is what is here."""
+
+    def model(self, sha256: str) -> Predictor:
+        if self.opened is None or sha256_of(self.content) != sha256:
+            raise not_given()
+        return self.opened
+
+
+def sha256_of(content: bytes) -> str:
+    """Return the SHA-256 of a file's content, in hexadecimal.
+
+    >>> sha256_of(b"")[:8]
+    'e3b0c442'
+    """
+    return hashlib.sha256(content).hexdigest()
+
+
+def not_given() -> IntegrityError:
+    """Return the error of a client that does not have the model it is asked about."""
+    return IntegrityError("this client has not been given the model that is to be tested")
+
+
+@dataclass(frozen=True, eq=False)
+class Receipt(Structure):
+    """What a client answers to a delivery."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "receipt",
+        "the SHA-256 of the model that the client was sent and keeps",
+        ("that the client has the model; nothing of its data",),
+    )
+
+    sha256: str
+
+
+@dataclass(frozen=True, eq=False)
+class Receipts(Summable):
+    """Which client keeps what."""
+
+    by_client: Annotated[Mapping[str, Receipt], GATHERED] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
+    """One round in which every client is sent the model and says that it keeps it.
+
+    Parameters
+    ----------
+    sha256
+        Of the model's file.
+    place
+        Where a client keeps it.
+    content
+        The file; only the server has it before the round.
+    about
+        Which plan and which run it is from.
+    """
+
+    sha256: str
+    place: Place
+    content: bytes = b""
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(each_client="each client says for itself what it keeps; send it in the clear")
+
+    def identity(self) -> str:
+        return self.sha256
+
+    def start(self) -> Receipts:
+        return Receipts()
+
+    def broadcast(self, state: Receipts, turn: Turn) -> Parts:
+        facts: dict[str, Fact] = {**self.about}
+        return Parts(MODEL_FILE, facts, (np.frombuffer(self.content, dtype=np.uint8),))
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Receipt:
+        (array,) = received.expect(MODEL_FILE, 1).arrays
+        content = array.tobytes()
+        if sha256_of(content) != self.sha256:
+            raise IntegrityError("the model that came is not the one that was announced")
+        self.place.keep(content, {str(k): str(v) for k, v in received.facts.items()})
+        return Receipt(self.sha256)
+
+    def read_update(self, parts: Parts, turn: Turn) -> Receipts:
+        receipt = Receipt.from_parts(parts)
+        if receipt.sha256 != self.sha256:
+            raise UploadError("other-model", "it keeps another model than it was sent")
+        return Receipts({turn.client: receipt})
+
+    def server_update(self, state: Receipts, total: Receipts, turn: Turn) -> Receipts:
+        return total  # whoever has the model of an earlier round need not have this one
+
+    def result(self, state: Receipts) -> tuple[str, ...]:
+        """Return the names of the clients that have the model."""
+        return tuple(sorted(state.by_client))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DeliveredEvaluation(Algorithm[Scores, Tally[Score], Scores]):
+    """How well a model that clients were given does on their data; nothing is sent to them.
+
+    Parameters
+    ----------
+    sha256
+        Of the model's file.
+    place
+        Where a client keeps it.
+    keep_clients
+        Whether the server keeps each client's score apart, or only their sum.
+    rule
+        A client's own, told the model's SHA-256 and the score before the score leaves; it raises
+        if it must not.
+    """
+
+    sha256: str
+    place: Place
+    keep_clients: bool = True
+    rule: Callable[[str, Score], None] | None = field(default=None, repr=False)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(each_client=KEPT_APART if self.keep_clients else "")
+
+    def identity(self) -> str:
+        return f"{self.sha256} {self.keep_clients}"
+
+    def start(self) -> Scores:
+        return Scores()
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
+        score = evaluate(self.place.model(self.sha256), data, turn.client)
+        if self.rule is not None:
+            self.rule(self.sha256, score)
+        return score
+
+    def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
+        score = Score.from_parts(parts).checked()
+        return Tally.of(score, turn.client if self.keep_clients else "")
+
+    def server_update(self, state: Scores, total: Tally[Score], turn: Turn) -> Scores:
+        return Scores(total.total, total.by_client)
+
+    def result(self, state: Scores) -> Scores:
+        return state
+
+    def figures(self, state: Scores) -> dict[str, float]:
+        return state.figures

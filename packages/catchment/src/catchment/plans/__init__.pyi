@@ -12,7 +12,7 @@ from catchment.plans.verify import verify_run as verify_run
 
 # For the other packages and the tests; may change without notice.
 from catchment.plans.conductor import (
-    Conductor as Conductor,
+    PlanRun as PlanRun,
     best_and_worst as best_and_worst,
     own_rows as own_rows,
 )
@@ -27,7 +27,6 @@ from catchment.plans.data import (
 )
 from catchment.plans.file import fingerprint_of as fingerprint_of
 from catchment.plans.in_process import (
-    InProcess as InProcess,
     client_memories as client_memories,
     folds_of as folds_of,
     n_folds as n_folds,

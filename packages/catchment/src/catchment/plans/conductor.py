@@ -1,11 +1,11 @@
-"""One conductor for plan files, wherever their clients are.
+"""A plan file run into its folder, wherever its clients are.
 
     scaling -> plasticity -> training -> calibration -> delivery -> evaluation
 
 Every stage is a plan of its own in the one loop, kept in the run's folder as it goes. What differs
-between one process, Flower and its simulation is only who carries the messages: an `Engines` gives
-the engine of each stage. What only somebody with all data could say, baselines and a forecast, is
-added where all clients are in this process.
+between one process, Flower and its simulation is only who carries the messages: its `Engines`. What
+only somebody with all data could say, baselines and a forecast, is added where all clients are in
+this process.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -29,37 +29,36 @@ from catchment.engine.local import data_of
 from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
 from catchment.features.base import FeatureMap, label_of
 from catchment.federation.blocks import EVERY
-from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.learn.ridge_state import RidgeState
-from catchment.federation.loop import Engine, Result, model_of, run
+from catchment.federation.loop import Result, model_of
 from catchment.federation.measure.baselines import Outcome, Row
 from catchment.federation.measure.calibration import Calibration, without_each
-from catchment.federation.measure.evaluation import Scores, metrics
+from catchment.federation.measure.evaluation import Scores
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Journal, Protection
+from catchment.federation.protection import Protection
 from catchment.federation.runs.drawn import draw
-from catchment.federation.runs.read import map_facts, map_sentence
-from catchment.federation.runs.write import (
+from catchment.federation.runs.folder import (
     CHARGED,
     DATABASE,
     MODEL,
     PLAN,
-    Logged,
-    Store,
+    RunFolder,
     is_begun,
     remove_run,
-    write_comparison,
-    write_confusions,
     write_results,
 )
+from catchment.federation.runs.read import map_facts, map_sentence
 from catchment.federation.workflow import (
     CALIBRATION,
     DELIVERY,
     EVALUATION,
     AnyPlan,
+    Delivery,
+    Engines,
+    InMemory,
     Known,
     Workflow,
-    conduct,
+    sha256_of,
 )
 from catchment.plans.data import About, Clients, PlanData
 from catchment.plans.file import PlanFile
@@ -74,20 +73,6 @@ from catchment.readout.storage import to_bytes
 Watch = Callable[[str, int, int, int], None]
 
 log = logging.getLogger(__name__)
-
-
-class Engines(Protocol):
-    """Where the clients of a plan file are."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in the run's facts."""
-
-    def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
-        """Return the plan of a stage as it may be run there; ValueError if it may not."""
-
-    def engine(self, stage: str, plan: AnyPlan) -> Engine:
-        """Return what carries the messages of a stage."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,12 +93,12 @@ class Done:
 
 
 @dataclass(frozen=True, eq=False)
-class Conductor:
-    """Runs the stages of a plan file into one folder.
+class PlanRun:
+    """The run of a plan file into one folder.
 
     Parameters
     ----------
-    file, course
+    file, workflow
         What is run, as it is written and as stages.
     about
         What is known of the data.
@@ -121,10 +106,6 @@ class Conductor:
         Where the clients are.
     store
         The run's folder.
-    journal
-        Writes down the steps of masked rounds, so that one cut short goes on in its middle.
-    watch
-        Called with (stage, round, clients done, clients asked).
     tested
         Makes the scores where no clients are kept for a test.
     known
@@ -135,17 +116,20 @@ class Conductor:
     """
 
     file: PlanFile
-    course: Workflow
+    workflow: Workflow
     about: About
     engines: Engines
-    store: Store
-    journal: Journal | None = None
-    watch: Watch | None = None
+    store: RunFolder
     tested: Callable[[], Scores] | None = None
     known: Mapping[str, Sequence[str]] = field(default_factory=dict)
     week: Week | None = None
 
-    def conduct(self) -> Done:
+    def __post_init__(self) -> None:
+        had = {} if self.week is None else self.week.rounds
+        bound = replace(self.engines, settled=self._charged, had=had)
+        object.__setattr__(self, "engines", bound)
+
+    def run(self) -> Done:
         """Run all stages, or what is left of them, and keep what came of them."""
         if "started" not in self.store.facts():
             title = self.file.title or f"{self.file.algorithm} on {self.file.source}"
@@ -154,7 +138,7 @@ class Conductor:
             first = {"started": now(), "title": title, "base": base}
             self.store.write_facts(first | self._planned)
         on_new = None if self.week is None else self._on_new(self.week)
-        known, result = conduct(self.course, self.stage)
+        known, result = self.workflow.run(self.engines, self.store)
         model = self._with_intervals(result, known).read_from(dict(self.about.columns))
         self.store.save_model(model)
         content = to_bytes(model)
@@ -184,41 +168,21 @@ class Conductor:
             cuts=settings.bands,
             left_out=without_each(result.state),
         )
-        counted = self.stage(CALIBRATION, Plan(algorithm=algorithm, limits=settings.limits), known)
+        plan = Plan(algorithm=algorithm, limits=settings.limits)
+        counted = self.engines.run(CALIBRATION, plan, known, self.store)
         return replace(model, intervals=counted.result)
 
     @property
     def _planned(self) -> dict[str, str]:
         """What is known of a run before it begins, for whoever watches it."""
         left_out = EVALUATION if self.tested else ""
-        stages = [stage for stage in self.course.stages if stage != left_out]
+        stages = [stage for stage in self.workflow.stages if stage != left_out]
         return {
             "algorithm": self.file.algorithm,
             "source": self.file.source,
             "engine": self.engines.name,
             "stages": json.dumps(stages),
         }
-
-    def stage(self, stage: str, plan: AnyPlan, known: Known) -> Result[Any, Any]:
-        """Run a stage, or what is left of it."""
-        allowed = self._charged(self.engines.allowed(stage, plan))
-        had = None if self.week is None else self.week.rounds.get(stage)
-        if had is not None:
-            allowed = replace(allowed, rounds=had + 1)
-        keeper = self.store.keeper(stage, allowed, goes_on=had is not None)
-
-        def watch(round_: int, done: int, asked: int) -> None:
-            if self.watch:
-                self.watch(stage, round_, done, asked)
-
-        return run(
-            allowed,
-            self.engines.engine(stage, allowed),
-            keeper=Logged(keeper, stage, allowed.rounds),
-            watch=watch,
-            journal=self.journal if allowed.masking else None,
-            context=known.parts(),
-        )
 
     def _charged(self, plan: AnyPlan) -> AnyPlan:
         """Return the plan with its ledger told of this run, which is charged once."""
@@ -228,21 +192,20 @@ class Conductor:
             self.store.write_facts({CHARGED: secrets.token_hex(16)})
         # With the place: of two copies of a folder that go on, each makes a release.
         run = f"{self.store.facts()[CHARGED]} {self.store.folder.resolve()}"
-
-        def bound(one: Protection) -> Protection:
-            if not isinstance(one, GaussianNoise) or one.budget is None:
-                return one
-            budget = replace(one.budget, run=run, known=self.known or one.budget.known)
-            return replace(one, budget=budget)
-
-        return replace(plan, protections=tuple(bound(one) for one in plan.protections))
+        protections: list[Protection] = []
+        for one in plan.protections:
+            if isinstance(one, GaussianNoise) and one.budget is not None:
+                known = self.known or one.budget.known
+                one = replace(one, budget=replace(one.budget, run=run, known=known))
+            protections.append(one)
+        return replace(plan, protections=tuple(protections))
 
     def _deliver(self, known: Known, place: InMemory) -> None:
         started = self.store.facts()["started"]
         about = {"plan": known.course, "run": f"{self.store.folder.name} {started}"}
         algorithm = Delivery(sha256=known.model, place=place, content=place.content, about=about)
         try:
-            self.stage(DELIVERY, Plan(algorithm=algorithm), known)
+            self.engines.run(DELIVERY, Plan(algorithm=algorithm), known, self.store)
         except TooFewClientsError as error:
             log.warning("the model is not delivered: %s", error)
             self.store.write_facts({"undelivered": str(error)})
@@ -253,13 +216,14 @@ class Conductor:
             self.store.write_facts({"untested": FIRST})
             return Scores()
         content = to_bytes(week.earlier)
-        known = Known(course=self.course.fingerprint, model=sha256_of(content))
+        known = Known(course=self.workflow.fingerprint, model=sha256_of(content))
         return self._scores(known, InMemory(content, week.earlier))
 
     def _scores(self, known: Known, place: InMemory) -> Scores:
         """Return how the model does; with too few clients for a test, nothing, and it says why."""
         try:
-            result = self.stage(EVALUATION, self.course.plan(EVALUATION, known, place), known)
+            plan = self.workflow.plan(EVALUATION, known, place)
+            result = self.engines.run(EVALUATION, plan, known, self.store)
         except TooFewClientsError as error:
             log.warning("the model is not tested: %s", error)
             self.store.write_facts({"untested": str(error)})
@@ -270,9 +234,6 @@ class Conductor:
     def _keep(self, done: Done) -> None:
         kept = done.plan.algorithm.kept(done.result.state)
         write_results(self.store, kept, done.scores, self.about.classes)
-        write_confusions(self.store, done.scores, self.about.classes)
-        if done.scores.total is not None:
-            self.store.write_facts({"metric": metrics(done.scores.total)[0][0]})
         facts = self._facts(done)
         self.store.write_facts(facts)
         if map_sentence(facts):
@@ -300,7 +261,7 @@ class Conductor:
             "plan_fingerprint": done.plan.fingerprint(),
             "course": done.known.course,
             "scaling": str(self.file.prepare.settings()["scale"]),
-            "upload": self.course.upload(done.known),
+            "upload": self.workflow.upload(done.known),
         }
         facts |= map_facts(done.plan.algorithm.kept(done.result.state), self._map_note)
         return {name: value for name, value in facts.items() if value}
@@ -308,15 +269,16 @@ class Conductor:
     @property
     def _map_note(self) -> str:
         """Why "auto" chose no map, if that is so."""
-        course = self.course
-        alone = len(course.maps) == 1 and self.file.map_name == "auto"
-        return self.file.offered(course.n_inputs, course.per_step, 1).note if alone else ""
+        flow = self.workflow
+        alone = len(flow.maps) == 1 and self.file.map_name == "auto"
+        return self.file.offered(flow.n_inputs, flow.per_step, 1).note if alone else ""
 
     def finish(self, rows: Iterable[Row]) -> None:
         """Keep the rows of the comparison, and that the run is over."""
         if "finished" in self.store.facts():
             return
-        write_comparison(self.store, list(rows))
+        numbered = [(k, *astuple(row)) for k, row in enumerate(rows)]
+        self.store.insert("comparison", numbered, replace=True)
         self.store.write_facts({"finished": now(), "model_sha256": self._sha256})
 
 
@@ -328,7 +290,7 @@ def opened(
     resume: bool = False,
     force: bool = False,
     keep_every: float = EVERY,
-) -> Iterator[Store]:
+) -> Iterator[RunFolder]:
     """Open a run's folder; a run that fails before its training leaves nothing behind.
 
     One that was charged for its noise is kept, and the error says so: taken up again, it is not
@@ -352,7 +314,7 @@ def opened(
     # One that is moved is another to its budget, and nothing is lost if it is moved back.
     found = is_begun(folder)
     try:
-        with Store(
+        with RunFolder(
             folder,
             fingerprint=file.fingerprint,
             plan=file.text,
@@ -404,7 +366,7 @@ def now() -> str:
 SHOWN_STEPS = 300
 
 
-def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanData) -> None:
+def write_forecast(store: RunFolder, model: Predictor, scores: Scores, held: PlanData) -> None:
     """Keep a stretch of the worst test client's targets and predictions, to be drawn.
 
     The data are in this process; where clients are elsewhere this would stay with them. These
@@ -428,7 +390,7 @@ def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanDat
 
 
 def write_drawn(
-    store: Store,
+    store: RunFolder,
     model_of: Callable[[str], Predictor],
     scores: Scores,
     tested: Clients,

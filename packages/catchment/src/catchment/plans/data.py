@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -641,8 +641,10 @@ def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients
 
 def _dealt(clients: Clients, sharing: Sharing) -> Clients:
     split = sharing.split
-    if split is None and len(clients) == 1 and _is_one_long(clients):
-        split = "contiguous"
+    if split is None and len(clients) == 1:
+        only = list(data_of(next(iter(clients.values())))())
+        if len(only) == 1 and (only[0].y is None or only[0].per_step):
+            split = "contiguous"
     if split in (None, "natural"):
         return clients
     every = [s for name in sorted(clients) for s in data_of(clients[name])()]
@@ -656,12 +658,5 @@ def _dealt(clients: Clients, sharing: Sharing) -> Clients:
         return dict(contiguous(every[0], n))
     if split == "iid":
         return dict(iid(every, n, seed=seed))
-    skewed: Callable[..., dict[str, list[Recording]]]
     skewed = label_skew if split == "label_skew" else quantity_skew
     return dict(skewed(every, n, alpha=sharing.alpha, seed=seed))
-
-
-def _is_one_long(clients: Clients) -> bool:
-    (source,) = clients.values()
-    every = list(data_of(source)())
-    return len(every) == 1 and (every[0].y is None or bool(every[0].per_step))

@@ -31,6 +31,7 @@ from catchment.data.prepare import Prepare
 from catchment.plans.data import SOURCES, Files, Origin, Sharing, origin_of
 from catchment.plans.plan_file import PlanFile as PlanFile
 from catchment.plans.plan_file import RunSettings as RunSettings
+from catchment.plans.plan_file import check
 from catchment.plans.settings import (
     ALGORITHMS,
     ANY_MAP,
@@ -139,7 +140,7 @@ def plan_of_tables(
         fingerprint=fingerprint_of(tables),
         text=text,
     )
-    plan.check()
+    check(plan)
     return plan
 
 

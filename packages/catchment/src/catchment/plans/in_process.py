@@ -21,48 +21,44 @@ Whoever can read all clients' files is told; nothing of it is kept in the run's 
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from functools import partial, reduce
+from itertools import compress
 from operator import add
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from catchment.arrays import Array, Booleans
 from catchment.data.prepare import RAW, Prepare
 from catchment.data.recording import Recording
 from catchment.data.synthetic import seeded_generator
 from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
-from catchment.engine.local import AnySource, LocalEngine, Workers, data_of, run_locally
-from catchment.engine.processes import with_workers
+from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import TooFewClientsError
-from catchment.features.base import FeatureMap, name_of
+from catchment.features.base import name_of
 from catchment.federation.algorithm import Memory
 from catchment.federation.blocks import EVERY
 from catchment.federation.client import Elsewhere, refuse_shared
-from catchment.federation.delivery import DeliveredEvaluation
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.limits import Limits
-from catchment.federation.loop import Engine, Result, model_of
+from catchment.federation.loop import Result, model_of
 from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregression, mean_target
-from catchment.federation.measure.evaluation import Evaluation, Score, Scores
-from catchment.federation.measure.personal_evaluation import PersonalEvaluation
+from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking
+from catchment.federation.runs.folder import CLIENTS, JOURNAL, MODEL, RunFolder
 from catchment.federation.runs.read import Fold, Run, folds_fact, read_run, reported
-from catchment.federation.runs.write import CLIENTS, JOURNAL, MODEL, Store
-from catchment.federation.workflow import EVALUATION, TRAINING, AnyPlan, Known, Workflow, conduct
+from catchment.federation.workflow import DELIVERY, EVALUATION, TRAINING, AnyPlan
 from catchment.plans.conductor import (
-    Conductor,
     Done,
+    PlanRun,
     Watch,
     opened,
     own_rows,
@@ -103,14 +99,6 @@ def folds_of(names: list[str], seed: int = 0, n: int = FOLDS) -> list[list[str]]
     return [sorted(names[k] for k in group) for group in groups]
 
 
-@dataclass(frozen=True, eq=False)
-class Folded:
-    """Scores of everybody by models of the others, and what each fold gave."""
-
-    scores: Scores
-    folds: tuple[Fold, ...]
-
-
 def folded(
     file: PlanFile,
     held: PlanData,
@@ -118,8 +106,8 @@ def folded(
     watch: Watch | None = None,
     models: dict[str, Predictor] | None = None,
     workers: int | Workers | None = None,
-) -> Folded:
-    """Return how well every client is served by a model that has not seen it.
+) -> tuple[Scores, tuple[Fold, ...]]:
+    """Return how every client is served by a model that has not seen it, and what each fold gave.
 
     Parameters
     ----------
@@ -145,23 +133,21 @@ def folded(
         except TooFewClientsError as error:
             made.append(Fold((), 0, None, None, dict.fromkeys(fold, str(error))))
             continue
-        refused = {one.client: one.reason for r in result.records for one in r.refused}
+        refused = {one.client: one.reason for one in result.refused}
         found: Scores = result.result
-        scored = {name: one for name, one in found.by_client.items() if one.errors.n}
+        scored = {name: found.by_client[name] for name in sorted(found.by_client)}
+        scored = {name: one for name, one in scored.items() if one.errors.n}
         by_client |= scored
-        made.append(_fold(scored, refused))
+        if not scored:
+            made.append(Fold((), 0, None, None, refused))
+            continue
+        total = reduce(add, scored.values())
+        worst = Scores(total, scored).worst()[0]
+        made.append(Fold(tuple(scored), total.errors.n, total.value, worst, refused))
     if not by_client:
         raise TooFewClientsError("nobody could be tested by folds; see what is said of each client")
-    scores = [by_client[name] for name in sorted(by_client)]
-    return Folded(Scores(reduce(add, scores), by_client), tuple(made))
-
-
-def _fold(scored: Mapping[str, Score], refused: Mapping[str, str]) -> Fold:
-    if not scored:
-        return Fold((), 0, None, None, refused)
-    total = reduce(add, (scored[name] for name in sorted(scored)))
-    worst = Scores(total, scored).worst()[0]
-    return Fold(tuple(sorted(scored)), total.errors.n, total.value, worst, refused)
+    total = reduce(add, (by_client[name] for name in sorted(by_client)))
+    return Scores(total, by_client), tuple(made)
 
 
 def trained_on(
@@ -180,93 +166,88 @@ def trained_on(
     before
         What stands before the name of a stage for those who watch.
     """
-
-    def run(stage: str, plan: AnyPlan, known: Known) -> Result[object, object]:
-        seen = partial(watch, f"{before}{stage}") if watch else None
-        return run_locally(plan, clients, threads=threads, workers=workers, watch=seen)
-
-    return conduct(_in_the_clear(file.course(held.about, None, len(clients))), run)[1]
-
-
-def _in_the_clear(course: Workflow) -> Workflow:
+    workflow = file.course(held.about, None, len(clients))
     plain = tuple(
         # Nothing of the folds is released but scores, so that nothing is charged for them.
         replace(one, budget=None) if isinstance(one, GaussianNoise) else one
-        for one in course.protections
+        for one in workflow.protections
         if not isinstance(one, Masking)
     )
-    return replace(course, protections=plain, min_clients=1)
+    engines = LocalClients(
+        clients=clients,
+        threads=threads,
+        workers=workers,
+        watch=None if watch is None else lambda stage, *told: watch(f"{before}{stage}", *told),
+        telling=False,
+    )
+    return replace(workflow, protections=plain, min_clients=1).run(engines)[1]
 
 
 def compared(
     file: PlanFile,
     plan: AnyPlan,
     held: PlanData,
-    result: Result[Any, Any],
-    model: Predictor,
-    features: FeatureMap,
+    done: Done,
     threads: int | None = None,
-    watch: Callable[[str, int, int, int], None] | None = None,
+    watch: Watch | None = None,
     workers: int | Workers | None = None,
 ) -> list[Row]:
     """Train and test what stands beside the plan; it is not part of the run's ledger.
 
     Beside a plan with protections each row says that it has none of them.
     """
-
-    def began(name: str) -> None:
-        if watch:
-            watch(f"for comparison: {name}", 0, 0, 0)
-
-    beside = contenders(file, plan, held, result, model, features, threads, workers)
-    ready = held.prepared(model.prepare)
+    beside = contenders(file, plan, held, done, threads, workers)
     if not beside:
         return []
+    ready = held.prepared(done.model.prepare)
+    began = None if watch is None else lambda name: watch(f"for comparison: {name}", 0, 0, 0)
     rows = list(compare(beside, ready.train, ready.test, began=began))
-    return [_outside(row) for row in rows] if file.protect else rows
-
-
-def _outside(row: Row) -> Row:
-    """Return a row that says under which conditions it was made."""
+    if not file.protect:
+        return rows
     told = "from raw data, outside the federation and its protections"
-    return replace(row, note=f"{row.note}; {told}" if row.note else told)
+    return [replace(row, note=f"{row.note}; {told}" if row.note else told) for row in rows]
 
 
 def contenders(
     file: PlanFile,
     plan: AnyPlan,
     held: PlanData,
-    result: Result[Any, Any],
-    model: Predictor,
-    features: FeatureMap,
+    done: Done,
     threads: int | None = None,
     workers: int | Workers | None = None,
 ) -> dict[str, Contender]:
     """Return the baselines that stand beside a plan, by name; they take prepared data."""
-    classes = held.about.classes
+    classes, features = held.about.classes, done.features
     forecast = ("persistence", "autoregression") if features.per_step else ("mean",)
     usual: tuple[str, ...] = ("random", "majority") if classes else forecast
     if file.algorithm == NORMAL_PLAN and not classes:
         usual = ()  # nothing is known that a guess could be compared with
     lags = {"lags": file.run.lags, "washout": features.washout}
-    horizon = file.prepare.horizon or 1
+    told: dict[str, Any] = {"horizon": file.prepare.horizon or 1, "washout": features.washout}
     n_inputs = file.prepare.n_inputs(len(held.about.channels))
     gcv = ReadoutAveraging(features=features, ridge="gcv", classes=classes)
+    # With nobody to leave out, the ridge is kept.
+    alone = replace(
+        plan,
+        algorithm=plan.algorithm.alone(done.result.state),
+        share=1.0,
+        min_clients=1,
+        protections=(),
+        prepare=RAW,
+    )
     training = partial(trained, threads=threads, workers=workers)
     guessing = partial(guess, workers=workers)
     known: dict[str, Callable[[], Contender]] = {
         "random": lambda: guessing(Guess(how="random", classes=classes)),
         "majority": lambda: training(mean_target(features, classes=classes)),
         "mean": lambda: training(mean_target(features)),
-        "persistence": lambda: guessing(
-            Guess(how="persistence", horizon=horizon, washout=features.washout)
-        ),
+        "persistence": lambda: guessing(Guess(how="persistence", **told)),
         "autoregression": lambda: training(autoregression(n_inputs, **lags)),
         "local": lambda: local_only(features, classes=classes, threads=threads, workers=workers),
         "averaging": lambda: training(Plan(algorithm=gcv)),
         "ensemble": lambda: training(Plan(algorithm=_ensemble(features, classes))),
-        "centralised": lambda: centralised(_alone(plan, result), threads=threads),
-        "personalised": lambda: _personalised(model, held, threads, workers),
+        "centralised": lambda: centralised(alone, threads=threads),
+        "personalised": lambda: _personalised(done.model, held, threads, workers),
     }
     chosen = usual if file.run.baselines is None else file.run.baselines
     return {name: known[name]() for name in chosen}
@@ -291,24 +272,16 @@ def _personalised(
             'the baseline "personalised" adapts a shared readout, and there is none here; leave it '
             "out of baselines"
         )
-    algorithm = PersonalEvaluation(model_under_test=shared, share=held.test_after)
+    plan = Plan(algorithm=PersonalEvaluation(model_under_test=shared, share=held.test_after))
 
     def contend(train: Mapping[str, Any], test: Mapping[str, Any]) -> Outcome:
-        found = run_locally(
-            Plan(algorithm=algorithm), held.whole, threads=threads, workers=workers
-        ).state
+        found = run_locally(plan, held.whole, threads=threads, workers=workers).state
         total = found.total.personal if found.total else None
         by_client = {name: one.personal for name, one in found.by_client.items()}
         n_moved = found.total.n_moved if found.total else 0
         return Outcome(Scores(total, by_client), note=f"{n_moved} left the shared readout")
 
     return contend
-
-
-def _alone(plan: AnyPlan, result: Result[Any, Any]) -> AnyPlan:
-    """Return the plan for one who has all data: with nobody to leave out, the ridge is kept."""
-    algorithm = plan.algorithm.alone(result.state)
-    return replace(plan, algorithm=algorithm, share=1.0, min_clients=1, protections=(), prepare=RAW)
 
 
 FEW = 0.05  # of the median of all clients: so few steps are said
@@ -337,21 +310,28 @@ class Seen:
     def of(cls, recordings: list[Recording]) -> Seen:
         """Return the counts of a client's raw recordings."""
         targets = [one.y.reshape(-1, one.y.shape[-1]) for one in recordings if one.y is not None]
-        unknown = [np.logical_or.reduce(np.isnan(y), axis=1) for y in targets]
+        known = [y[~np.isnan(y).any(axis=1)] for y in targets]
         missing = [np.isnan(one.u) for one in recordings]
         silent = np.logical_and.reduce([gaps.all(axis=0) for gaps in missing])
         names = recordings[0].channels or tuple(map(str, range(len(silent))))
+        classes: set[str] = set()
+        for one in recordings:
+            if one.classes is not None and one.y is not None:
+                sums = np.nansum(one.y.reshape(-1, len(one.classes)), axis=0)
+                classes.update(compress(one.classes, sums > 0))
+        times = [np.diff(one.times) for one in recordings if one.times is not None]
+        every = np.concatenate([np.empty(0), *times])
         return cls(
             sum(one.n_steps for one in recordings),
             sum(gaps.size for gaps in missing),
             sum(int(gaps.sum()) for gaps in missing),
-            tuple(name for name, none in zip(names, silent, strict=True) if none),
+            tuple(compress(names, silent)),
             sum(map(len, targets)),
-            sum(int(gone.sum()) for gone in unknown),
-            sum(_changes(y, gone) for y, gone in zip(targets, unknown, strict=True)),
+            sum(map(len, targets)) - sum(map(len, known)),
+            sum(len(y) > 0 and bool((y != y[0]).any()) for y in known),
             len(recordings),
-            frozenset(_classes(recordings)),
-            _rate(recordings),
+            frozenset(classes),
+            1 / float(np.median(every)) if len(every) else None,
         )
 
 
@@ -375,7 +355,12 @@ def notices(file: PlanFile, held: PlanData) -> tuple[str, ...]:
             return held.notices
     elif sum(path.stat().st_size for path in origin.paths(file.base)) > MOST_BYTES:
         return held.notices
-    seen = dict(_looked_at({**held.whole, **held.train}))
+    seen: dict[str, Seen] = {}
+    for name, source in sorted({**held.whole, **held.train}.items()):
+        with suppress(Exception):  # whatever it is, the run names it with its reason
+            recordings = list(data_of(source)())
+            if recordings:
+                seen[name] = Seen.of(recordings)
     scored, per_step = set(held.whole) - set(held.train), held.about.per_step
     odd = () if held.about.classes is None else _classed(seen, apart=prepare.window is None)
     return (
@@ -386,16 +371,6 @@ def notices(file: PlanFile, held: PlanData) -> tuple[str, ...]:
         *_rates(seen, prepare),
         *_lengths(seen),
     )
-
-
-def _looked_at(clients: Clients) -> Iterator[tuple[str, Seen]]:
-    for name, source in sorted(clients.items()):
-        try:
-            recordings = list(data_of(source)())
-        except Exception:  # whatever it is, the run names it with its reason
-            continue
-        if recordings:
-            yield name, Seen.of(recordings)
 
 
 def _unknown(
@@ -443,10 +418,10 @@ def _gaps(seen: Mapping[str, Seen], prepare: Prepare) -> Iterator[str]:
             yield f"{name} has no value of {', '.join(one.silent)} at all; zeros stand for it"
     if missing and prepare.gaps != "error":
         shares = {name: one.missing / one.values for name, one in seen.items() if one.missing}
-        most = max(shares, key=lambda name: shares[name])
+        most = max(shares, key=shares.__getitem__)
         yield (
-            f"{_percent(missing / values)} of the inputs are missing, with {len(shares)} of "
-            f"{len(seen)} clients, most with {most} ({_percent(shares[most])}); they are filled: "
+            f"{100 * missing / values:.2g} % of the inputs are missing, with {len(shares)} of "
+            f"{len(seen)} clients, most with {most} ({100 * shares[most]:.2g} %); they are filled: "
             f'gaps = "{prepare.gaps}" in [prepare]'
         )
 
@@ -473,80 +448,10 @@ def _lengths(seen: Mapping[str, Seen]) -> Iterator[str]:
         yield f"few steps: {named}; the median of all clients is {usual:.0f}"
 
 
-def _changes(y: Array, unknown: Booleans) -> bool:
-    known = y[~unknown]
-    return len(known) > 0 and bool((known != known[0]).any())
-
-
-def _classes(recordings: Iterable[Recording]) -> Iterator[str]:
-    for one in recordings:
-        if one.classes is not None and one.y is not None:
-            held = np.nansum(one.y.reshape(-1, len(one.classes)), axis=0) > 0
-            yield from (name for name, has in zip(one.classes, held, strict=True) if has)
-
-
-def _rate(recordings: Iterable[Recording]) -> float | None:
-    """Return the median steps per second, where recordings have times."""
-    gaps = [np.diff(one.times) for one in recordings if one.times is not None]
-    every = np.concatenate([np.empty(0), *gaps])
-    return 1 / float(np.median(every)) if len(every) else None
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
-
-
 def _named(names: Iterable[str]) -> str:
     every = list(names)
     more = f" and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else ""
     return ", ".join(every[:MOST_NAMED]) + more
-
-
-MOST_APART = 100_000  # test clients whose scores are kept one by one
-MANY_TESTED = (
-    "%d clients are tested: their score is kept together, not client by client; test fewer, such "
-    'as test = 0.01 with test_of = "clients" in [data], to see how each fares'
-)
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class InProcess:
-    """All clients in this process.
-
-    Nothing leaves anyone here, so that the test shows every client's score by itself, even where
-    the training is hidden in sums. Under noise those who are tested have not trained, and no bound
-    holds for them.
-    """
-
-    held: PlanData
-    threads: int | None = None
-    memories: dict[str, Memory] = field(default_factory=dict)
-    devices: Mapping[str, Elsewhere] = field(default_factory=dict)
-    workers: int | Workers | None = None
-
-    @property
-    def name(self) -> str:
-        """What it is called in the run's facts."""
-        return self.workers.name if isinstance(self.workers, Workers) else "local"
-
-    def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
-        if isinstance(plan.algorithm, DeliveredEvaluation):
-            n_tested = len(self.held.whole)
-            if n_tested > MOST_APART:
-                log.warning(MANY_TESTED, n_tested)
-            tested = replace(plan.algorithm, keep_clients=n_tested <= MOST_APART)
-            return replace(plan, algorithm=tested, protections=())
-        return plan
-
-    def engine(self, stage: str, plan: AnyPlan) -> Engine:
-        devices = {} if stage == EVALUATION else self.devices
-        held: Mapping[str, AnySource] = self.held.at(stage)
-        # A mapping of very many clients is not copied for nothing.
-        clients = {**held, **devices} if devices else held
-        here = LocalEngine(plan, clients, self.threads, self.memories)
-        return with_workers(here, self.workers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -622,50 +527,51 @@ def run_plan(
             memories |= weekly_memories(store.folder, [*held.names, *on_line])
             week = begin_week(store, held.about, held.train, memories, use=own_kinds(file))
             if week.idle:
-                return as_it_was(file, store.folder, week)
+                # A finished run that has nothing to go on with, and says so.
+                model = load(store.folder / MODEL, use=own_kinds(file))
+                return Finished(read_run(store.folder), model, Scores(), week.idle)
             held = replace(held, whole=dict(week.new))
-        course = file.course(held.about, identities, len(held.train) + len(on_line))
-        on_line = {name: one.within(course) for name, one in on_line.items()}
+        workflow = file.course(held.about, identities, len(held.train) + len(on_line))
+        on_line = {name: one.within(workflow) for name, one in on_line.items()}
         models: dict[str, Predictor] = {}
         by_folds = file.sharing.test == "folds"
         # A round cut short goes on in its middle: begun anew, its noise would be spent twice.
         with SumsJournal(store.folder / JOURNAL) if identities else nullcontext() as journal:
-            conductor = Conductor(
+            plan_run = PlanRun(
                 file,
-                course,
+                workflow,
                 held.about,
-                InProcess(held, threads, memories, on_line, workers=workers),
+                LocalClients(
+                    # A mapping of very many clients is not copied for nothing.
+                    clients={**held.train, **on_line} if on_line else held.train,
+                    others={DELIVERY: {**held.at(DELIVERY), **on_line}, EVALUATION: held.test},
+                    threads=threads,
+                    workers=workers,
+                    memories=memories,
+                    watch=tell,
+                    journal=journal,
+                ),
                 store,
-                journal,
-                watch=tell,
                 tested=partial(_by_folds, file, held, threads, tell, store, models, workers)
                 if by_folds
                 else None,
                 known=_known(held) if file.is_noisy else {},
                 week=week,
             )
-            done = conductor.conduct()
+            done = plan_run.run()
         shown = done if week is None or week.earlier is None else replace(done, model=week.earlier)
         _show(store, file, held, shown, models)
         if week is not None:
-            conductor.finish(weekly_rows(file, done, week, threads))
+            plan_run.finish(weekly_rows(file, done, week, threads))
         elif by_folds:
-            conductor.finish(own_rows(file, done))
+            plan_run.finish(own_rows(file, done))
         elif "finished" not in store.facts():
-            plan = replace(course.plan(TRAINING, done.known), protections=())
-            beside = compared(
-                file, plan, held, done.result, done.model, done.features, threads, tell, workers
-            )
-            conductor.finish(with_own(beside, own_rows(file, done)))
+            plan = replace(workflow.plan(TRAINING, done.known), protections=())
+            beside = compared(file, plan, held, done, threads, tell, workers)
+            plan_run.finish(with_own(beside, own_rows(file, done)))
         if file.is_secret and not file.carries:
             forget_clients(store, identities)
     return Finished(read_run(folder), done.model, done.scores, notices(file, held))
-
-
-def as_it_was(file: PlanFile, folder: Path, week: Week) -> Finished:
-    """Return a finished run that has nothing to go on with, and says so."""
-    model = load(folder / MODEL, use=own_kinds(file))
-    return Finished(read_run(folder), model, Scores(), week.idle)
 
 
 def weekly_rows(file: PlanFile, done: Done, week: Week, threads: int | None) -> list[Row]:
@@ -699,7 +605,7 @@ def without(held: PlanData, devices: Mapping[str, Elsewhere]) -> PlanData:
 
 
 def _show(
-    store: Store, file: PlanFile, held: PlanData, done: Done, models: Mapping[str, Predictor]
+    store: RunFolder, file: PlanFile, held: PlanData, done: Done, models: Mapping[str, Predictor]
 ) -> None:
     """Keep what pictures of single clients need, unless the plan hides its clients.
 
@@ -729,14 +635,14 @@ def _by_folds(
     held: PlanData,
     threads: int | None,
     watch: Watch | None,
-    store: Store,
+    store: RunFolder,
     models: dict[str, Predictor],
     workers: int | Workers | None = None,
 ) -> Scores:
     """Return the scores by folds, and keep what each fold gave; models by client are put in."""
-    found = folded(file, held, threads, watch, models, workers)
-    store.write_facts(folds_fact(found.folds))
-    return found.scores
+    scores, folds = folded(file, held, threads, watch, models, workers)
+    store.write_facts(folds_fact(folds))
+    return scores
 
 
 def _known(held: PlanData) -> dict[str, Sequence[str]]:
@@ -759,7 +665,7 @@ def client_memories(folder: Path, clients: Iterable[str]) -> dict[str, Memory]:
     return {name: FileMemory(folder / CLIENTS / name) for name in names}
 
 
-def forget_clients(store: Store, identities: dict[str, str]) -> None:
+def forget_clients(store: RunFolder, identities: dict[str, str]) -> None:
     """Remove what clients of this process remembered, private keys included: the run is over.
 
     The journal of their sums goes with it. The public keys are kept, so that the plan is still the

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from catchment.data.clients import Changed
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
-from catchment.features.base import FeatureMap, imported, name_of
+from catchment.features.base import FeatureMap, imported
 from catchment.features.default_map import DefaultMap
 from catchment.features.nvar import NVAR
 from catchment.features.sizes import refuse_large
@@ -30,17 +30,15 @@ from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.increments import unread
 from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings
 from catchment.federation.learn.normal import FederatedNormal
-from catchment.federation.learn.personal import PersonalReadouts
-from catchment.federation.learn.personal_increments import PersonalIncrements
+from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.protection import Masking
-from catchment.federation.runs.write import CLIENTS, EARLIER, MODEL, PRIVATE, Store
+from catchment.federation.runs.folder import CLIENTS, EARLIER, MODEL, PRIVATE, RunFolder, records_of
 from catchment.federation.workflow import (
     DELIVERY,
     EVALUATION,
     TRAINING,
-    Adaptation,
     Maps,
     Workflow,
 )
@@ -72,20 +70,10 @@ from catchment.readout.predictor import Predictor
 from catchment.readout.storage import load
 
 NORMAL_PLAN = "normal"
-PLASTICITY_ROUNDS = 10
+HOW_OFTEN = ("rounds", "share", "min_clients", "limits", "seed")
 WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
-Baseline = Literal[
-    "random",
-    "majority",
-    "mean",
-    "persistence",
-    "autoregression",
-    "local",
-    "averaging",
-    "ensemble",
-    "centralised",
-    "personalised",
-]
+Baseline = Literal["random", "majority", "mean", "persistence", "autoregression", "local",
+                   "averaging", "ensemble", "centralised", "personalised"]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,21 +145,15 @@ class Week:
     idle: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Growing:
-    """A client's recordings, each with the name by which what is new is found."""
-
-    source: Source
-    goes_on: bool = False
-
-    def __call__(self) -> list[Recording]:
-        found = list(data_of(self.source)())
-        if any(not one.name for one in found):
-            raise ValueError(
-                "recordings have no names here, so that nobody could tell which are new; use files "
-                'that are read whole, or leave out increments = "new"'
-            )
-        return [replace(one, goes_on=True) for one in found] if self.goes_on else found
+def _growing(source: Source, *, goes_on: bool) -> list[Recording]:
+    """Return a client's recordings, each with the name by which what is new is found."""
+    found = list(data_of(source)())
+    if any(not one.name for one in found):
+        raise ValueError(
+            "recordings have no names here, so that nobody could tell which are new; use files "
+            'that are read whole, or leave out increments = "new"'
+        )
+    return [replace(one, goes_on=True) for one in found] if goes_on else found
 
 
 def check_weeks(file: PlanFile) -> None:
@@ -221,7 +203,7 @@ def weekly_memories(folder: Path, clients: list[str]) -> dict[str, Memory]:
 
 
 def begin_week(
-    store: Store,
+    store: RunFolder,
     about: About,
     train: Clients,
     memories: Mapping[str, Memory],
@@ -239,14 +221,21 @@ def begin_week(
     """
     facts = store.facts()
     number = int(facts.get("week", "1"))
-    new, unreadable = _new(train, memories)
+    new, unreadable = dict[str, list[Recording]](), list[str]()
+    for name, source in train.items():
+        try:
+            if found := unread(data_of(source)(), memories[name]):
+                new[name] = found
+        except Exception as error:  # whatever it is, the run names it with its reason
+            unreadable.append(f"{name} cannot be read: {error}")
     if "finished" in facts:
         if not new:
             return Week(number, idle=(NOTHING_NEW, *unreadable))
         _refuse_others(about, facts)
         number += 1
         replace_file(store.folder / EARLIER, (store.folder / MODEL).read_bytes(), mode=PRIVATE)
-        had = {stage: len(store.finished(stage)) for stage in (TRAINING, DELIVERY, EVALUATION)}
+        stages = (TRAINING, DELIVERY, EVALUATION)
+        had = {stage: len(records_of(store.database, stage)) for stage in stages}
         store.go_on({"week": str(number), "rounds_before": json.dumps(had)})
         facts = store.facts()
     if number == 1:
@@ -255,36 +244,17 @@ def begin_week(
     return Week(number, new, earlier, json.loads(facts.get("rounds_before", "{}")))
 
 
-def _new(
-    train: Clients, memories: Mapping[str, Memory]
-) -> tuple[dict[str, list[Recording]], list[str]]:
-    """Return what is new by client, and whose data cannot be read, as a run would name them."""
-    new, unreadable = {}, []
-    for name, source in train.items():
-        try:
-            found = unread(data_of(source)(), memories[name])
-        except Exception as error:  # whatever it is, the run names it with its reason
-            unreadable.append(f"{name} cannot be read: {error}")
-            continue
-        if found:
-            new[name] = found
-    return new, unreadable
-
-
 def _refuse_others(about: About, facts: Mapping[str, str]) -> None:
     """Raise ValueError if the files have other channels or classes than when the run began."""
-    now = {"classes": about.classes, "channels": about.channels}
-    for name, found in now.items():
+    now = {"classes": ("classes", about.classes), "channels": ("inputs", about.channels)}
+    for name, (setting, found) in now.items():
         before = json.loads(facts.get(name, "null"))
         if before != (None if found is None else list(found)):
             raise ValueError(
                 f"the files have the {name} {', '.join(found or ())} now, and the run was begun "
-                f"with {', '.join(before or ())}; name all that may come as {_KEYS[name]} in "
+                f"with {', '.join(before or ())}; name all that may come as {setting} in "
                 "[data] and begin anew (--force)"
             )
-
-
-_KEYS = {"classes": "classes", "channels": "inputs"}
 
 
 TESTED_UNDER_NOISE = (
@@ -319,8 +289,7 @@ def check(file: PlanFile) -> None:
         raise ValueError("a personalised baseline needs test_after in [data]; try test_after = 0.5")
     if file.run.intervals or file.run.bands:
         _check_intervals(file)
-    alone = not file.candidates and all(name_of(one) == "echo_state" for one in file.maps)
-    if file.plasticity and not alone:
+    if file.plasticity and (file.candidates or file.map_name != "echo_state"):
         raise ValueError(
             '[plasticity] adapts one reservoir; use map = "echo_state" and leave out [[candidates]]'
         )
@@ -403,20 +372,6 @@ def _some_classes(file: PlanFile) -> tuple[str, ...] | None:
     return None if file.source == "narma" else ("a", "b")
 
 
-def refuse_one_class(classes: tuple[str, ...] | None) -> None:
-    """Raise ValueError if there is one class: every model would be right.
-
-    >>> refuse_one_class(("walk",))
-    Traceback (most recent call last):
-    ValueError: every label is 'walk', and one class is nothing to tell apart; ...
-    """
-    if classes is not None and len(classes) < 2:
-        raise ValueError(
-            f"every label is {classes[0]!r}, and one class is nothing to tell apart; add files of "
-            'another class, or name another column, label = "..." in [data]'
-        )
-
-
 def entered(one: FeatureMap, table: Table) -> FeatureMap:
     """Return a map with a row per step that waits until its memory is filled.
 
@@ -485,17 +440,17 @@ class PlanFile:
     @property
     def maps(self) -> tuple[FeatureMap, ...]:
         """The feature map, or that of every candidate."""
-        changes = enumerate(self.candidates, start=1)
-        tables: dict[str, Table]
-        tables = {f"[[candidates]] {k}": {**self.features, **one} for k, one in changes}
-        tables = tables or {"[features]": self.features}
-        found = (self._map(table, where) for where, table in tables.items())
-        return tuple(beside(one, self.base) for one in found)
-
-    def _map(self, table: Table, where: str) -> FeatureMap:
-        made = map_of(self._filled(table), where)
-        steps = self.prepare.window is None and not getattr(self.origin, "label", "")
-        return entered(made, table) if steps and self.algorithm == NORMAL_PLAN else made
+        tables = {"[features]": self.features}
+        if self.candidates:
+            changes = enumerate(self.candidates, start=1)
+            tables = {f"[[candidates]] {k}": {**self.features, **one} for k, one in changes}
+        found = []
+        for where, table in tables.items():
+            made = map_of(self._filled(table), where)
+            steps = self.prepare.window is None and not getattr(self.origin, "label", "")
+            made = entered(made, table) if steps and self.algorithm == NORMAL_PLAN else made
+            found.append(beside(made, self.base))
+        return tuple(found)
 
     def _filled(self, table: Table) -> Table:
         needed = bool(self.plasticity or self.search) or self.algorithm in RESERVOIRS
@@ -504,7 +459,7 @@ class PlanFile:
     @property
     def washout(self) -> int:
         """Steps that the map needs to enter a recording."""
-        return max(map(_washout, self.maps))
+        return max(one.washout for one in self.maps)
 
     def load_data(self, directory: Path | None = None) -> PlanData:
         """Return the data that the plan names; MissingDataError if they are not here.
@@ -514,9 +469,16 @@ class PlanFile:
         found = self.origin.load(self.sharing.seed, directory, self.base)
         # Windows are entered one by one, wherever a recording is cut.
         washout = self.washout if self.prepare.window is None else 0
-        refuse_one_class(found.about.classes)
+        classes = found.about.classes
+        if classes is not None and len(classes) < 2:
+            raise ValueError(
+                f"every label is {classes[0]!r}, and one class is nothing to tell apart; add files "
+                'of another class, or name another column, label = "..." in [data]'
+            )
         if self.carries and isinstance(self.origin, Files):
-            growing = Changed(found.clients, partial(Growing, goes_on=self.origin.goes_on))
+            growing = Changed(
+                found.clients, partial(partial, _growing, goes_on=self.origin.goes_on)
+            )
             return PlanData(growing, {}, found.about, notices=found.notices)
         held = arrange(found, self.sharing, washout=washout)
         if self.is_noisy and set(held.train) & set(held.whole):
@@ -532,20 +494,17 @@ class PlanFile:
         missing = [name for name, lacks in lacking.items() if lacks]
         if not missing:
             return known
-        raise ValueError(
-            f"nobody sees all clients' files here, so [data] must name the {missing[0]}; "
-            f"{self._to_paste(missing)}"
-        )
-
-    def _to_paste(self, missing: list[str]) -> str:
-        """Return the lines that are lacking, as far as files here tell them."""
         try:
             seen = self.load_data().about
         except (ValueError, OSError):
-            return f'write {missing[0]} = ["...", "..."] into [data]'
-        found = {"inputs": seen.channels, "classes": seen.classes or ()}
-        lines = ", ".join(f"{name} = {json.dumps(found[name])}" for name in missing)
-        return f"the files here have, to paste: {lines}"
+            remedy = f'write {missing[0]} = ["...", "..."] into [data]'
+        else:
+            found = {"inputs": seen.channels, "classes": seen.classes or ()}
+            lines = ", ".join(f"{name} = {json.dumps(found[name])}" for name in missing)
+            remedy = f"the files here have, to paste: {lines}"
+        raise ValueError(
+            f"nobody sees all clients' files here, so [data] must name the {missing[0]}; {remedy}"
+        )
 
     def course(
         self,
@@ -566,13 +525,12 @@ class PlanFile:
             self._protection(table, f"[[protect]] {k}", identities or {})
             for k, table in enumerate(self.protect, start=1)
         )
-        windows = self.prepare.window is not None
         # What is normal is a matter of every step, unless recordings have a label each.
         bare = self.algorithm == NORMAL_PLAN and about.classes is None
-        per_step = not windows and (about.per_step or bare or self.prepare.horizon is not None)
-        if self._is_summed(protections):
-            self._refuse_large(about, per_step)
-        offered = self.offered(self.prepare.n_inputs(len(about.channels)), per_step, n_clients)
+        per_step = about.per_step or bare or self.prepare.horizon is not None
+        per_step = per_step and self.prepare.window is None
+        n_inputs = self.prepare.n_inputs(len(about.channels))
+        offered = self.offered(n_inputs, per_step, n_clients)
         table = self._learning(offered)
         hidden = any(isinstance(one, Masking) for one in protections)
         given: dict[str, Any] = {"features": None, "classes": about.classes, "base": self.base}
@@ -581,20 +539,18 @@ class PlanFile:
         if kind is FederatedRidge:
             own = values(kind, rest, "[learn]", given, MORE["ridge"])
             uploads = _uploads(own, about, protected=bool(protections), hidden=hidden)
+        if self.algorithm not in WITHOUT_GRAM and (uploads is None or uploads.sums_products):
+            for one in self.maps:
+                classes, remedy = about.classes is not None, 'upload = "gradients" in [learn], '
+                refuse_large(one, n_inputs, per_step=per_step, classes=classes, remedy=remedy)
 
         def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
-            several = bool(self.candidates) or offered.several
-            known = given | {"features": maps if several else maps[0]}
             if uploads is not None:
                 return uploads.learner(n_clients=n_clients, **own | {"features": maps[0]})
-            made: Any = read(kind, rest, "[learn]", known)
-            if isinstance(made, PersonalReadouts) and made.ridge.carries:
-                return PersonalIncrements(ridge=made.ridge, method=made.method)
-            if isinstance(made, FederatedNormal) and hidden:
-                return replace(made, keep_clients=False)
-            return made if isinstance(made, Algorithm) else made.algorithm()
+            several = bool(self.candidates) or offered.several
+            known = given | {"features": maps if several else maps[0]}
+            return _settled(read(kind, rest, "[learn]", known), hidden=hidden)
 
-        adapt, adapt_rounds = self._plasticity()
         return Workflow(
             prepare=self.prepare,
             maps=offered.maps,
@@ -604,14 +560,9 @@ class PlanFile:
             classes=about.classes,
             per_step=per_step,
             targets=_n_targets(about),
-            adapt=adapt,
-            adapt_rounds=adapt_rounds,
-            rounds=self.run.rounds,
-            share=self.run.share,
-            min_clients=self.run.min_clients,
-            limits=self.run.limits,
             protections=protections if uploads is None else uploads.added_to(protections),
-            seed=self.run.seed,
+            **self._plasticity(),
+            **{name: getattr(self.run, name) for name in HOW_OFTEN},
         )
 
     def offered(self, n_inputs: int, per_step: bool, n_clients: int | None) -> Offered:
@@ -627,26 +578,6 @@ class PlanFile:
             noisy=self.is_noisy,
             n_clients=n_clients,
         )
-
-    def _is_summed(self, protections: Sequence[object]) -> bool:
-        """Return whether somebody sums the products of all features."""
-        if self.algorithm in WITHOUT_GRAM or self.learn.get("upload") == "gradients":
-            return False
-        # Then gradients are taken where statistics are large.
-        ridge = self.learn.get("ridge", "auto")
-        masked = any(isinstance(one, Masking) for one in protections)
-        return not (masked and self.algorithm == "ridge" and not isinstance(ridge, str))
-
-    def _refuse_large(self, about: About, per_step: bool) -> None:
-        """Raise ValueError if statistics of the map cannot be in memory; nothing is built."""
-        for one in self.maps:
-            refuse_large(
-                one,
-                self.prepare.n_inputs(len(about.channels)),
-                per_step=per_step,
-                classes=about.classes is not None,
-                remedy='upload = "gradients" in [learn], ',
-            )
 
     def _learning(self, offered: Offered) -> Table:
         """Return [learn], which is a choice among candidates where "auto" has some."""
@@ -677,32 +608,25 @@ class PlanFile:
         budget = Budget(path=self.base / path, epsilon=epsilon, delta=noise.delta, known=known)
         return replace(noise, budget=budget)
 
-    def _plasticity(self) -> tuple[Adaptation | None, int]:
+    def _plasticity(self) -> dict[str, Any]:
         """Return what adapts a reservoir before the training, and over how many rounds."""
         if not self.plasticity:
-            return None, PLASTICITY_ROUNDS
-        kind, rest = chosen(PLASTICITY, self.plasticity, "[plasticity]")
-        found = values(kind, rest, "[plasticity]", {"reservoir": None}, MORE["plasticity"])
-        rounds = found.pop("rounds", PLASTICITY_ROUNDS)
-        return (lambda one: made(kind, found | {"reservoir": one}, "[plasticity]")), rounds
-
-    def check(self) -> None:
-        """Raise ValueError if a setting is wrong, as far as can be told without the data."""
-        check(self)
+            return {}
+        where = "[plasticity]"
+        kind, rest = chosen(PLASTICITY, self.plasticity, where)
+        found = values(kind, rest, where, {"reservoir": None}, MORE["plasticity"])
+        given = {"adapt_rounds": found.pop("rounds")} if "rounds" in found else {}
+        return given | {"adapt": lambda one: made(kind, found | {"reservoir": one}, where)}
 
 
-def _washout(one: object) -> int:
-    """Return the steps that a map, or the longest of the maps in it, needs to enter a recording."""
-    if isinstance(one, FeatureMap):
-        return one.washout
-    if not is_dataclass(one):
-        return 0
-    known = {each.name: getattr(one, each.name) for each in fields(one)}
-    if "washout" in known:
-        return int(known["washout"])
-    settings = known.values()
-    inside = [m for value in settings for m in (value if isinstance(value, tuple) else (value,))]
-    return max((_washout(m) for m in inside), default=0)
+def _settled(made: Any, *, hidden: bool) -> Algorithm[Any, Any, Any]:
+    """Return what [learn] describes as the algorithm that it is for those who take part."""
+    if isinstance(made, PersonalReadouts) and made.ridge.carries:
+        return PersonalIncrements(ridge=made.ridge, method=made.method)
+    if isinstance(made, FederatedNormal) and hidden:
+        return replace(made, keep_clients=False)
+    learner: Algorithm[Any, Any, Any] = made if isinstance(made, Algorithm) else made.algorithm()
+    return learner
 
 
 def _uploads(own: dict[str, Any], about: About, *, protected: bool, hidden: bool) -> Uploads:

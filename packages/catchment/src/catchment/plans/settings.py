@@ -53,7 +53,6 @@ from catchment.features.base import (
     known_map,
     library_class,
 )
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.encoder import Encoder
 from catchment.federation.algorithm import Algorithm
@@ -121,7 +120,7 @@ HIDDEN = {
     GradientAveraging: ("initial",),
     GaussianNoise: ("budget",),
     Clip: ("reference",),
-    EchoState: ("n_inputs", "matrices"),
+    MAPS["echo_state"]: ("n_inputs", "matrices"),
 }
 GIVEN = ("features", "classes", "base", "identities", "reservoir")
 BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
@@ -323,7 +322,7 @@ def _made_of(hint: Any, value: object, info: pydantic.ValidationInfo) -> object:
     if hint is Recipe:
         given: Any = info.context
         reservoir, classes = given["features"].reservoir, given["classes"] is not None
-        own = read(EchoState, value, HERE)
+        own = read(MAPS["echo_state"], value, HERE)
         return own.recipe(reservoir.n_inputs, per_step=given["features"].per_step, classes=classes)
     return read(hint, value, HERE)
 
@@ -584,4 +583,4 @@ def _inner(hint: Any) -> dict[str, Any]:
     if hint is Scaler:
         numbers = {"type": "array", "items": {"type": "number"}}
         return {"type": "object", "properties": {"mean": numbers, "scale": numbers}}
-    return schema(EchoState if hint is Recipe else hint)
+    return schema(MAPS["echo_state"] if hint is Recipe else hint)

@@ -10,19 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from catchment.data.files import find_files
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.errors import CatchmentError
-from catchment.federation.algorithm import Data
+from catchment.federation.runs.folder import MODEL, PLAN
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.verify import Check, Verification, compared, verified
-from catchment.federation.runs.write import MODEL, PLAN
 from catchment.plans.data import About, Recordings, arrange
 from catchment.plans.file import PlanFile, fingerprint_of, read_plan
 from catchment.readout.answers import read_for
 from catchment.readout.storage import load
-
-__all__ = ["Check", "Verification", "verify_run"]
 
 Clients = Mapping[str, Source]
 
@@ -72,21 +70,21 @@ def verify_run(
     sys.path.insert(0, "")  # a map of one's own may lie in the folder where one is
     file = plan_of(run, plan)
     known = tuple(use)
-    made = partial(load, use=known)
-    found: Clients | None = None
-    reason = "they were left out"
-    if clients is not None:
-        found = clients
-    elif not kept_only:
-        try:
-            found, reason = _found(run, file, files, client, data, known)
-        except (CatchmentError, ValueError, OSError) as error:
-            if files:
-                raise
-            reason = f"the recordings are not here: {error}"
-    sources: dict[str, Data] | None = None
+    found, reason = clients, "they were left out"
+    try:
+        if clients is None and not kept_only and files:
+            found = _of_files(run, file, files, client, known)
+        elif clients is None and not kept_only:
+            reason = "no plan names them; pass files"
+            found = None if file is None else file.load_data(data).train
+    except (CatchmentError, ValueError, OSError) as error:
+        if files:
+            raise
+        reason = f"the recordings are not here: {error}"
+    sources = None
     if found is not None:
         sources = {name: data_of(source) for name, source in found.items()}
+    made = partial(load, use=known)
     checked = verified(folder, made, clients=sources, reason=reason, only=client)
     return Verification((*_plan_checks(run), *checked.checks))
 
@@ -116,22 +114,6 @@ def _plan_checks(run: Run) -> list[Check]:
     return [compared(PLAN, fingerprint_of(tables), said)]
 
 
-def _found(
-    run: Run,
-    file: PlanFile | None,
-    files: Sequence[str | Path],
-    client: str | None,
-    data: Path | None,
-    use: tuple[Callable[..., Any], ...],
-) -> tuple[Clients | None, str]:
-    """Return the recordings of the training, or why there are none."""
-    if files:
-        return _of_files(run, file, files, client, use), ""
-    if file is None:
-        return None, "no plan names them; pass files"
-    return file.load_data(data).train, ""
-
-
 def _of_files(
     run: Run,
     file: PlanFile | None,
@@ -140,8 +122,6 @@ def _of_files(
     use: tuple[Callable[..., Any], ...],
 ) -> Clients:
     """Return what files hold for the training, all of it one client's if that is named."""
-    from catchment.data.files import find_files
-
     model = load(run.folder / MODEL, use=use)
     held: dict[str, list[Recording]] = {}
     for path in find_files([str(one) for one in files]):

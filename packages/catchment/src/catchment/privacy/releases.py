@@ -42,7 +42,7 @@ from typing import Any, final
 from catchment.data.units import ALL, Piece, Units, piece_of
 from catchment.errors import BudgetError, IntegrityError, RuleError
 from catchment.federation.algorithm import Cost, Data, Memory
-from catchment.privacy.dp.gaussian import epsilon_of
+from catchment.privacy.dp.gaussian import epsilon_spent
 from catchment.privacy.policy import Policy
 
 ROOT = "releases"
@@ -192,15 +192,12 @@ class Releases:
             for item in data():
                 if isinstance(self._units, str):
                     pieces.append(piece_of(item, self._units, apart=apart))
-                    self._see(pieces)
+                    # Data may be read several times; the longest time is all of them.
+                    if self._about is None or len(pieces) > len(self._about.pieces):
+                        self._about = Units("recordings", tuple(pieces))
                 yield item
 
         return read
-
-    def _see(self, pieces: list[Piece]) -> None:
-        # Data may be read several times; the longest time is all of them.
-        if self._about is None or len(pieces) > len(self._about.pieces):
-            self._about = Units("recordings", tuple(pieces))
 
     @property
     def about(self) -> str:
@@ -351,7 +348,12 @@ class Releases:
 
     def _alike(self, made: Release, known: Sequence[Release]) -> list[Release]:
         """Return what was released of the same data before, in other sessions."""
-        near = {data: self._meets(data, made.data) for data in {one.data for one in known}}
+        if made.data == NO_DATA:
+            return []
+        others, near = self._kept(made.data), {NO_DATA: False}
+        for data in {one.data for one in known} - {NO_DATA}:
+            mine = self._kept(data)
+            near[data] = mine is None or others is None or mine.meets(others)
         return [
             one
             for one in known
@@ -367,19 +369,15 @@ class Releases:
         ]
         if made.is_exact:
             # Scores too: nothing exact is covered by what an earlier epsilon promised.
-            if not all(one.is_exact for one in near):
-                self._refuse_after_noise()
+            if self._policy.exact != "any clients" and not all(one.is_exact for one in near):
+                raise RuleError(
+                    "noise",
+                    "these data were released with noise, which exact numbers of them would undo; "
+                    'use noise, or set exact = "any clients" in this client\'s policy',
+                )
             self._refuse_exact(made, before)
         else:
             self._refuse_noisy(made, before)
-
-    def _refuse_after_noise(self) -> None:
-        if self._policy.exact != "any clients":
-            raise RuleError(
-                "noise",
-                "these data were released with noise, which exact numbers of them would undo; use "
-                'noise, or set exact = "any clients" in this client\'s policy',
-            )
 
     def _refuse_exact(self, made: Release, before: list[Release]) -> None:
         policy = self._policy
@@ -427,19 +425,13 @@ class Releases:
         first = (before or [made])[0]
         limit = first.epsilon if self._policy.epsilon is None else self._policy.epsilon
         delta = first.delta if self._policy.delta is None else self._policy.delta
-        after = epsilon_of(sum((one.cost for one in before), start=made.cost), delta)
+        after = epsilon_spent(sum((one.cost for one in before), start=made.cost), delta)
         if not after <= limit * (1 + TOLERANCE):
             raise BudgetError(
                 f"with this release these data would have told epsilon {after:.4g} at delta "
                 f"{delta:g} in all, above this client's {limit:g}; nothing was sent; if more may "
                 "be told, the client's owner raises epsilon in its policy"
             )
-
-    def _meets(self, one: str, other: str) -> bool:
-        if NO_DATA in (one, other):
-            return False
-        mine, others = self._kept(one), self._kept(other)
-        return mine is None or others is None or mine.meets(others)
 
     def _are(self, one: str, other: str) -> bool:
         mine, others = self._kept(one), self._kept(other)

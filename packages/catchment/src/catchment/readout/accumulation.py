@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain, islice
 from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -163,7 +164,7 @@ def accumulate_each(
         return [_named(one, any_device=marked, row_stride=row_stride) for one in every]
     place = device_for(features, device, devices)
     if place is not None:
-        return _Together(features, place, classes, device, devices).each(groups)
+        return _each_on_device(features, groups, place, classes, device=device, devices=devices)
     found: dict[int, RidgeStatistics] = {}
     waiting: dict[int, Recording] = {}
     with single_blas_thread():
@@ -475,65 +476,45 @@ def _named(
     return replace(statistics, fingerprint=name)
 
 
-@dataclass(frozen=True, eq=False)
-class _Together:
-    """Groups whose statistics are made on a device, small ones side by side."""
-
-    features: FeatureMap
-    place: str
-    classes: bool | None
-    device: str | None
-    devices: Devices
-
-    def each(self, groups: Iterable[Iterable[Recording]]) -> list[RidgeStatistics]:
-        """Return the statistics of each group, in their order."""
-        found: dict[int, RidgeStatistics] = {}
-        waiting: dict[int, list[Recording]] = {}
-        steps = 0
-        for k, group in enumerate(groups):
-            begin, rest = _begin(group, SMALL_STEPS)
-            small = rest is None and bool(begin)
-            weighted = self.features.feature_grid is not None and any(s.weight != 1 for s in begin)
-            if not small or weighted:
-                found[k] = accumulate(
-                    self.features,
-                    chain(begin, rest or ()),
-                    threads=1,
-                    classes=self.classes,
-                    device=self.device,
-                    devices=self.devices,
-                )
-                continue
-            waiting[k] = begin
-            steps += sum(s.n_steps for s in begin)
-            if steps >= TOGETHER_STEPS:
-                found |= self._side_by_side(waiting)
-                waiting, steps = {}, 0
-        found |= self._side_by_side(waiting)
-        return [found[k] for k in sorted(found)]
-
-    def _side_by_side(
-        self, waiting: Mapping[int, Sequence[Recording]]
-    ) -> dict[int, RidgeStatistics]:
-        found: dict[int, RidgeStatistics] = {}
-        for grid, numbers in _alike(self.features, waiting, self.classes):
-            groups = [waiting[k] for k in numbers]
-            made = torch_form().statistics_of_each(self.place, self.features, groups, grid)
-            for k, one in zip(numbers, made, strict=True):
-                found[k] = _named(one, any_device=self.features.feature_grid is None)
-        return found
-
-
-def _begin(
-    group: Iterable[Recording], n_steps: int
-) -> tuple[list[Recording], Iterator[Recording] | None]:
-    """Return the first recordings of a group, up to so many steps, and the rest if there is one."""
-    sequences = iter(group)
-    begin: list[Recording] = []
+def _each_on_device(
+    features: FeatureMap,
+    groups: Iterable[Iterable[Recording]],
+    place: str,
+    classes: bool | None,
+    **devices: Any,
+) -> list[RidgeStatistics]:
+    """Return the statistics of each group, in their order; small ones wait for others."""
+    found: dict[int, RidgeStatistics] = {}
+    waiting: dict[int, list[Recording]] = {}
     steps = 0
-    for sequence in sequences:
-        begin.append(sequence)
-        steps += sequence.n_steps
-        if steps > n_steps:
-            return begin, sequences
-    return begin, None
+    for k, group in enumerate(groups):
+        sequences, begin, size = iter(group), list[Recording](), 0
+        while size <= SMALL_STEPS and (one := next(sequences, None)) is not None:
+            begin.append(one)
+            size += one.n_steps
+        weighted = features.feature_grid is not None and any(s.weight != 1 for s in begin)
+        if weighted or not 0 < size <= SMALL_STEPS:
+            rest = chain(begin, sequences)
+            found[k] = accumulate(features, rest, threads=1, classes=classes, **devices)
+            continue
+        waiting[k], steps = begin, steps + size
+        if steps >= TOGETHER_STEPS:
+            found |= _side_by_side(features, waiting, place, classes)
+            waiting, steps = {}, 0
+    found |= _side_by_side(features, waiting, place, classes)
+    return [found[k] for k in sorted(found)]
+
+
+def _side_by_side(
+    features: FeatureMap,
+    waiting: Mapping[int, Sequence[Recording]],
+    place: str,
+    classes: bool | None,
+) -> dict[int, RidgeStatistics]:
+    found: dict[int, RidgeStatistics] = {}
+    for grid, numbers in _alike(features, waiting, classes):
+        held = [waiting[k] for k in numbers]
+        made = torch_form().statistics_of_each(place, features, held, grid)
+        for k, one in zip(numbers, made, strict=True):
+            found[k] = _named(one, any_device=features.feature_grid is None)
+    return found

@@ -24,15 +24,6 @@ Devices = Literal["same", "any"]
 DEVICES: tuple[Devices, ...] = ("same", "any")
 
 
-def chosen_device(device: str | None) -> str | None:
-    """Return the device asked for, else the one that the environment names, else None.
-
-    >>> chosen_device("cuda:1")
-    'cuda:1'
-    """
-    return device or os.environ.get(VARIABLE) or None
-
-
 def device_for(features: FeatureMap, device: str | None, devices: Devices = "same") -> str | None:
     """Return the device for the statistics of a map, None for the CPU's own kernels.
 
@@ -45,7 +36,7 @@ def device_for(features: FeatureMap, device: str | None, devices: Devices = "sam
     """
     if features.feature_grid is None and devices != "any":
         return device
-    return chosen_device(device)
+    return device or os.environ.get(VARIABLE) or None
 
 
 def statistics_name(fingerprint: str, *, any_device: bool = False, row_stride: int = 1) -> str:

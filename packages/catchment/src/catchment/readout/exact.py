@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from functools import lru_cache, reduce
 from operator import add
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ class ExactGram:
         if kernels.PIECE * 4.0**widest > self.limit:
             raise ValueError(f"whole numbers have {widest} bits; sums of so many would be rounded")
         self.scale, self.most = scale, np.ldexp(1.0, bits)
-        self.width = kernels.panel_rows(single=single)
+        self.width = kernels.WIDTH * (2 if single else 1)
         self.height = -(-len(scale) // self.width) * self.width
         group = kernels.GROUP * (2 if single else 1)
         self.room = aligned((group * self.height,), np.float32 if single else np.float64)
@@ -89,14 +89,19 @@ class ExactGram:
 
     def add(self, Z: Array) -> None:
         """Add the products of rows Z (n, m), or of the transpose of rows that lie one by one."""
-        from catchment.readout.exact_kernels import add_whole
+        from catchment.readout.exact_kernels import add_whole, carry
 
         if Z.itemsize not in Z.strides:
             Z = np.ascontiguousarray(Z)
         along = Z.strides[1] == Z.itemsize
         for first in range(0, Z.shape[1], _MOST_COLUMNS):
             part = Z[:, first : first + _MOST_COLUMNS]
-            z, apart = _flat(part if along else part.T)
+            # The memory of lines whose numbers are neighbours, and how far lines are apart.
+            lines = part if along else part.T
+            count, length = lines.shape
+            apart = lines.strides[0] // lines.itemsize if count > 1 else length
+            size = ((count - 1) * apart + length,)
+            z = np.lib.stride_tricks.as_strided(lines, size, (lines.itemsize,))
             self.held += 1 + int(
                 add_whole(
                     z,
@@ -114,36 +119,20 @@ class ExactGram:
                 )
             )
             if self.held >= _FULL:
-                self._carry()
-
-    def _carry(self) -> None:
-        """Make room in the sums."""
-        from catchment.readout.exact_kernels import carry
-
-        if self.carried is None:
-            self.carried = np.zeros_like(self.sums)
-        carry(self.sums, self.carried, _CARRY)
-        self.held = 1 << _CARRY
+                # Make room in the sums.
+                if self.carried is None:
+                    self.carried = np.zeros_like(self.sums)
+                carry(self.sums, self.carried, _CARRY)
+                self.held = 1 << _CARRY
 
     def result(self) -> integers.Whole:
         """Return the sum; what lies below its diagonal has no meaning."""
-        sums = self._square(self.sums)
+        n, square = len(self.scale), (self.height, self.height)
+        sums = self.sums.reshape(square)[:n, :n]
         if self.carried is None:
             return sums
-        moved = integers.multiplied(self._square(self.carried), 1 << _CARRY)
+        moved = integers.multiplied(self.carried.reshape(square)[:n, :n], 1 << _CARRY)
         return integers.added(moved, sums)
-
-    def _square(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        n = len(self.scale)
-        return values.reshape(self.height, self.height)[:n, :n]
-
-
-def _flat(lines: NDArray[Any]) -> tuple[NDArray[Any], int]:
-    """Return the memory of lines whose numbers are neighbours, and how far lines are apart."""
-    count, length = lines.shape
-    apart = lines.strides[0] // lines.itemsize if count > 1 else length
-    size = (count - 1) * apart + length
-    return np.lib.stride_tricks.as_strided(lines, (size,), (lines.itemsize,)), apart
 
 
 def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[int, ...]]:
@@ -158,20 +147,21 @@ def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[
     """
     if not targets:
         return [], (0,)
-    y = np.concatenate([y.reshape(-1, y.shape[-1]) for y in targets])
-    highest, lowest = (float(f.reduce(y, axis=None, initial=0.0)) for f in (np.fmax, np.fmin))
-    largest = max(highest, -lowest)
+    y = np.concatenate(list(map(np.atleast_2d, targets)))
+    highest = float(np.fmax.reduce(y, axis=None, initial=0.0))
+    largest = max(highest, -float(np.fmin.reduce(y, axis=None, initial=0.0)))
     check_largest(largest, grid)
     if grid.is_whole:
         if ((np.rint(y) != y) & (y == y)).any():
             refuse_parts_of_classes(largest)
         return list(targets), (0,)
     pieces, places = _split(y, largest)
-    ends = np.cumsum([y.size // y.shape[-1] for y in targets]).tolist()
-    parts = [
-        pieces[end - y.size // y.shape[-1] : end] for y, end in zip(targets, ends, strict=True)
-    ]
-    return [z[0] if y.ndim == 1 else z for y, z in zip(targets, parts, strict=True)], places
+    parts, start = [], 0
+    for y in targets:
+        end = start + y.size // y.shape[-1]
+        parts.append(pieces[start] if y.ndim == 1 else pieces[start:end])
+        start = end
+    return parts, places
 
 
 def check_largest(largest: float, grid: Grid) -> None:
@@ -252,17 +242,9 @@ def statistics_of(
     if places != (0,):
         sums = _of_pieces(below, edge, places)
     target_sum, cross, target_gram = sums
-    return RidgeStatistics(
-        n_rows,
-        weight,
-        integers.canonical(edge[:, -1].copy()),
-        target_sum,
-        gram,
-        cross,
-        target_gram,
-        fingerprint,
-        grid,
-    )
+    feature_sum = integers.canonical(edge[:, -1].copy())
+    every = (feature_sum, target_sum, gram, cross, target_gram)
+    return RidgeStatistics(n_rows, weight, *every, fingerprint, grid)
 
 
 @lru_cache(maxsize=16)

@@ -41,11 +41,6 @@ LANES = _register_bytes() // 8
 WIDTH = 3 * LANES  # rows of a panel in float64; in float32 they are twice as many
 
 
-def panel_rows(*, single: bool) -> int:
-    """Return how many rows a panel has."""
-    return 2 * WIDTH if single else WIDTH
-
-
 def _vector_at(builder, base, place, vector):
     return builder.bitcast(builder.gep(base, [place]), ir.PointerType(vector))
 

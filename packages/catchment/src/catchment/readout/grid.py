@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import groupby
 
 import numpy as np
 
@@ -82,23 +81,25 @@ class Grid:
         >>> Grid.from_digits(8, np.array([8, 5, 5]), classes=True).runs
         ((1, 8), (2, 5))
         """
-        runs = tuple((len(list(same)), int(d)) for d, same in groupby(digits.tolist()))
+        first = np.flatnonzero(np.diff(digits, prepend=digits[:1] - 1))
+        counts = np.diff(first, append=len(digits)).tolist()
+        runs = tuple(zip(counts, digits[first].tolist(), strict=True))
         return cls(bits, runs, 0 if classes else TARGET_DIGITS)
 
     @property
     def n_features(self) -> int:
-        return sum(n_columns for n_columns, _ in self.runs)
+        return len(self.digits)
 
     @property
     def is_whole(self) -> bool:
         """Whether targets are whole numbers."""
         return self.target_digits == 0
 
-    @property
+    @cached_property
     def digits(self) -> Integers:
         """Binary digits (F,) after the point of each feature."""
-        counts, digits = zip(*self.runs, strict=True) if self.runs else ((), ())
-        return np.repeat(np.array(digits, dtype=np.int64), np.array(counts, dtype=np.int64))
+        counts, digits = np.array(self.runs, dtype=np.int64).reshape(-1, 2).T
+        return np.repeat(digits, counts)
 
     @cached_property
     def scale(self) -> Array:

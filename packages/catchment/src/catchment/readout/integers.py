@@ -8,7 +8,6 @@ is cut into limbs of 40 binary digits, which leaves 23 for sums of limbs before 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -65,15 +64,15 @@ def added_all(some: Sequence[Whole], others: Sequence[Whole]) -> list[Whole]:
     if all(map(is_plain, (*some, *others))):
         from catchment.readout.exact_kernels import add_int64
 
-        total = np.empty(sum(one.size for one in some), dtype=np.int64)
-        flat = (tuple(one.reshape(-1) for one in side) for side in (some, others))
-        if add_int64(*flat, total):
-            ends = list(accumulate(one.size for one in some))
-            return [
-                total[end - one.size : end].reshape(one.shape)
-                for one, end in zip(some, ends, strict=True)
-            ]
-    return [added(one, other) for one, other in zip(some, others, strict=True)]
+        total = np.empty(sum(map(np.size, some)), dtype=np.int64)
+        if add_int64(tuple(map(np.ravel, some)), tuple(map(np.ravel, others)), total):
+            found: list[Whole] = []
+            start = 0
+            for one in some:
+                found.append(total[start : start + one.size].reshape(one.shape))
+                start += one.size
+            return found
+    return list(map(added, some, others))
 
 
 def is_plain(array: Whole) -> bool:
@@ -194,16 +193,3 @@ def from_limbs(limbs: NDArray[np.int64]) -> Whole:
         found: Whole = (high << np.int64(LIMB)) + low
         return found
     return canonical(high.astype(object) * (1 << LIMB) + low.astype(object))
-
-
-def as_bytes(values: Whole) -> bytes:
-    """Return the array as bytes that are a function of its values, its shape left out.
-
-    >>> as_bytes(np.array([1])).hex()
-    '0100000000000000'
-    """
-    if values.dtype == np.int64:
-        return np.ascontiguousarray(values, dtype="<i8").tobytes()
-    width = 8 * -(-(largest(values).bit_length() + 1) // 64)
-    flat = values.ravel().tolist()
-    return b"".join(int(value).to_bytes(width, "little", signed=True) for value in flat)

@@ -17,6 +17,7 @@ about once in 2^23 / r; whoever takes G apart therefore puts it together again a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -81,30 +82,29 @@ def whole_gram(pivots: Integers, entries: Integers, n_features: int, bound: int)
         raise UploadError("range", f"entries of up to {bound} do not fit 64 bits")
     if not len(pivots):
         return np.zeros(packed_length(n_features), dtype=np.int64)
-    primes = PRIMES[: _n_primes(bound)]
-    B = _pasted(pivots, entries, n_features)
-    solved = [_solved(B, pivots, prime) for prime in primes]
+    primes: list[int] = []
+    while math.prod(primes) <= 2 * bound + 1:
+        primes.append(PRIMES[len(primes)])
+    B = np.zeros((len(pivots), n_features), dtype=np.int64)
+    B[_unseen(pivots, n_features)] = entries
+    B[:, pivots] += np.triu(B[:, pivots], 1).T
+    solved = []  # U and X (r, F) with G = X'U, modulo each prime
+    for p in primes:
+        U, inverse, kept = _eliminated(_remainders(B, p).__getitem__, pivots, p, len(B))
+        if len(kept) != len(B):
+            raise UploadError("moments", "the rows of a low-rank upload are not independent")
+        solved.append((U, _centred(U * inverse[:, None], p)))
     packed = np.empty(packed_length(n_features), dtype=np.int64)
     end = 0
     for first in range(0, n_features, OUT):
         last = min(first + OUT, n_features)
-        remainders = [
-            _product(X[:, first:last].T, U[:, first:], p)
-            for (U, X), p in zip(solved, primes, strict=True)
-        ]
+        remainders = []
+        for (U, X), p in zip(solved, primes, strict=True):
+            remainders.append(_product(X[:, first:last].T, U[:, first:], p))
         for k, row in enumerate(_from_remainders(remainders, primes)):
             packed[end : end + len(row) - k] = row[k:]
             end += len(row) - k
     return packed
-
-
-def _solved(B: Integers, pivots: Integers, p: int) -> tuple[Array, Array]:
-    """Return U and X (r, F) with G = X'U modulo p."""
-    residues = _remainders(B, p)
-    U, inverse, kept = _eliminated(lambda which: residues[which], pivots, p, len(B))
-    if len(kept) != len(B):
-        raise UploadError("moments", "the rows of a low-rank upload are not independent")
-    return U, _centred(U * inverse[:, None], p)
 
 
 def _from_remainders(remainders: Sequence[Array], primes: Sequence[int]) -> Integers:
@@ -124,13 +124,6 @@ def _from_remainders(remainders: Sequence[Array], primes: Sequence[int]) -> Inte
         total += digits[-1].astype(np.int64) * np.int64(unit)
         unit *= p
     return total
-
-
-def _n_primes(bound: int) -> int:
-    product, n = 1, 0
-    while product <= 2 * bound + 1:
-        product, n = product * PRIMES[n], n + 1
-    return n
 
 
 def _eliminated(
@@ -207,20 +200,3 @@ def _unseen(pivots: Integers, n_features: int) -> Booleans:
     place[pivots] = np.arange(len(pivots))
     unseen: Booleans = place[None, :] >= np.arange(len(pivots))[:, None]
     return unseen
-
-
-def _pasted(pivots: Integers, entries: Integers, n_features: int) -> Integers:
-    B = np.zeros((len(pivots), n_features), dtype=np.int64)
-    B[_unseen(pivots, n_features)] = entries
-    A = B[:, pivots]
-    B[:, pivots] = A + np.triu(A, 1).T
-    return B
-
-
-def saving(rank: int, n_features: int) -> float:
-    """Return the share of a packed Gram matrix that its independent rows do not need.
-
-    >>> saving(5, 10) > 0.2, saving(10, 10)
-    (True, 0.0)
-    """
-    return 1.0 - low_rank_length(rank, n_features) / max(1, packed_length(n_features))

@@ -191,7 +191,7 @@ class Predictor(ABC):
         if self.deviation is None:
             raise ValueError(
                 "the model does not know its error on new data; let the ridge be chosen, or use "
-                "catchment.readout.uncertainty"
+                "catchment.calibrate"
             )
         if not 0 < coverage < 1:
             raise ValueError(f"coverage is {coverage}; pass a probability between 0 and 1")

@@ -306,6 +306,7 @@ class ExactSystem:
         room = _FLOAT - len(digits).bit_length()
         count = -(-n_bits // (room - SHORTEST))
         width = -(-n_bits // count)
+        # The digits, this many at a time, the last with the sign.
         slices = np.empty((count, len(matrix)))
         if matrix.dtype == np.int64:
             split_digits(matrix, width, slices)

@@ -29,6 +29,7 @@ import ctypes
 import hashlib
 import json
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -247,6 +248,12 @@ SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")  # as they 
 _HEAVIEST = 2**53  # whole weights up to here are exact
 
 
+def shapes_of(n_features: int, n_targets: int) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of the sums, as they travel."""
+    F, K = n_features, n_targets
+    return (F,), (K,), (packed_length(F),), (F, K), (packed_length(K),)
+
+
 @dataclass(frozen=True, eq=False)
 class RidgeStatistics(Structure):
     """Additive moments of features and targets.
@@ -289,26 +296,17 @@ class RidgeStatistics(Structure):
 
     def __post_init__(self) -> None:
         F, K = self.cross.shape
-        shapes = ((F,), (K,), (packed_length(F),), (packed_length(K),))
-        arrays = (self.feature_sum, self.target_sum, self.gram, self.target_gram)
-        if tuple(array.shape for array in arrays) != shapes:
-            names = ("feature_sum", "target_sum", "gram", "target_gram")
-            for name, array, shape in zip(names, arrays, shapes, strict=True):
-                if array.shape != shape:
-                    raise ValueError(
-                        f"{name} has shape {array.shape}, expected {shape} for "
-                        f"{F} features and {K} targets"
-                    )
+        for name, shape in zip(SUMS, shapes_of(F, K), strict=True):
+            if (found := getattr(self, name).shape) != shape:
+                raise ValueError(
+                    f"{name} has shape {found}, expected {shape} for {F} features and {K} targets"
+                )
         if self.n_rows < 0:
             raise ValueError(f"n_rows is {self.n_rows}; statistics cannot hold fewer than no rows")
-        if self.grid is not None:
-            self._check_grid(self.grid)
-
-    def _check_grid(self, grid: Grid) -> None:
-        if grid.n_features != len(self.cross):
-            raise ValueError(
-                f"the grid has {grid.n_features} features, the sums have {len(self.cross)}"
-            )
+        if self.grid is None:
+            return
+        if self.grid.n_features != F:
+            raise ValueError(f"the grid has {self.grid.n_features} features, the sums have {F}")
         if not (abs(self.weight) < _HEAVIEST and self.weight == int(self.weight)):
             raise ValueError(
                 f"the weight is {self.weight}; on a grid weights are whole numbers below 2^53"
@@ -322,17 +320,9 @@ class RidgeStatistics(Structure):
     ) -> RidgeStatistics:
         """Return the statistics of no data."""
         dtype = np.float64 if grid is None else np.int64
-        return cls(
-            0,
-            0.0,
-            np.zeros(n_features, dtype),
-            np.zeros(n_targets, dtype),
-            np.zeros(packed_length(n_features), dtype),
-            np.zeros((n_features, n_targets), dtype),
-            np.zeros(packed_length(n_targets), dtype),
-            fingerprint,
-            grid,
-        )
+        shapes = zip(SUMS, shapes_of(n_features, n_targets), strict=True)
+        sums: dict[str, Any] = {name: np.zeros(shape, dtype) for name, shape in shapes}
+        return cls(0, 0.0, **sums, fingerprint=fingerprint, grid=grid)
 
     @classmethod
     def from_states(
@@ -434,74 +424,46 @@ class RidgeStatistics(Structure):
         if grid is None:
             return self
         z, y = grid.scale, grid.target_scale
-        return RidgeStatistics(
-            self.n_rows,
-            self.weight,
-            integers.as_floats(self.feature_sum, z),
-            integers.as_floats(self.target_sum, y),
-            integers.as_floats(self.gram, grid.gram_scale),
-            integers.as_floats(self.cross, z[:, None] * y),
-            integers.as_floats(self.target_gram, y * y),
-            self.fingerprint,
-        )
+        scales: tuple[float | Array, ...] = (z, y, grid.gram_scale, z[:, None] * y, y * y)
+        sums: dict[str, Any] = {}
+        for name, scale in zip(SUMS, scales, strict=True):
+            sums[name] = integers.as_floats(getattr(self, name), scale)
+        return replace(self, grid=None, **sums)
 
     def __add__(self, other: RidgeStatistics) -> RidgeStatistics:
-        self._refuse_mixing(other)
-        if self.grid is not None and other.grid is not None:
-            return self._combined(other, 1)
-        return RidgeStatistics(
-            self.n_rows + other.n_rows,
-            self.weight + other.weight,
-            self.feature_sum + other.feature_sum,
-            self.target_sum + other.target_sum,
-            self.gram + other.gram,
-            self.cross + other.cross,
-            self.target_gram + other.target_gram,
-            self.fingerprint,
-        )
+        return self._combined(other, 1)
 
     def __sub__(self, other: RidgeStatistics) -> RidgeStatistics:
         """Return the statistics without the other's rows, which must be among these."""
+        return self._combined(other, -1)
+
+    def _combined(self, other: RidgeStatistics, sign: int) -> RidgeStatistics:
+        """Return the sum or the difference, exact and in the finer of two units on a grid."""
         self._refuse_mixing(other)
-        if other.n_rows > self.n_rows:
+        n_rows, weight = self.n_rows + sign * other.n_rows, self.weight + sign * other.weight
+        if n_rows < 0:
             raise ValueError(
                 f"cannot take {other.n_rows} rows out of {self.n_rows}; "
                 "subtract only statistics that were added"
             )
+        one, two = self, other
         if self.grid is not None and other.grid is not None:
-            return self._combined(other, -1)
-        if other.n_rows == self.n_rows:
+            digits = max(self.grid.target_digits, other.grid.target_digits)
+            one, two = self._in_units(digits), other._in_units(digits)
+        elif sign < 0 and n_rows == 0:
             return RidgeStatistics.zero(self.n_features, self.n_targets, self.fingerprint)
-        return RidgeStatistics(
-            self.n_rows - other.n_rows,
-            self.weight - other.weight,
-            self.feature_sum - other.feature_sum,
-            self.target_sum - other.target_sum,
-            self.gram - other.gram,
-            self.cross - other.cross,
-            self.target_gram - other.target_gram,
-            self.fingerprint,
-        )
-
-    def _combined(self, other: RidgeStatistics, sign: int) -> RidgeStatistics:
-        """Return the exact sum or difference of whole numbers, in the finer of the two units."""
-        assert self.grid is not None
-        assert other.grid is not None
-        digits = max(self.grid.target_digits, other.grid.target_digits)
-        one, two = self._in_units(digits), other._in_units(digits)
-        pairs = [(vars(one)[name], vars(two)[name]) for name in SUMS]
-        if sign > 0:
-            found = integers.added_all(*zip(*pairs, strict=True))
+        held = [getattr(one, name) for name in SUMS], [getattr(two, name) for name in SUMS]
+        found: Iterable[Any]
+        if one.grid is None:
+            found = map(np.add if sign > 0 else np.subtract, *held)
         else:
-            found = [integers.subtracted(a, b) for a, b in pairs]
+            found = integers.added_all(*held) if sign > 0 else map(integers.subtracted, *held)
         sums: dict[str, Any] = dict(zip(SUMS, found, strict=True))
-        n_rows = self.n_rows + sign * other.n_rows
         if sign < 0 and n_rows == 0 and any(values.any() for values in sums.values()):
             raise ValueError(
                 f"what is left of {self.n_rows} rows without {other.n_rows} is not nothing; "
                 "subtract only statistics that were added"
             )
-        weight = self.weight + sign * other.weight
         return RidgeStatistics(n_rows, weight, **sums, fingerprint=one.fingerprint, grid=one.grid)
 
     def _in_units(self, digits: int) -> RidgeStatistics:
@@ -567,10 +529,13 @@ class RidgeStatistics(Structure):
         found = hashlib.sha256(json.dumps(told).encode())
         for name in SUMS:
             values = getattr(held, name)
-            if grid is None:
-                content = np.ascontiguousarray(values, dtype="<f8").tobytes()
+            if values.dtype == object:  # too wide for int64
+                width = 8 * -(-(integers.largest(values).bit_length() + 1) // 64)
+                flat = map(int, values.ravel().tolist())
+                content = b"".join(one.to_bytes(width, "little", signed=True) for one in flat)
             else:
-                content = integers.as_bytes(values)
+                kind = "<f8" if grid is None else "<i8"
+                content = np.ascontiguousarray(values, dtype=kind).tobytes()
             found.update(len(content).to_bytes(8, "little"))
             found.update(content)
         return found.hexdigest()
@@ -580,25 +545,14 @@ class RidgeStatistics(Structure):
 
         On a grid they stay whole numbers if the factor is one, and are `floats` otherwise.
         """
+        held, by = self.floats, factor
+        times: Callable[..., Any] = np.multiply
         if self.grid is not None and float(factor).is_integer():
-            if factor == 1:
-                return self
-            whole = int(factor)
-            sums: dict[str, Any] = {
-                name: integers.multiplied(getattr(self, name), whole) for name in SUMS
-            }
-            return replace(self, weight=self.weight * whole, **sums)
-        held = self.floats
-        return RidgeStatistics(
-            held.n_rows,
-            held.weight * factor,
-            held.feature_sum * factor,
-            held.target_sum * factor,
-            held.gram * factor,
-            held.cross * factor,
-            held.target_gram * factor,
-            held.fingerprint,
-        )
+            held, by, times = self, int(factor), integers.multiplied
+        if held is self and by == 1:
+            return self
+        sums: dict[str, Any] = {name: times(getattr(held, name), by) for name in SUMS}
+        return replace(held, weight=held.weight * by, **sums)
 
     def own_parts(self) -> Parts | None:
         """Return whole numbers as they travel, as int64 limbs of 40 binary digits.
@@ -634,11 +588,17 @@ class RidgeStatistics(Structure):
         grid = Grid.from_json(text)
         numbers, *came = parts.expect(cls.KIND.name, 1 + len(SUMS)).arrays
         n_rows, weight = _read_counts(numbers)
-        shapes = _read_shapes(came, grid)
-        sums = {
-            name: _read_limbs(name, limbs, shape)
-            for name, limbs, shape in zip(SUMS, came, shapes, strict=True)
-        }
+        sums: dict[str, integers.Whole] = {}
+        shapes = shapes_of(grid.n_features, came[1].shape[-1] if came[1].ndim else 0)
+        for name, limbs, bare in zip(SUMS, came, shapes, strict=True):
+            shape = (grid.limbs[name], *bare)
+            if limbs.dtype != np.int64:
+                raise UploadError("type", f"{name} came as {limbs.dtype}; on a grid it is int64")
+            if limbs.shape != shape:
+                raise UploadError("shape", f"{name} came with shape {limbs.shape}, it is {shape}")
+            if (most := integers.largest(limbs)) > integers.LARGEST_LIMB:
+                raise UploadError("range", f"{name} holds {most}, more than it can be")
+            sums[name] = integers.from_limbs(limbs)
         return cls(n_rows, weight, **sums, fingerprint=fingerprint, grid=grid)
 
     def moments(self, *, intercept: bool = True) -> tuple[Array, Array]:
@@ -748,23 +708,6 @@ def _read_counts(numbers: NDArray[Any]) -> tuple[int, float]:
     if n_rows < 0:
         raise UploadError("count", f"n_rows is {n_rows:g}; a count cannot be negative")
     return int(n_rows), weight
-
-
-def _read_shapes(came: list[NDArray[Any]], grid: Grid) -> list[tuple[int, ...]]:
-    """Return the shapes that the limbs of each sum must have, given how many targets came."""
-    F, K = grid.n_features, came[1].shape[-1] if came[1].ndim else 0
-    shapes: list[tuple[int, ...]] = [(F,), (K,), (packed_length(F),), (F, K), (packed_length(K),)]
-    return [(grid.limbs[name], *shape) for name, shape in zip(SUMS, shapes, strict=True)]
-
-
-def _read_limbs(name: str, limbs: NDArray[Any], shape: tuple[int, ...]) -> integers.Whole:
-    if limbs.dtype != np.int64:
-        raise UploadError("type", f"{name} came as {limbs.dtype}; on a grid it is int64")
-    if limbs.shape != shape:
-        raise UploadError("shape", f"{name} came with shape {limbs.shape}, it is {shape}")
-    if integers.largest(limbs) > integers.LARGEST_LIMB:
-        raise UploadError("range", f"{name} holds {integers.largest(limbs)}, more than it can be")
-    return integers.from_limbs(limbs)
 
 
 def _column_sums(rows: Array, weight: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -194,41 +194,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Layout:
-    """The fields of a class in the order of the wire."""
+    """The fields of a class in the order of the wire, all of them and by the form they have."""
 
     kind: Kind
     made: type
     parts: tuple[Part, ...]
-
-    # Groups are looked up for every message, and there may be many thousands of them.
-    @cached_property
-    def numbers(self) -> tuple[Part, ...]:
-        return self._of("number")
-
-    @cached_property
-    def single(self) -> tuple[Part, ...]:
-        return self._of("array")
-
-    @cached_property
-    def many(self) -> tuple[Part, ...]:
-        return self._of("arrays")
-
-    @cached_property
-    def own(self) -> tuple[Part, ...]:
-        return self._of("fact", "array", "arrays")
-
-    @cached_property
-    def inside(self) -> tuple[Part, ...]:
-        return self._of("nested", "named", "listed")
-
-    @cached_property
-    def shaped(self) -> tuple[Part, ...]:
-        """Arrays of a declared shape, packed triangles last: others say how large they are."""
-        declared = [part for part in self.single if part.shape is not None]
-        return tuple(sorted(declared, key=lambda part: isinstance(part.shape, Triangle)))
-
-    def _of(self, *forms: str) -> tuple[Part, ...]:
-        return tuple(part for part in self.parts if part.form in forms)
+    numbers: tuple[Part, ...]
+    single: tuple[Part, ...]  # arrays
+    many: tuple[Part, ...]  # tuples of arrays
+    own: tuple[Part, ...]  # facts and arrays
+    inside: tuple[Part, ...]
+    shaped: tuple[Part, ...]  # packed triangles last: others say how large they are
 
 
 def kind_of(hint: Any) -> Kind:
@@ -244,22 +220,35 @@ def kind_of(hint: Any) -> Kind:
     return Kind(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", made.__name__.lstrip("_")).lower())
 
 
-def layout(hint: Any) -> Layout:
-    """Return the fields of a dataclass; TypeError if one of them cannot travel."""
-    return _layout(hint)
-
-
-@lru_cache(maxsize=512)
 def _layout(hint: Any) -> Layout:
+    """Return the fields of a dataclass; TypeError if one of them cannot travel."""
     made = get_origin(hint) or hint
     if not (isinstance(made, type) and is_dataclass(made)):
         raise TypeError(f"{made} cannot travel; use a dataclass of arrays and numbers")
-    hints = _hints(made)
-    bound = dict(zip(_parameters(made), get_args(hint), strict=False))
+    hints, open_ = _hints(made), vars(made).get("__parameters__", ())
+    bound = dict(zip(open_, get_args(hint), strict=False))
     parts = tuple(
         _part(made, field, _bound(hints[field.name], bound)) for field in fields(made) if field.init
     )
-    return Layout(kind_of(made), made, parts)
+
+    def of(*forms: str) -> tuple[Part, ...]:
+        return tuple(part for part in parts if part.form in forms)
+
+    shaped = [part for part in of("array") if part.shape is not None]
+    return Layout(
+        kind_of(made),
+        made,
+        parts,
+        of("number"),
+        of("array"),
+        of("arrays"),
+        of("fact", "array", "arrays"),
+        of("nested", "named", "listed"),
+        tuple(sorted(shaped, key=lambda part: isinstance(part.shape, Triangle))),
+    )
+
+
+layout: Callable[[Any], Layout] = lru_cache(maxsize=512)(_layout)
 
 
 def _hints(made: type) -> dict[str, Any]:
@@ -270,10 +259,6 @@ def _hints(made: type) -> dict[str, Any]:
             f"the types of {made.__name__}'s fields are not known here ({error}); define the class "
             "at the top of a module, and import what it names"
         ) from error
-
-
-def _parameters(made: type) -> tuple[Any, ...]:
-    return tuple(vars(made).get("__parameters__", ()))
 
 
 def _bound(hint: Any, bound: Mapping[Any, Any]) -> Any:

@@ -97,7 +97,15 @@ class Parts:
         cls, message: bytes, *, limit: int = MAX_MESSAGE, header_limit: int = MAX_HEADER
     ) -> Parts:
         """Return the value of a message; IntegrityError if it is damaged, too large or too new."""
-        layout, payload = _open(message, limit, header_limit)
+        version, body = _open(message, limit)
+        size = struct.unpack_from("<I", body)[0] if len(body) >= 4 else header_limit + 1
+        if size > header_limit or 4 + size > len(body):
+            raise IntegrityError(f"the message header claims {size} bytes")
+        # Clients of a round mostly send the same header, word for word.
+        read = _layout if size <= SHORT_HEADER else _layout.__wrapped__
+        layout, payload = read(bytes(body[4 : 4 + size])), body[4 + size :]
+        if version == WITHOUT_PACKING and any(placed.packed for placed in layout.arrays):
+            raise IntegrityError("the message has format 1, in which no array is packed")
         if layout.n_bytes != len(payload):
             raise IntegrityError(
                 f"the header promises {layout.n_bytes} bytes of arrays, {len(payload)} came"
@@ -113,12 +121,16 @@ class Parts:
         >>> Parts("pair", {"unit": "m"}, (np.array([1.0]),)).as_read().arrays
         (array([1.]),)
         """
-        arrays = self.arrays
-        if len(arrays) > FEW or not (all(map(_is_plain, arrays)) and _are_facts_plain(self)):
+        arrays, facts = self.arrays, self.facts
+        if len(arrays) > FEW or len(facts) > FEW or not all(map(_is_plain, arrays)):
             return None
+        for k, one in enumerate((self.kind, *facts, *facts.values())):
+            short = type(one) is str and len(one) <= SHORT_FACT and one.isascii()
+            if not (short or (k > len(facts) and (one is None or type(one) is bool))):
+                return None
         # Copies, as reading makes them: who answers and who reads share nothing.
         copies = tuple(array.copy() for array in arrays)
-        return Parts(self.kind, dict(sorted(self.facts.items())), copies)
+        return Parts(self.kind, dict(sorted(facts.items())), copies)
 
     def expect(self, kind: str, n_arrays: int) -> Parts:
         """Return self; IntegrityError if it is another kind of value or has other arrays."""
@@ -210,7 +222,8 @@ class _Layout:
     n_bytes: int
 
 
-def _open(message: bytes, limit: int, header_limit: int) -> tuple[_Layout, memoryview]:
+def _open(message: bytes, limit: int) -> tuple[int, memoryview]:
+    """Return the format and the body of a message that is whole."""
     if len(message) < _PREFIX.size:
         raise IntegrityError(f"the message has {len(message)} bytes, too few for a header")
     if len(message) > limit:
@@ -227,19 +240,7 @@ def _open(message: bytes, limit: int, header_limit: int) -> tuple[_Layout, memor
         raise IntegrityError(f"the message should have {length} bytes of body, {len(body)} came")
     if hashlib.sha256(body).digest() != digest:
         raise IntegrityError("the message is damaged: its checksum does not match")
-    layout, payload = _header(body, header_limit)
-    if version == WITHOUT_PACKING and any(placed.packed for placed in layout.arrays):
-        raise IntegrityError("the message has format 1, in which no array is packed")
-    return layout, payload
-
-
-def _header(body: memoryview, limit: int) -> tuple[_Layout, memoryview]:
-    size = struct.unpack_from("<I", body)[0] if len(body) >= 4 else limit + 1
-    if size > limit or 4 + size > len(body):
-        raise IntegrityError(f"the message header claims {size} bytes")
-    # Clients of a round mostly send the same header, word for word.
-    read = _layout if size <= SHORT_HEADER else _layout.__wrapped__
-    return read(bytes(body[4 : 4 + size])), body[4 + size :]
+    return version, body
 
 
 @lru_cache(maxsize=256)
@@ -282,10 +283,6 @@ def _whole(text: str) -> int:
     return number
 
 
-def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is not a number in JSON")
-
-
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
@@ -294,7 +291,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _decode = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant
+    object_pairs_hook=_object, parse_float=_finite, parse_int=_whole, parse_constant=_finite
 ).decode
 
 
@@ -309,27 +306,14 @@ def _is_plain(array: NDArray[Any]) -> bool:
     return usual and 0 < array.ndim <= 8 and array.size > 0
 
 
-def _are_facts_plain(parts: Parts) -> bool:
-    """Return whether reading certainly gives the very facts: a few, short, and no lists."""
-    facts = parts.facts
-    return len(facts) <= FEW and all(
-        (type(one) is str and len(one) <= SHORT_FACT and one.isascii())
-        or (k > len(facts) and (one is None or type(one) is bool))
-        for k, one in enumerate((parts.kind, *facts, *facts.values()))
-    )
-
-
-def _copied(facts: dict[str, Fact]) -> dict[str, Fact]:
+def _copied(fact: Any) -> Any:
     """Return facts that share no list or object with those that are remembered."""
-    return {
-        name: _copy(fact) if isinstance(fact, dict | list) else fact for name, fact in facts.items()
-    }
-
-
-def _copy(fact: Any) -> Any:
     if isinstance(fact, dict):
-        return {name: _copy(one) for name, one in fact.items()}
-    return [_copy(one) for one in fact] if isinstance(fact, list) else fact
+        return {
+            name: _copied(one) if isinstance(one, dict | list) else one
+            for name, one in fact.items()
+        }
+    return list(map(_copied, fact)) if isinstance(fact, list) else fact
 
 
 def _deeper(value: object, limit: int) -> bool:
@@ -369,7 +353,9 @@ def _code(dtype: np.dtype[Any]) -> str:
 
 def _written(array: NDArray[Any]) -> tuple[list[Any], bytes | memoryview]:
     """Return what the header says of an array, and its bytes."""
-    array = _little_endian(array)
+    if not (array.flags.c_contiguous and array.ndim and array.dtype.str[0] in "<|"):
+        contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        array = contiguous.reshape(array.shape)  # a number would have become a vector
     code = _code(array.dtype)
     if code == PACKED and array.size > CHUNK:
         content = packed(array)
@@ -384,10 +370,3 @@ def _read(placed: _Placed, payload: memoryview) -> NDArray[Any]:
         return numbers.reshape(placed.shape)
     array: NDArray[Any] = np.ndarray(placed.shape, placed.dtype, payload, placed.start)
     return array.astype(placed.native)
-
-
-def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
-    if array.flags.c_contiguous and array.ndim and array.dtype.str[0] in "<|":
-        return array
-    contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    return contiguous.reshape(array.shape)  # a number would have become a vector

@@ -36,7 +36,7 @@ from catchment.wire.fields import (
 from catchment.wire.messages import NOTHING, Fact, Parts, join, split
 
 T = TypeVar("T")
-EXACT = 2**53  # whole numbers below it are exact in float64
+LARGEST = 2**53  # whole numbers up to here are exact in float64
 
 
 def added(one: T, other: T) -> T:
@@ -80,7 +80,7 @@ def is_whole(value: object) -> bool:
         kind = value.dtype.kind
         return kind in "iu" or (kind == "O" and all(isinstance(one, int) for one in value.flat))
     if isinstance(value, float):
-        return value.is_integer() and abs(value) < EXACT
+        return value.is_integer() and abs(value) < LARGEST
     if is_dataclass(value) and not isinstance(value, type):
         adds = (part for part in layout(type(value)).parts if part.form != "fact")
         return all(is_whole(vars(value)[part.name]) for part in adds if GATHERED not in part.marks)
@@ -177,9 +177,6 @@ def equal(one: object, other: object) -> bool:
     if is_dataclass(one) and type(one) is type(other):
         return all(equal(vars(one)[f.name], vars(other)[f.name]) for f in fields(one))
     return one == other
-
-
-LARGEST = 2**53  # whole numbers up to here are exact in float64
 
 
 def taken_apart(value: object) -> Parts:

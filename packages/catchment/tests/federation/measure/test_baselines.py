@@ -12,13 +12,12 @@ from catchment.data import ACTIVITIES, mackey_glass, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.features import EchoState
 from catchment.federation import Plan
+from catchment.federation.learn import OwnReadout, OwnReadouts
 from catchment.federation.measure import (
     Evaluation,
     Guess,
     LocalReadouts,
-    Readouts,
     Scores,
-    SentReadout,
     Trials,
     TrialScores,
     autoregression,
@@ -179,8 +178,8 @@ def test_readouts_of_other_features_are_refused() -> None:
     from catchment.federation import Turn
 
     algorithm = LocalReadouts(features=features())
-    wrong = SentReadout(Readout(np.ones((3, 1)), np.zeros(1))).parts()
-    with pytest.raises(UploadError, match="3 features came"):
+    wrong = OwnReadout(Readout(np.ones((3, 1)), np.zeros(1)), 1).parts()
+    with pytest.raises(UploadError, match="came for another map"):
         algorithm.read_update(wrong, Turn(0, ("a",), client="a"))
 
 
@@ -225,10 +224,10 @@ def test_states_survive_the_disk() -> None:
     data, f = wearers(), features()
     local = LocalReadouts(features=f, classes=ACTIVITIES)
     readouts = run_locally(Plan(algorithm=local), data).state
-    again: Readouts = local.load_state(Parts.from_bytes(local.save_state(readouts).to_bytes()))
+    again: OwnReadouts = local.load_state(Parts.from_bytes(local.save_state(readouts).to_bytes()))
     for name in data:
         np.testing.assert_array_equal(
-            again.by_client[name].weights, readouts.by_client[name].weights
+            again.by_client[name].readout.weights, readouts.by_client[name].readout.weights
         )
     trials = Trials(models_under_test=local.result(readouts))
     scores = run_locally(Plan(algorithm=trials), data).state

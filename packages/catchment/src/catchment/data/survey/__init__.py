@@ -6,10 +6,9 @@ says what it found.
 
 from __future__ import annotations
 
-from catchment.data.survey.look import Problem, Survey, survey
+from catchment.data.survey.look import Problem, Survey, summary_lines, survey
 
 # For the other packages and the tests; may change without notice.
 from catchment.data.survey.roles import facts_of as facts_of
-from catchment.data.survey.words import summary_lines
 
 __all__ = ["Problem", "Survey", "summary_lines", "survey"]

@@ -1,11 +1,14 @@
-"""The survey of files: each is opened by itself, then all are compared."""
+"""The survey of files: each is opened by itself, all are compared, and what was found is said."""
 
 from __future__ import annotations
 
 import hashlib
+import re
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
 from pathlib import Path
@@ -15,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array
-from catchment.data.files import find_files
-from catchment.data.frames import from_frame, missing_values
+from catchment.data.files import Table, find_files, targets_change, whole_labels
+from catchment.data.frames import from_frame, listed, missing_values
 from catchment.data.recording import Recording
 from catchment.data.survey.roles import ClientBy, ColumnFacts, Facts, Roles, facts_of, guessed, near
-from catchment.data.tables import read_columns
+from catchment.data.tables import delimiter_of, read_columns
 from catchment.errors import SettingError
 
 Columns = Mapping[str, NDArray[Any]]
@@ -39,35 +42,16 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class SeenRecording:
-    """One recording, in figures.
-
-    Parameters
-    ----------
-    steps
-        How many rows.
-    seconds
-        From the first to the last, in the unit of the time column; None without times.
-    interval
-        The median time from row to row.
-    longest
-        The longest time from row to row.
-    stretches
-        Rows in a row with one label.
-    labels
-        Rows by label.
-    unlabelled
-        Rows without a label or target.
-    """
+    """One recording, in figures; times are in the unit of their column, None without any."""
 
     client: str
     file: Path
     steps: int
-    seconds: float | None
-    interval: float | None
-    longest: float | None
-    stretches: tuple[int, ...]
-    labels: Mapping[str, int]
-    unlabelled: int
+    interval: float | None  # the median time from row to row
+    longest: float | None  # the longest one
+    stretches: tuple[int, ...]  # rows in a row with one label
+    labels: Mapping[str, int]  # rows by label
+    unlabelled: int  # rows without a label or target
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,23 +97,34 @@ class SeenFile:
 
 
 def look_at(
-    path: Path,
-    columns: Columns,
+    table: Table,
     facts: Mapping[str, ColumnFacts],
     roles: Roles,
     classes: Sequence[str] | None,
     per_step: bool,
 ) -> SeenFile | Problem:
     """Return what a file holds, or what is wrong with it."""
+    path, columns = table.path, table.columns
     wrong = _wrong_column(path, facts, roles) or _wrong_value(path, columns, roles)
-    if wrong is None and roles.label is not None and classes is not None:
-        wrong = _wrong_label(path, columns, roles.label, classes)
     if wrong is not None:
         return wrong
     frame: dict[str, Any] = dict(columns)
-    if roles.label is not None:
-        frame[roles.label] = label_texts(columns[roles.label])
-    unsorted = _is_unsorted(columns, roles)
+    if roles.label is not None and classes is not None:
+        frame[roles.label] = texts = label_texts(columns[roles.label])
+        unknown = sorted({text for text in texts if text is not None} - set(classes))
+        if unknown:
+            meant = near(unknown[0], list(classes))
+            remedy = f"write {meant!r}" if meant else f"choose from {', '.join(classes)}"
+            return Problem(
+                path,
+                f"has the label {unknown[0]!r}, which is not among the classes",
+                f"{remedy}, or add it to classes in [data]",
+            )
+    unsorted = False
+    if roles.time is not None and roles.client is None and roles.recording is None:
+        times = columns[roles.time]
+        with suppress(TypeError):
+            unsorted = bool((times[1:] < times[:-1]).any())
     try:
         found = from_frame(
             frame,
@@ -142,59 +137,33 @@ def look_at(
             per_step=per_step if roles.predicted else None,
         )
     except ValueError as error:
-        # A survey is for somebody who has, or is about to write, a plan.
-        said = error.in_plan() if isinstance(error, SettingError) else str(error)
-        return _refused(path, said, roles)
-    held = {_client(name, path, roles): one for name, one in found.items()}
-    recordings = [_seen(name, path, one) for name, every in held.items() for one in every]
-    channels = {name: _channels(every) for name, every in held.items()}
-    return SeenFile(path, tuple(recordings), channels, unsorted)
+        return _refused(path, error, roles)
+    if roles.client is None:
+        (own,) = found.values()
+        found = {table.client: own}
+    seen = [_seen(name, path, one) for name, every in found.items() for one in every]
+    channels = {name: _channels_of(every) for name, every in found.items()}
+    return SeenFile(path, tuple(seen), channels, unsorted)
 
 
-def label_texts(values: NDArray[Any]) -> NDArray[Any]:
+def _refused(path: Path, error: ValueError, roles: Roles) -> Problem:
+    """Return the problem that reading the file met, with a remedy of the files."""
+    # A survey is for somebody who has, or is about to write, a plan.
+    said = error.in_plan() if isinstance(error, SettingError) else str(error)
+    reason, _, remedy = said.removeprefix("client 'all': ").partition("; ")
+    if "occurs twice" in reason:
+        named = "" if roles.recording else ", or name the column of recordings with --recording"
+        return Problem(path, f"has a repeated time ({reason})", f"keep one row per time{named}")
+    return Problem(path, f"cannot be used: {reason}", remedy or "mend it or leave it out")
+
+
+def label_texts(values: NDArray[Any]) -> list[str | None]:
     """Return labels as text, None where missing; 1.0 is the label 1.
 
-    >>> label_texts(np.array([1.0, np.nan, 2.0])).tolist()
+    >>> label_texts(np.array([1.0, np.nan, 2.0]))
     ['1', None, '2']
     """
-    missing = missing_values(values)
-    known = values[~missing]
-    if values.dtype.kind == "f" and (known == np.floor(known)).all():
-        known = known.astype(np.int64)
-    texts = np.empty(len(values), dtype=object)
-    texts[~missing] = [str(value) for value in known.tolist()]
-    return texts
-
-
-def changes_within(columns: Columns, roles: Roles) -> bool:
-    """Return whether what is predicted changes within a recording of a file."""
-    named = [name for name in (roles.client, roles.recording) if name is not None]
-    keys = [columns[name].astype(str) for name in named if name in columns]
-    groups = np.zeros(len(next(iter(columns.values()))), dtype=np.int64)
-    for key in keys:
-        codes = np.unique(key, return_inverse=True)[1]
-        groups = groups * (int(codes.max(initial=0)) + 1) + codes
-    for name in roles.predicted:
-        if name not in columns:
-            continue
-        known = ~missing_values(columns[name])
-        values = np.unique(columns[name][known].astype(str), return_inverse=True)[1]
-        pairs = np.unique(np.stack([groups[known], values]), axis=1)
-        if len(np.unique(pairs[0])) < pairs.shape[1]:
-            return True
-    return False
-
-
-def client_name(path: Path, roles: Roles) -> str:
-    """Return whom a file belongs to, where no column says it."""
-    if roles.client_by == "folder":
-        return path.resolve().parent.name
-    name = path.name.removesuffix(".gz")
-    return name.rpartition(".")[0] or name
-
-
-def _client(name: str, path: Path, roles: Roles) -> str:
-    return name if roles.client is not None else client_name(path, roles)
+    return [None if label is None else str(label) for label in whole_labels(values)]
 
 
 def _wrong_column(path: Path, facts: Mapping[str, ColumnFacts], roles: Roles) -> Problem | None:
@@ -216,10 +185,9 @@ def _wrong_column(path: Path, facts: Mapping[str, ColumnFacts], roles: Roles) ->
                 "write a number there, or leave the cell empty, which is a gap",
             )
         if found.kind in ("text", "times"):
-            what = "text" if found.kind == "text" else "times"
             return Problem(
                 path,
-                f"has {what} in column {name!r}, where numbers are expected",
+                f"has {found.kind} in column {name!r}, where numbers are expected",
                 "write numbers, or leave the cells empty, which are gaps",
             )
     return None
@@ -250,41 +218,6 @@ def _wrong_value(path: Path, columns: Columns, roles: Roles) -> Problem | None:
     return None
 
 
-def _wrong_label(
-    path: Path, columns: Columns, label: str, classes: Sequence[str]
-) -> Problem | None:
-    texts = label_texts(columns[label])
-    unknown = sorted({text for text in texts.tolist() if text is not None} - set(classes))
-    if not unknown:
-        return None
-    meant = near(unknown[0], list(classes))
-    remedy = f"write {meant!r}" if meant else f"choose from {', '.join(classes)}"
-    return Problem(
-        path,
-        f"has the label {unknown[0]!r}, which is not among the classes",
-        f"{remedy}, or add it to classes in [data]",
-    )
-
-
-def _refused(path: Path, said: str, roles: Roles) -> Problem:
-    """Return the problem that reading the file met, with a remedy of the files."""
-    reason, _, remedy = said.removeprefix("client 'all': ").partition("; ")
-    if "occurs twice" in reason:
-        named = "" if roles.recording else ", or name the column of recordings with --recording"
-        return Problem(path, f"has a repeated time ({reason})", f"keep one row per time{named}")
-    return Problem(path, f"cannot be used: {reason}", remedy or "mend it or leave it out")
-
-
-def _is_unsorted(columns: Columns, roles: Roles) -> bool:
-    if roles.time is None or roles.client is not None or roles.recording is not None:
-        return False
-    times = columns[roles.time]
-    try:
-        return bool((times[1:] < times[:-1]).any())
-    except TypeError:
-        return False
-
-
 def _seen(client: str, path: Path, one: Recording) -> SeenRecording:
     gaps = np.diff(one.times) if one.times is not None and one.n_steps > 1 else None
     labels: dict[str, int] = {}
@@ -305,7 +238,6 @@ def _seen(client: str, path: Path, one: Recording) -> SeenRecording:
         client,
         path,
         one.n_steps,
-        None if one.times is None else float(one.times[-1] - one.times[0]),
         None if gaps is None else float(np.median(gaps)),
         None if gaps is None else float(gaps.max()),
         stretches,
@@ -314,7 +246,7 @@ def _seen(client: str, path: Path, one: Recording) -> SeenRecording:
     )
 
 
-def _channels(every: Sequence[Recording]) -> SeenChannels:
+def _channels_of(every: Sequence[Recording]) -> SeenChannels:
     u = np.concatenate([one.u for one in every])
     known = ~np.isnan(u)
     zeros = np.where(known, u, 0.0)
@@ -360,42 +292,17 @@ class SeenClient:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What files hold, and what is wrong with some.
+    """What files hold, and what is wrong with some."""
 
-    Parameters
-    ----------
-    paths
-        All files that were looked at.
-    roles
-        Which column is what.
-    tables
-        By file that could be opened: what its columns are like.
-    files
-        Those that can be used.
-    problems
-        Those that cannot, with the reason and the remedy.
-    classes
-        The labels that occur.
-    per_step
-        Whether what is predicted changes within a recording.
-    numeric_classes
-        Whether labels are whole numbers in all files.
-    kinds
-        By file: what separates its fields, and whether it has decimal commas.
-    same
-        Files with the same content.
-    """
-
-    paths: tuple[Path, ...]
+    paths: tuple[Path, ...]  # all files that were looked at
     roles: Roles
-    tables: Mapping[Path, Facts]
-    files: tuple[SeenFile, ...]
-    problems: tuple[Problem, ...]
-    classes: tuple[str, ...] | None = None
-    per_step: bool = False
-    numeric_classes: bool = False
-    kinds: Mapping[Path, str] = field(default_factory=dict)
-    same: tuple[tuple[Path, ...], ...] = ()
+    tables: Mapping[Path, Facts]  # by file that could be opened
+    files: tuple[SeenFile, ...]  # those that can be used
+    problems: tuple[Problem, ...]  # those that cannot, with the reason and the remedy
+    classes: tuple[str, ...] | None = None  # the labels that occur
+    per_step: bool = False  # whether what is predicted changes within a recording
+    kinds: Mapping[Path, str] = field(default_factory=dict)  # delimiter and decimal mark by file
+    same: tuple[tuple[Path, ...], ...] = ()  # files with the same content
 
     @cached_property
     def clients(self) -> tuple[SeenClient, ...]:
@@ -410,6 +317,13 @@ class Survey:
         return tuple(
             SeenClient(name, tuple(recordings[name]), channels[name]) for name in sorted(recordings)
         )
+
+    @property
+    def numeric_classes(self) -> bool:
+        """Whether labels are whole numbers in all files that have rows."""
+        having = [table for table in self.tables.values() if any(one.n for one in table.values())]
+        labels = [table.get(self.roles.label or "") for table in having]
+        return all(one is not None and one.kind == "numbers" and one.whole for one in labels)
 
     @property
     def recordings(self) -> Iterator[SeenRecording]:
@@ -448,8 +362,18 @@ class Survey:
 
     @cached_property
     def unit(self) -> float:
-        """Seconds that one unit of the time column has, as far as its numbers tell."""
-        return _unit(self)
+        """Seconds of one unit of the time column: 1, or less where its numbers plainly say so."""
+        name = self.roles.time or ""
+        tables = [table[name] for table in self.tables.values() if name in table]
+        if self.interval is None or all(one.kind != "numbers" for one in tables):
+            return 1.0
+        plain = name.casefold()
+        for word, seconds in _UNITS.items():
+            if plain == word or plain.endswith((f"_{word}", f"({word})", f"[{word}]")):
+                return seconds
+        # Clocks that count from 1970 on tell by their size.
+        latest = max(one.high for one in tables)
+        return next((unit for least, unit in _SINCE_1970 if latest > least), 1.0)
 
     @property
     def rate(self) -> float | None:
@@ -465,9 +389,10 @@ class Survey:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What may spoil the result, most important first."""
-        from catchment.data.survey.words import warnings_of
-
-        return tuple(warnings_of(self))
+        if not self.clients:
+            return ()
+        subjects = (_people, _labels, _times, _channels, _files)
+        return tuple(one for subject in subjects for one in subject(self))
 
 
 def alike(one: float, other: float) -> bool:
@@ -519,64 +444,61 @@ def survey(
     number there, or leave the cell empty, which is a gap"])
     """
     paths = find_files(files)
-    opened, problems = _opened(paths)
+    opened, problems = _opened(paths, client_by)
     tables = {
-        path: {name: facts_of(values) for name, values in columns.items()}
-        for path, columns in opened.items()
+        table.path: {name: facts_of(values) for name, values in table.columns.items()}
+        for table in opened
     }
     by: ClientBy = "column" if client is not None else client_by
-    given = Roles(_listed(inputs), label, _listed(target), client, by, recording, time)
-    filled = [table for table in tables.values() if table and next(iter(table.values())).n]
-    roles = guessed(given, filled) if guess or not given.inputs else given
-    if not guess:
-        roles = Roles(roles.inputs, label, given.target, client, by, recording, time)
-    named = None if classes is None else tuple(map(str, classes))
-    found = named if named is not None else _classes(opened.values(), label)
-    changes = per_step if per_step is not None else _changes(opened.values(), roles)
-    files_seen = []
-    for path, columns in opened.items():
-        seen = look_at(path, columns, tables[path], roles, found, changes)
-        if isinstance(seen, Problem):
-            problems.append(seen)
-        else:
-            files_seen.append(seen)
+    roles = Roles(tuple(listed(inputs)), label, tuple(listed(target)), client, by, recording, time)
+    filled = [facts for facts in tables.values() if facts and next(iter(facts.values())).n]
+    if guess:
+        roles = guessed(roles, filled)
+    elif not roles.inputs:
+        roles = replace(roles, inputs=guessed(roles, filled).inputs)
+    named = None if classes is None or label is None else tuple(map(str, classes))
+    occurring = named
+    if named is None and label is not None:
+        having = [label_texts(one.columns[label]) for one in opened if label in one.columns]
+        occurring = _in_order({text for texts in having for text in texts if text is not None})
+    if per_step is None:
+        per_step = targets_change(opened, roles.predicted, roles.client, roles.recording)
+    looked = [look_at(one, tables[one.path], roles, occurring, per_step) for one in opened]
+    seen = [one for one in looked if isinstance(one, SeenFile)]
+    problems += [one for one in looked if isinstance(one, Problem)]
+    if named is None and label is not None:
+        named = _in_order({name for file in seen for one in file.recordings for name in one.labels})
     return Survey(
         tuple(paths),
         roles,
         tables,
-        tuple(files_seen),
+        tuple(seen),
         tuple(sorted(problems, key=lambda problem: problem.file)),
-        _occurring(files_seen, named) if label is not None else None,
-        changes,
-        label is not None and all(_is_whole(table, label) for table in filled),
+        named,
+        per_step,
         {path: _kind(path) for path in paths},
         _same(paths),
     )
 
 
-def _opened(paths: Sequence[Path]) -> tuple[dict[Path, Columns], list[Problem]]:
-    """Return the columns of the files that can be read, and what is wrong with the others."""
-    opened: dict[Path, Columns] = {}
+def _opened(paths: Sequence[Path], client_by: str) -> tuple[list[Table], list[Problem]]:
+    """Return the files that can be read, and what is wrong with the others."""
+    opened: list[Table] = []
     problems = []
     for path in paths:
         try:
-            opened[path] = read_columns(path)
+            opened.append(Table(path, read_columns(path), client_by))
         except (ValueError, OSError) as error:
             problems.append(_unreadable(path, error))
     return opened, problems
-
-
-def _listed(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    if names is None:
-        return ()
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _unreadable(path: Path, error: Exception) -> Problem:
     said = str(error).removeprefix(f"{path.name} ").removeprefix("cannot be read: ")
     if path.stat().st_size == 0 or "mpty" in said:
         return Problem(path, "is empty", "record it again, or delete it")
-    header, row = _first_lines(path)
+    with path.open("rb") as file:
+        header, row = file.readline(1 << 16), file.readline(1 << 16)
     if header.count(b",") < row.count(b",") and b";" not in header:
         return Problem(
             path,
@@ -587,44 +509,14 @@ def _unreadable(path: Path, error: Exception) -> Problem:
     return Problem(path, f"cannot be read ({reason})", "save it again as CSV with one header line")
 
 
-def _first_lines(path: Path) -> tuple[bytes, bytes]:
-    with path.open("rb") as file:
-        return file.readline(1 << 16), file.readline(1 << 16)
-
-
-def _classes(tables: Iterable[Columns], label: str | None) -> tuple[str, ...] | None:
-    if label is None:
-        return None
-    found: set[str] = set()
-    for columns in tables:
-        if label in columns:
-            found.update(text for text in label_texts(columns[label]).tolist() if text is not None)
-    return in_order(found)
-
-
-def in_order(labels: Iterable[str]) -> tuple[str, ...]:
+def _in_order(labels: set[str]) -> tuple[str, ...]:
     """Return labels sorted, numbers by their size.
 
-    >>> in_order(["10", "9"]), in_order(["b", "10"])
+    >>> _in_order({"10", "9"}), _in_order({"b", "10"})
     (('9', '10'), ('10', 'b'))
     """
-    every = list(labels)
-    whole = all(text.lstrip("-").isdecimal() for text in every)
-    return tuple(sorted(every, key=int) if whole else sorted(every))
-
-
-def _occurring(files: Sequence[SeenFile], named: tuple[str, ...] | None) -> tuple[str, ...]:
-    if named is not None:
-        return named
-    return in_order({name for file in files for one in file.recordings for name in one.labels})
-
-
-def _changes(tables: Iterable[Columns], roles: Roles) -> bool:
-    return any(changes_within(columns, roles) for columns in tables)
-
-
-def _is_whole(table: Facts, label: str) -> bool:
-    return label in table and table[label].kind == "numbers" and table[label].whole
+    whole = all(text.lstrip("-").isdecimal() for text in labels)
+    return tuple(sorted(labels, key=int) if whole else sorted(labels))
 
 
 def _kind(path: Path) -> str:
@@ -632,18 +524,15 @@ def _kind(path: Path) -> str:
     if path.suffix.lower() not in (".csv", ".tsv"):
         return path.suffix.lower().lstrip(".")
     with path.open("rb") as file:
-        head, _, rest = file.read(4096).partition(b"\n")
-    counts = {name: head.count(mark) for name, mark in _MARKS.items()}
-    most = max(counts, key=counts.__getitem__)
-    comma = most != "commas" and any(
-        part[:1].isdigit() and before[-1:].isdigit()
-        for before, _, part in (cell.partition(b",") for cell in rest.split())
-    )
-    return f"{most}, decimal commas" if comma else most
+        head = file.read(4096)
+    delimiter = delimiter_of(head)
+    comma = delimiter != "," and re.search(rb"\d,\d", head) is not None
+    return f"{_MARKS[delimiter]}, decimal commas" if comma else _MARKS[delimiter]
 
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "nanoseconds": 1e-9, "milliseconds": 1e-3}
-_MARKS = {"commas": b",", "semicolons": b";", "tabs": b"\t"}
+_SINCE_1970 = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
+_MARKS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 
 def _same(paths: Sequence[Path]) -> tuple[tuple[Path, ...], ...]:
@@ -659,23 +548,238 @@ def _same(paths: Sequence[Path]) -> tuple[tuple[Path, ...], ...]:
     return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
 
-def _unit(found: Survey) -> float:
-    """Return the seconds of one unit: 1, or less where numbers are plainly of another unit."""
-    name, interval = found.roles.time, found.interval
-    if name is None or interval is None:
-        return 1.0
-    numbers = any(
-        name in table and table[name].kind == "numbers" for table in found.tables.values()
-    )
-    if not numbers:
-        return 1.0
-    plain = name.casefold()
-    for word, seconds in _UNITS.items():
-        if plain == word or plain.endswith((f"_{word}", f"({word})", f"[{word}]")):
-            return seconds
-    # Clocks that count from 1970 on tell by their size.
-    latest = max(table[name].high for table in found.tables.values() if name in table)
-    for least, seconds in ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3)):
-        if latest > least:
-            return seconds
-    return 1.0
+MOST_WARNINGS = 12
+MOST_CHANNELS = 6
+
+
+def summary_lines(found: Survey, *, most: int = MOST_WARNINGS) -> list[str]:
+    """Return what a survey found: one line of figures, then warnings, then files left out.
+
+    Parameters
+    ----------
+    most
+        Show so many warnings, and say how many more there are.
+    """
+    lines = [_figures(found)]
+    lines += [f"  ! {warning}" for warning in found.warnings[:most]]
+    if len(found.warnings) > most:
+        lines.append(f"  ! and {len(found.warnings) - most} more warnings")
+    lines += [f"  x {problem}" for problem in found.problems]
+    return lines
+
+
+def counted(n: int, what: str, many: str = "") -> str:
+    """Return a number and what it counts.
+
+    >>> counted(1, "channel"), counted(2, "channel"), counted(2, "person", "people")
+    ('1 channel', '2 channels', '2 people')
+    """
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {many or what + 's'}"
+
+
+def _figures(found: Survey) -> str:
+    inputs, roles = found.roles.inputs, found.roles
+    shown = ", ".join(inputs[:MOST_CHANNELS]) + (", ..." if len(inputs) > MOST_CHANNELS else "")
+    by = {"file": "one per file", "folder": "one per folder", "column": f"by {roles.client!r}"}
+    said = [
+        counted(len(found.paths), "file"),
+        f"{counted(len(found.clients), 'person', 'people')} ({by[roles.client_by]})",
+        f"{counted(len(inputs), 'channel')} ({shown})",
+    ]
+    if found.rate is not None:
+        said.append(hertz(found.rate))
+    if found.classes is not None:
+        said.append(f"{counted(len(found.classes), 'class', 'classes')}")
+    elif roles.target:
+        said.append(f"to predict {', '.join(roles.target)}")
+    rest = [f"{_percent(found.gaps)} gaps"] if found.gaps else []
+    if found.problems:
+        rest.append(f"{counted(len(found.problems), 'file')} left out")
+    return "; ".join([", ".join(said), *rest])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share >= 1e-3 else "under 0.1 %"
+
+
+FEW_PEOPLE = 5
+FEW_ROWS = 10
+MOST_NAMED = 4
+_OTHER_UNIT = 20.0  # times the usual deviation
+_MARK = 50.0  # times what 99 of 100 values stay below
+
+
+def _some(names: Sequence[str], one: str = "", many: str = "") -> str:
+    """Return names in a sentence, not too many, and what follows one name, or many.
+
+    >>> _some(["a", "b", "c"]), _some(["a"], "has"), _some(list("abcdef"), "has", "have")
+    ('a, b and c', 'a has', 'a, b, c, d and 2 more have')
+    """
+    shown = list(names[:MOST_NAMED])
+    if len(names) > MOST_NAMED:
+        shown.append(f"{len(names) - MOST_NAMED} more")
+    said = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return f"{said} {one if len(names) == 1 else many}".strip()
+
+
+def _people(found: Survey) -> Iterator[str]:
+    usual = float(np.median([client.steps for client in found.clients]))
+    for client in found.clients:
+        few = client.steps < max(FEW_ROWS, usual / 50)
+        if few and client.steps < usual:
+            rows = counted(client.steps, "row")
+            yield f"{client.name} has {rows}, the others about {usual:,.0f}"
+    counts = {client.name: len(client.recordings) for client in found.clients}
+    median = float(np.median(list(counts.values())))
+    short = [name for name, n in counts.items() if n * 4 <= median]
+    if short:
+        said = _some(short, f"has {counted(counts[short[0]], 'recording')}", "have few recordings")
+        yield f"{said}, the others about {median:.0f}"
+    if len(found.clients) < FEW_PEOPLE:
+        people = counted(len(found.clients), "person", "people")
+        yield f"only {people}: how well new people are served is hardly known"
+
+
+def _labels(found: Survey) -> Iterator[str]:
+    if found.roles.predicted:
+        name = found.roles.predicted[0]
+        for client in found.clients:
+            if client.unlabelled == client.steps:
+                yield f"{client.name} has no value in {name!r}, and counts neither way"
+        some = {c.name: c.unlabelled for c in found.clients if 0 < c.unlabelled < c.steps}
+        if some:
+            share = 100 * sum(some.values()) / found.n_steps
+            yield (
+                f"{sum(some.values())} rows of {_some(list(some))} have no {name} "
+                f"({share:.2g} %), and do not count"
+            )
+    if found.classes is None or len(found.classes) < 2:
+        return
+    holders: Counter[str] = Counter()
+    for client in found.clients:
+        holders.update(client.labels.keys())
+    alone = [client.name for client in found.clients if len(client.labels) == 1]
+    if alone:
+        yield f"{_some(alone, 'has', 'have')} one class only"
+    for name in found.classes:
+        if holders[name] == 1 and len(found.clients) > 1:
+            (client,) = (c for c in found.clients if name in c.labels)
+            meant = near(name, [other for other in found.classes if holders[other] > 1])
+            typo = f"; a slip for {meant!r}?" if meant else ", and cannot be learned from others"
+            yield f"only {client.name} has the class {name!r} ({client.labels[name]} rows){typo}"
+
+
+def _times(found: Survey) -> Iterator[str]:
+    others = found.other_rates
+    if others and found.interval is not None:
+        per = found.unit
+        rates = sorted({float(f"{1 / (interval * per):.3g}") for interval in others.values()})
+        at = _some([hertz(rate) for rate in rates])
+        who = _some(list(others), "has", "have")
+        yield f"{who} {at}, the others {hertz(1 / (found.interval * per))}"
+    unsorted = [file.path.name for file in found.files if file.unsorted]
+    if unsorted:
+        yield f"{_some(unsorted, 'has', 'have')} times out of order, which are sorted"
+    pauses = {
+        one.client: one.longest * found.unit
+        for one in found.recordings
+        if one.longest and one.interval and one.longest > 20 * one.interval
+    }
+    if pauses:
+        worst = max(pauses, key=pauses.__getitem__)
+        most = "for" if len(pauses) == 1 else f"{worst} for"
+        who = _some(list(pauses), "pauses", "pause")
+        yield f"{who} within a recording, {most} {length(pauses[worst])}"
+    if found.roles.time is None:
+        yield "no column of times was found, so that nothing is known of rates and pauses (--time)"
+
+
+def _channels(found: Survey) -> Iterator[str]:
+    names = found.roles.inputs
+    deviation = np.array([client.channels.deviation for client in found.clients])
+    for k, name in enumerate(names):
+        silent = [client.name for client in found.clients if not client.channels.n[k]]
+        own = zip(found.clients, deviation[:, k], strict=True)
+        still = [client.name for client, d in own if d == 0]
+        if silent:
+            yield f"{name} is empty for {_some(silent)}"
+        if still and len(still) == len(found.clients) - len(silent):
+            yield f"{name} never changes within anybody's rows: leave it out by --inputs"
+        elif still:
+            yield f"{name} never changes for {_some(still)}"
+    yield from _other_units(found, deviation)
+    for client in found.clients:
+        yield from _marks(client, names)
+    for name, reason in found.roles.unused.items():
+        yield f"column {name!r} is not used: {reason} (--inputs overrules)"
+
+
+def _other_units(found: Survey, deviation: Array) -> Iterator[str]:
+    """Yield who has channels of quite another size than the others."""
+    if len(deviation) < 3:
+        return
+    known = np.where(deviation > 0, deviation, np.nan)
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a channel may be empty for everybody
+        ratio = known / np.nanmedian(known, axis=0)
+    for client, own in zip(found.clients, ratio, strict=True):
+        for more, far in (("more", own > _OTHER_UNIT), ("less", own < 1 / _OTHER_UNIT)):
+            names = [name for name, one in zip(found.roles.inputs, far, strict=True) if one]
+            if names:
+                size = float(np.median(own[far]))
+                times = size if more == "more" else 1 / size
+                yield (
+                    f"{_some(names)} of {client.name} {'varies' if len(names) == 1 else 'vary'} "
+                    f"{times:,.0f} times {more} than the others': other units?"
+                )
+
+
+def _marks(client: SeenClient, names: Sequence[str]) -> Iterator[str]:
+    """Yield numbers so far from all others that they may stand for missing values."""
+    seen = client.channels
+    for k, name in enumerate(names):
+        far = max(abs(float(seen.low[k])), abs(float(seen.high[k])))
+        usual = float(seen.usual[k])
+        if np.isfinite(far) and usual > 0 and far > _MARK * usual and far > 100:
+            value = seen.low[k] if abs(seen.low[k]) == far else seen.high[k]
+            yield (
+                f"{name} of {client.name} has {value:g}, most stay below {usual:.3g}: "
+                "a mark for a missing value?"
+            )
+        elif np.isfinite(far) and far > 1e9:
+            yield f"{name} of {client.name} reaches {far:.3g}: is it a signal? (--inputs)"
+
+
+def _files(found: Survey) -> Iterator[str]:
+    for group in found.same:
+        yield f"{_some([path.name for path in group])} have the same content: delete all but one"
+    kinds = Counter(found.kinds[file.path] for file in found.files)
+    if len(kinds) > 1:
+        common = kinds.most_common(1)[0][0]
+        for kind in kinds:
+            names = [file.path.name for file in found.files if found.kinds[file.path] == kind]
+            if kind != common:
+                yield f"{_some(names)}: written with {kind}, and read so"
+
+
+def hertz(rate: float) -> str:
+    """Return a rate in words: rows per second, or the time between them where it is long.
+
+    >>> hertz(50.0), hertz(1 / 3600)
+    ('50 Hz', 'a row every 1 h')
+    """
+    if rate >= 0.5:
+        return f"{rate:.3g} Hz"
+    return f"a row every {length(1 / rate)}"
+
+
+def length(seconds: float) -> str:
+    """Return a duration in words.
+
+    >>> length(2.5), length(90.0), length(7200.0)
+    ('2.5 s', '1.5 min', '2 h')
+    """
+    for most, unit, size in ((90, "s", 1), (3600, "min", 60), (172_800, "h", 3600)):
+        if seconds < most:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 86_400:.3g} days"

@@ -24,13 +24,13 @@ from catchment.federation.learn.optimisers import (
     Yogi as Yogi,
 )
 from catchment.federation.learn.personal import (
+    PersonalIncrements as PersonalIncrements,
     PersonalReadouts as PersonalReadouts,
     SHARES as SHARES,
     mixed as mixed,
     personalise as personalise,
     towards as towards,
 )
-from catchment.federation.learn.personal_increments import PersonalIncrements as PersonalIncrements
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
 from catchment.federation.learn.ridge_state import group_of as group_of
 from catchment.federation.learn.scaling import FederatedScaling as FederatedScaling
@@ -80,6 +80,8 @@ from catchment.federation.learn.optimisers import (
     ServerOptimiser as ServerOptimiser,
 )
 from catchment.federation.learn.personal import (
+    OwnReadout as OwnReadout,
+    OwnReadouts as OwnReadouts,
     Personal as Personal,
     STRENGTHS as STRENGTHS,
     own_path as own_path,

@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -218,7 +220,9 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
         if state.total is None or total.errors is None:
             raise FederationError("errors came before there was a total; start with a first round")
         counted = {name: e for name, e in given.items() if name in state.clients}
-        summed = total.errors if not state.clients else _sum(counted)
+        if state.clients and not counted:
+            raise FederationError("no client in the sum gave errors; run both rounds with all")
+        summed = reduce(add, counted.values()) if state.clients else total.errors
         return self._solved(replace(state, errors=summed, by_client=counted))
 
     def _solved(self, state: Selection) -> Selection:
@@ -280,29 +284,16 @@ def _rest(total: RidgeStatistics, mine: RidgeStatistics) -> RidgeStatistics:
     """Return the total without a client's own part; UploadError if that cannot be in it."""
     try:
         rest = total - mine
+        if rest.n_rows:
+            check_statistics(rest, fingerprint=mine.fingerprint)
+            return rest
     except FingerprintError:
         raise
-    except ValueError as error:
-        raise UploadError("not-summed", str(error)) from error
-    if rest.n_rows == 0:
-        raise UploadError("alone", "no other client is in the sum; there is nothing to leave out")
-    try:
-        check_statistics(rest, fingerprint=mine.fingerprint)
-    except UploadError as error:
+    except (ValueError, UploadError) as error:
         raise UploadError(
             "not-summed", "this client's statistics are not in the total that was sent"
         ) from error
-    return rest
-
-
-def _sum(by_client: Mapping[str, PathErrors]) -> PathErrors:
-    values = [by_client[name] for name in sorted(by_client)]
-    if not values:
-        raise FederationError("no client that is in the sum gave errors; run both rounds with all")
-    total = values[0]
-    for value in values[1:]:
-        total = total + value
-    return total
+    raise UploadError("alone", "no other client is in the sum; there is nothing to leave out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -422,10 +413,10 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
         features = self.features[number]
         begin, end = self.share(round_)
         classes = self.classes is not None
-        if self.halvings == 0:
-            return accumulate(features, data(), threads=1, classes=classes)
-        new = stretch(data(), begin, end, washout=features.washout)
-        return accumulate(features, new, threads=1, classes=classes)
+        held = data()
+        if self.halvings:
+            held = stretch(held, begin, end, washout=features.washout)
+        return accumulate(features, held, threads=1, classes=classes)
 
     def share(self, round_: int) -> tuple[float, float]:
         """Return the fractions of a client's data between which a round's share lies."""
@@ -469,6 +460,8 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
             row[k] = nrmse_of(choice, state.total.members[k])
         order = sorted(state.alive, key=lambda k: (row[k], k))
         best = order[0]
+        total = state.total.members[best]
+        scale = scale_of(total, self.features[best].standardise)
         more = len(state.scores) < self.halvings
         alive = sorted(order[: (len(order) + 1) // 2]) if more else state.alive
         return replace(
@@ -477,7 +470,7 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
             scores=np.vstack([state.scores, row]),
             best=best,
             choice=choices[best],
-            readout=self._solved(state.total.members[best], best, choices[best]),
+            readout=solve_readout(total, choices[best].best, scale=scale),
         )
 
     def _choice(self, state: Race, number: int) -> RidgeChoice:
@@ -496,10 +489,6 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
             return choice
         blocks = [own[name] for name in sorted(own)]
         return choose_by_blocks(blocks, per_output=self.per_output, standardise=standardise)
-
-    def _solved(self, total: RidgeStatistics, number: int, choice: RidgeChoice) -> Readout:
-        scale = scale_of(total, self.features[number].standardise)
-        return solve_readout(total, choice.best, scale=scale)
 
     def result(self, state: Race) -> Model:
         readout = learned(state.readout)
@@ -520,8 +509,10 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
 
     def kept(self, state: Race) -> Kept:
         rows = {name: next(iter(s.members.values())).n_rows for name, s in state.by_client.items()}
-        names, best = self.names(), state.best
-        scores = {name: _last(row) for name, row in zip(names, state.scores.T, strict=True)}
+        names, best, scores = self.names(), state.best, {}
+        for name, row in zip(names, state.scores.T, strict=True):
+            known = row[~np.isnan(row)]  # it has none once it is out
+            scores[name] = float(known[-1]) if len(known) else float("inf")
         chosen = "" if best is None else names[best]
         return Kept(rows, choice=state.choice, maps=scores, chosen=chosen)
 
@@ -538,12 +529,6 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
         if len(set(labels)) == len(labels):
             return labels
         return [f"{k}: {label}" for k, label in enumerate(labels, start=1)]
-
-
-def _last(scores: Array) -> float:
-    """Return the last score of a candidate: it has none once it is out."""
-    known = scores[~np.isnan(scores)]
-    return float(known[-1]) if len(known) else float("inf")
 
 
 def nrmse_of(choice: RidgeChoice, total: RidgeStatistics) -> float:

@@ -264,10 +264,8 @@ def member_features(recipe: Recipe, template: EchoState, alpha: float | None = N
     return template.reading(own)
 
 
-@lru_cache(maxsize=256)
-def _built(recipe: Recipe) -> Reservoir:
-    # Built once to see that it can be, and once more for the ensemble.
-    return Reservoir.from_recipe(recipe)
+# Built once to see that it can be, and once more for the ensemble.
+_built = lru_cache(maxsize=256)(Reservoir.from_recipe)
 
 
 def read_member(parts: Parts, template: EchoState, alpha: float | None = None) -> Member:

@@ -13,7 +13,7 @@ one drifting series are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -186,35 +186,29 @@ class FederatedNormal(Algorithm[NormalState, Tally[RidgeStatistics | Counts], De
         return NOTHING if state.scoring is None else state.scoring.parts()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics | Counts:
-        first = 1.0 - self.calibration
-        if received.kind == NOTHING.kind:
-            return self._statistics(self._examples(data, 0.0, first))
-        begin = first if self.calibration else 0.0
-        return self._counts(self._examples(data, begin, 1.0), Scoring.from_parts(received))
-
-    def _statistics(self, examples: Iterator[Recording]) -> RidgeStatistics:
-        features, first = self.features, next(examples, None)
-        if first is None:  # too short to be cut
+        features, first = self.features, 1.0 - self.calibration
+        examples = map(self._example, data())
+        if received.kind != NOTHING.kind:
+            scoring, total = Scoring.from_parts(received), Counts.zero(self.edges)
+            begin = first if self.calibration else 0.0
+            for one in stretch(examples, begin, 1.0, washout=features.washout):
+                (scores,) = scoring.scores(features, [one])
+                total += Counts.of(scores[_known(one, features, len(scores))], self.edges)
+            return total
+        known = stretch(examples, 0.0, first, washout=features.washout)
+        head = next(known, None)
+        if head is None:  # too short to be cut
             K = 1 if self.score == "features" else features.n_inputs or 1
             return RidgeStatistics.zero(features.n_features, K, features.fingerprint, self._grid)
-        known = chain([first], examples)
-        return accumulate(features, known, threads=1, classes=self.score == "features")
-
-    def _counts(self, examples: Iterator[Recording], scoring: Scoring) -> Counts:
-        total = Counts.zero(self.edges)
-        for one in examples:
-            (scores,) = scoring.scores(self.features, [one])
-            total += Counts.of(scores[_known(one, self.features, len(scores))], self.edges)
-        return total
-
-    def _examples(self, data: Data, begin: float, end: float) -> Iterator[Recording]:
-        """Yield a share of a client's data, with targets that say which rows are normal."""
-        examples = (self._example(one) for one in data())
-        return stretch(examples, begin, end, washout=self.features.washout)
+        whole = self.score == "features"
+        return accumulate(features, chain([head], known), threads=1, classes=whole)
 
     def _example(self, prepared: Recording) -> Recording:
         """Return a recording with targets: NaN where a row is not to be learned from."""
-        per_step, normal = self.features.per_step, self._normal_steps(prepared)
+        per_step, normal = self.features.per_step, np.ones(prepared.n_steps, dtype=bool)
+        if self.classes is not None and prepared.y is not None:
+            label = prepared.y[..., self.classes.index(self.normal_label)]
+            normal = np.broadcast_to(label == 1.0, prepared.n_steps)
         if self.score == "features":
             y = np.where(normal, 0.0, np.nan)[:, None]
             y = y if per_step else y.max(axis=0)
@@ -224,13 +218,6 @@ class FederatedNormal(Algorithm[NormalState, Tally[RidgeStatistics | Counts], De
             y[:-ahead][both] = prepared.u[ahead:][both]
         return replace(prepared, y=y, per_step=per_step, classes=None)
 
-    def _normal_steps(self, prepared: Recording) -> Booleans:
-        """Return which steps (T,) are labelled as normal; all of them if there are no labels."""
-        if self.classes is None or prepared.y is None:
-            return np.ones(prepared.n_steps, dtype=bool)
-        label = prepared.y[..., self.classes.index(self.normal_label)]
-        return np.broadcast_to(label == 1.0, prepared.n_steps)
-
     @property
     def _grid(self) -> Grid | None:
         return Grid.of(self.features, classes=self.score == "features")
@@ -239,7 +226,15 @@ class FederatedNormal(Algorithm[NormalState, Tally[RidgeStatistics | Counts], De
         value: RidgeStatistics | Counts
         if parts.kind == Counts.KIND.name:
             value = Counts.from_parts(parts)
-            self._check_counts(value, turn)
+            if value.edges != tuple(self.edges.tolist()) or value.n_columns != 1:
+                raise UploadError("shape", "scores were counted between other edges than agreed")
+            # A sum with noise may be any; no client can claim to be one.
+            if turn.client or value.counts.dtype != np.float64:
+                n = int(value.counts.sum())
+                if value.counts.dtype != np.int64 or n > value.weight:
+                    raise UploadError(
+                        "count", f"more scores are counted than {value.weight:g} rows"
+                    )
         else:
             value = RidgeStatistics.from_parts(parts)
             noisy = not turn.client and parts.facts.get("noisy") is True
@@ -253,15 +248,6 @@ class FederatedNormal(Algorithm[NormalState, Tally[RidgeStatistics | Counts], De
                 grid="any" if noisy else None if turn.changed else self._grid,
             )
         return Tally.of(value, turn.client if self.keep_clients else "")
-
-    def _check_counts(self, counts: Counts, turn: Turn) -> None:
-        """Raise UploadError if no rows can have such counts; noise makes any."""
-        if counts.edges != tuple(self.edges.tolist()) or counts.n_columns != 1:
-            raise UploadError("shape", "scores were counted between other edges than agreed")
-        if not turn.client and counts.counts.dtype == np.float64:
-            return  # a sum with noise; no client can claim to be one
-        if counts.counts.dtype != np.int64 or int(counts.counts.sum()) > counts.weight:
-            raise UploadError("count", f"more scores are counted than {counts.weight:g} rows")
 
     def server_update(
         self, state: NormalState, total: Tally[RidgeStatistics | Counts], turn: Turn

@@ -16,6 +16,11 @@ which is the shared readout, or else the smallest step whose error is within a s
 the best (the difference is taken stretch by stretch; Breiman et al., 1984, section 3.4.3). Later
 data of a client are less like its earlier data than stretches of these are like each other, so the
 best step on stretches goes too far, and can do harm.
+
+While data keep coming, the sums that clients send anyway are enough: before what is new of a client
+is added, it judges the readouts of each step, solved from the sums of the rounds before, which have
+on the new rows the squared errors tr(Y'Y - 2 W'C + W'GW). Nothing is then chosen on data that the
+readout has seen. Classes are judged by squared errors too: sums do not tell who was right.
 """
 
 from __future__ import annotations
@@ -30,18 +35,21 @@ import numpy as np
 from scipy.linalg import eigh
 
 from catchment.arrays import Array
+from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Memory, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState, learned
+from catchment.federation.measure.outliers import Drift
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
 from catchment.federation.sums import Tally
 from catchment.readout.personal_models import PersonalModels
 from catchment.readout.solve import (
     for_raw_features,
     for_scaled_features,
+    path_errors,
     rescaled,
     scale_of,
     solve_readout,
@@ -50,6 +58,7 @@ from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.wire import GATHERED, NOTHING, Kind, Parts, Structure, Summable, join, split
 
 STRENGTHS = tuple(float(x) for x in np.geomspace(1e3, 1e-4, 15))
+LAST = 8  # rounds by which a client's step is chosen where data keep coming
 SHARES = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.0)
 
 Path = Callable[[RidgeStatistics], list[Readout]]
@@ -89,6 +98,17 @@ class OwnReadouts(Summable):
     """Readouts gathered from several clients; adding puts them together."""
 
     by_client: Annotated[Mapping[str, OwnReadout], GATHERED] = field(default_factory=dict)
+
+    @classmethod
+    def read(
+        cls, parts: Parts, client: str, features: FeatureMap, classes: tuple[str, ...] | None
+    ) -> OwnReadouts:
+        """Return the readout that a client sent; UploadError if it is none of these features."""
+        own = OwnReadout.from_parts(parts)
+        shape = own.readout.n_features, own.readout.n_outputs
+        if shape != (features.n_features, len(classes or ()) or shape[1]):
+            raise UploadError("shape", f"a readout of shape {shape} came for another map")
+        return cls({client: own})
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,24 +155,17 @@ class PersonalReadouts(
     n_blocks: int = N_BLOCKS
 
     def __post_init__(self) -> None:
-        if self.method not in ("towards", "mixed"):
-            raise ValueError(f"method is {self.method!r}; use 'towards' or 'mixed'")
-        if self.method == "mixed" and self.ridge.per_output:
-            raise ValueError("mixing needs one ridge for all outputs; leave out per_output")
+        _check_method(self.method, self.ridge)
         if self.n_blocks < 2:
             raise ValueError(f"n_blocks is {self.n_blocks}; leaving one out needs at least 2")
 
     @property
     def needs(self) -> Needs:
         gathered = "every client's own readout is gathered; use ridge, which shares one"
-        return Needs(each_client=gathered, rounds=self._shared_rounds + 1) | self.ridge.needs
-
-    @property
-    def _shared_rounds(self) -> int:
-        return self.ridge.needs.rounds
+        return Needs(each_client=gathered, rounds=self.ridge.needs.rounds + 1) | self.ridge.needs
 
     def _is_shared(self, turn: Turn) -> bool:
-        return turn.round < self._shared_rounds
+        return turn.round < self.ridge.needs.rounds
 
     def start(self) -> PersonalState:
         return PersonalState()
@@ -160,24 +173,20 @@ class PersonalReadouts(
     def broadcast(self, state: PersonalState, turn: Turn) -> Parts:
         if self._is_shared(turn):
             return NOTHING
-        named = {"readout": learned(state.shared.readout).parts()}
-        if self.method == "mixed" and state.shared.total is not None:
-            named["total"] = state.shared.total.parts()
-        return join("shared", named)
+        total = state.shared.total if self.method == "mixed" else None
+        return shared_letter(learned(state.shared.readout), total)
 
     def client_update(
         self, received: Parts, data: Data, turn: Turn
     ) -> RidgeStatistics | OwnReadout:
         if self._is_shared(turn):
             return self.ridge.client_update(received, data, turn)
-        named = split(received, "shared")
-        if named.keys() != {"readout", *(["total"] if self.method == "mixed" else [])}:
-            raise IntegrityError("the server did not send what the plan's method needs")
+        shared, total = read_letter(received, self.method)
         own = own_readout(
             self.ridge.features,
-            Readout.from_parts(named["readout"]),
+            shared,
             list(data()),
-            total=RidgeStatistics.from_parts(named["total"]) if "total" in named else None,
+            total=total,
             member=True,
             classes=self.ridge.classes is not None,
             standardise=self.ridge.standardised,
@@ -188,12 +197,7 @@ class PersonalReadouts(
     def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics] | OwnReadouts:
         if self._is_shared(turn):
             return self.ridge.read_update(parts, turn)
-        own = OwnReadout.from_parts(parts)
-        K = len(self.ridge.classes) if self.ridge.classes else own.readout.n_outputs
-        shape = own.readout.n_features, own.readout.n_outputs
-        if shape != (self.ridge.features.n_features, K):
-            raise UploadError("shape", f"a readout of shape {shape} came for another map")
-        return OwnReadouts({turn.client: own})
+        return OwnReadouts.read(parts, turn.client, self.ridge.features, self.ridge.classes)
 
     def server_update(
         self, state: PersonalState, total: Tally[RidgeStatistics] | OwnReadouts, turn: Turn
@@ -214,6 +218,170 @@ class PersonalReadouts(
 
     def kept(self, state: PersonalState) -> Kept:
         return self.ridge.kept(state.shared)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Squared errors (B, S) of every step in a client's last rounds, and each one's weight (B,)."""
+
+    errors: Array
+    weights: Array
+
+    def step(self) -> int:
+        """Return the step to take: 0, the shared readout, until there were two rounds."""
+        if len(self.weights) < 2:
+            return 0
+        return smallest_good_step(self.errors / self.weights[:, None], self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalSums:
+    """The shared sums, every client's own readout, and what the steps to it are judged by."""
+
+    shared: RidgeState = field(default_factory=RidgeState)
+    own: Mapping[str, OwnReadout] = field(default_factory=dict)
+    judged: Mapping[str, Judged] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersonalIncrements(Algorithm[PersonalSums, Tally[RidgeStatistics], PersonalModels]):
+    """A shared readout of data that keep coming, and beside it one of every client's own.
+
+    A client takes the smallest step that would have been as good as the best over its last eight
+    rounds, within a standard error; who was judged fewer than two times keeps the shared readout.
+
+    Parameters
+    ----------
+    ridge
+        The shared readout, with increments="new" and clients kept apart.
+    method
+        "towards": ridge towards the shared readout; "mixed": everybody's statistics and one's own.
+
+    >>> from catchment import EchoState, Recording
+    >>> from catchment.engine.local import run_locally
+    >>> from catchment.federation.increments import ByRound
+    >>> from catchment.federation.plan import Plan
+    >>> z = EchoState(10, washout=5).build(1, per_step=True)
+    >>> wave = np.sin(np.arange(601) / 5)
+    >>> weeks = [(0, 200), (200, 400), (400, 600)]
+    >>> whole = {f"x{k}": Recording(wave[:-1], k * wave[1:], name="w") for k in (1, 2, 3)}
+    >>> clients = {n: ByRound(*([one.part(*w)] for w in weeks)) for n, one in whole.items()}
+    >>> ridge = FederatedRidge(features=z, ridge=1e-6, increments="new")
+    >>> plan = Plan(algorithm=PersonalIncrements(ridge=ridge), rounds=3)
+    >>> models = run_locally(plan, clients).result
+    >>> [round(float(models.predict(wave, client=n)[-2, 0] / wave[-1])) for n in clients]
+    [1, 2, 3]
+    """
+
+    ridge: FederatedRidge
+    method: Literal["towards", "mixed"] = "towards"
+
+    def __post_init__(self) -> None:
+        _check_method(self.method, self.ridge)
+        if not self.ridge.carries or self.ridge.keep_clients is not True:
+            raise ValueError(
+                f"increments is {self.ridge.increments!r} and keep_clients "
+                f"{self.ridge.keep_clients}; pass increments='new' and keep_clients=True"
+            )
+
+    @property
+    def needs(self) -> Needs:
+        apart = "every client's own readout is made of its own sums; use ridge, which shares one"
+        return Needs(each_client=apart) | self.ridge.needs
+
+    @property
+    def carries(self) -> bool:
+        """Whether clients carry their state from round to round: they do."""
+        return True
+
+    def start(self) -> PersonalSums:
+        return PersonalSums()
+
+    def broadcast(self, state: PersonalSums, turn: Turn) -> Parts:
+        return self.ridge.broadcast(state.shared, turn)
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
+        return self.ridge.client_update(received, data, turn)
+
+    def client_increment(
+        self, received: Parts, data: Data, turn: Turn, prepare: Prepare, memory: Memory
+    ) -> RidgeStatistics:
+        return self.ridge.client_increment(received, data, turn, prepare, memory)
+
+    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
+        return self.ridge.read_update(parts, turn)
+
+    def server_update(
+        self, state: PersonalSums, total: Tally[RidgeStatistics], turn: Turn
+    ) -> PersonalSums:
+        judged = dict(state.judged)
+        for name, new in total.by_client.items():
+            if new.n_rows == 0 or name not in state.shared.by_client:
+                continue
+            errors = path_errors(new, self._path(state.shared, name)).sum(axis=1)
+            known = judged.get(name, Judged(np.empty((0, len(errors))), np.empty(0)))
+            seen = np.vstack([known.errors, errors])[-LAST:]
+            judged[name] = Judged(seen, np.append(known.weights, new.weight)[-LAST:])
+        shared = self.ridge.server_update(state.shared, total, turn)
+        own = {}
+        for name, known in judged.items():
+            # In a window a client that was silent may have nothing left.
+            if (step := known.step()) and name in shared.by_client:
+                own[name] = OwnReadout(self._path(shared, name, step)[1], step)
+        return PersonalSums(shared, own, judged)
+
+    def _path(self, shared: RidgeState, client: str, step: int | None = None) -> list[Readout]:
+        """Return the shared readout and those of every step, or of one, by the sums so far."""
+        own, total, readout = shared.by_client[client], shared.total, shared.readout
+        if total is None or readout is None:
+            return []
+        standardise = self.ridge.standardised
+        steps = STRENGTHS if self.method == "towards" else SHARES
+        taken = steps if step is None else steps[step - 1 : step]
+        if self.method == "towards":
+            return [readout, *towards(own, readout, taken, scale=scale_of(own, standardise))]
+        scale = scale_of(total, standardise)
+        return [readout, *mixed(total, own, taken, readout.ridge, scale=scale)]
+
+    def result(self, state: PersonalSums) -> PersonalModels:
+        readouts = {name: own.readout for name, own in state.own.items()}
+        return PersonalModels(self.ridge.result(state.shared), readouts)
+
+    def figures(self, state: PersonalSums) -> dict[str, float]:
+        """Return the figures of the shared readout, and how many clients left it."""
+        return self.ridge.figures(state.shared) | {"moved clients": float(len(state.own))}
+
+    def drifts(self, state: PersonalSums) -> tuple[Drift, ...]:
+        """Return whose new data stood out from their earlier ones in which round."""
+        return self.ridge.drifts(state.shared)
+
+    def kept(self, state: PersonalSums) -> Kept:
+        return self.ridge.kept(state.shared)
+
+    def tally(self, state: PersonalSums) -> Tally[RidgeStatistics] | None:
+        return self.ridge.tally(state.shared)
+
+
+def shared_letter(readout: Readout, total: RidgeStatistics | None) -> Parts:
+    """Return what clients are told to make readouts of their own from."""
+    named = {"readout": readout.parts()}
+    return join("shared", named if total is None else {**named, "total": total.parts()})
+
+
+def read_letter(received: Parts, method: str) -> tuple[Readout, RidgeStatistics | None]:
+    """Return the shared readout and, to mix with, everybody's statistics."""
+    named = split(received, "shared")
+    if named.keys() != {"readout", *(["total"] if method == "mixed" else [])}:
+        raise IntegrityError("the server did not send what the plan's method needs")
+    shared = Readout.from_parts(named["readout"])
+    return shared, RidgeStatistics.from_parts(named["total"]) if "total" in named else None
+
+
+def _check_method(method: str, ridge: FederatedRidge) -> None:
+    if method not in ("towards", "mixed"):
+        raise ValueError(f"method is {method!r}; use 'towards' or 'mixed'")
+    if method == "mixed" and ridge.per_output:
+        raise ValueError("mixing needs one ridge for all outputs; leave out per_output")
 
 
 def own_readout(

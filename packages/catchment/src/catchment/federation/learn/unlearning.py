@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import reduce
 from operator import add
-from typing import Generic, Literal, Protocol, TypeVar, cast, get_args
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Additive, Turn
@@ -42,7 +42,7 @@ from catchment.federation.learn.ridge_state import RidgeState, group_of
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Parts, digest
+from catchment.wire import Structure, digest
 
 How = Literal["equality", "summed-anew", "subtracted"]
 CHECK = (
@@ -52,17 +52,12 @@ CHECK = (
 )
 ALL = "all of its data"
 S = TypeVar("S")
+T = TypeVar("T")
 V = TypeVar("V", bound=Additive)
 REMAINS = (
     "the threshold: the others counted their scores by the model that the client was part of; "
     "another round of counts would set it anew"
 )
-
-
-class Travelling(Protocol):
-    """Statistics of any kind, as they travel."""
-
-    def parts(self) -> Parts: ...
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,7 @@ class Certificate:
     check: str = ""
 
     def confirms(
-        self, before: Travelling, after: Travelling, removed: Travelling | None = None
+        self, before: Structure, after: Structure, removed: Structure | None = None
     ) -> bool:
         """Return whether these are the very statistics, to the bit, that the certificate names.
 
@@ -102,15 +97,12 @@ class Certificate:
         named += [] if removed is None else [(removed, self.removed)]
         if any(self.hash_of(value) != said for value, said in named):
             return False
-        exact = self.how == "equality"
-        match before, removed:
-            case RidgeStatistics() as whole, RidgeStatistics() as part if exact:
-                return digest_of(without(whole, part)) == self.after
-            case StatisticsSet() as several, StatisticsSet() as parts if exact:
-                return digest_of(without(several, parts)) == self.after
+        kinds = (RidgeStatistics, StatisticsSet)
+        if self.how == "equality" and isinstance(before, kinds) and type(removed) is type(before):
+            return digest_of(without(cast(Any, before), removed)) == self.after
         return True
 
-    def hash_of(self, value: Travelling) -> str:
+    def hash_of(self, value: Structure) -> str:
         """Return the hash of statistics as this certificate states hashes."""
         if self.how == "equality" and isinstance(value, RidgeStatistics | StatisticsSet):
             return digest_of(value)
@@ -180,14 +172,18 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
 
 def without_client(state: RidgeState, client: str) -> Unlearned[RidgeState]:
     """Return the sums without a client's, not solved yet, and the certificate of it."""
-    before, removed = _parts_of(state, client)
-    kept = {name: value for name, value in state.by_client.items() if name != client}
-    if not kept:
-        raise FederationError(f"{client} is the only client; without it there is no model")
+    before = _learned(state.total)
+    if not state.by_client:
+        only = "only the sums of groups of clients" if state.by_group else "no client apart"
+        raise FederationError(
+            f"the server keeps {only}; ask {client} to send its statistics again and use "
+            "unlearn_rows"
+        )
+    kept, removed = _apart(state.by_client, client)
     how: How
     if is_exact(before) and is_exact(removed):
         how, after = "equality", _checked_difference(before, removed)
-    elif _complete(state):
+    elif sum(value.n_rows for value in state.by_client.values()) == before.n_rows:
         how, after = "summed-anew", summed(kept)
     else:
         how, after = "subtracted", _checked_difference(before, removed)
@@ -205,15 +201,14 @@ def unlearn_by_class(algorithm: BalancedRidge, state: ByClass, client: str) -> U
 
     The weights of the classes are those of the clients that stay.
     """
-    if state.total is None:
-        raise FederationError("nothing has been learned yet; there is nothing to forget")
+    before = _learned(state.total)
     kept, removed = _apart(state.by_client, client)
-    exact = is_exact(state.total) and is_exact(removed)
-    after = without(state.total, removed) if exact else summed(kept)
+    exact = is_exact(before) and is_exact(removed)
+    after = without(before, removed) if exact else summed(kept)
     n_rows = sum(part.n_rows for part in removed.members.values())
     about = (algorithm.features.fingerprint, n_rows)
     how: How = "equality" if exact else "summed-anew"
-    certificate = certified(client, ALL, state.total, after, removed, how, *about)
+    certificate = certified(client, ALL, before, after, removed, how, *about)
     return Unlearned(algorithm.solved(ByClass(after, kept)), certificate)
 
 
@@ -263,8 +258,7 @@ def unlearn_rows(
     what
         Which rows they are, for the certificate.
     """
-    if state.total is None:
-        raise FederationError("nothing has been learned yet; there is nothing to forget")
+    before = _learned(state.total)
     if state.recent or algorithm.forgetting < 1:
         raise FederationError(
             "with a window or with forgetting the rows of one period no longer weigh what they "
@@ -272,8 +266,7 @@ def unlearn_rows(
         )
     by_client = dict(state.by_client)
     if by_client:
-        if client not in by_client:
-            raise _unknown(client, by_client)
+        _refuse_unknown(client, by_client)
         by_client[client] = _checked_difference(by_client[client], rows)
         if by_client[client].n_rows == 0:
             del by_client[client]
@@ -282,10 +275,10 @@ def unlearn_rows(
         if group not in by_group:
             raise FederationError(f"{client} is in no group of the sum; nothing of it is there")
         by_group[group] = _checked_difference(by_group[group], rows)
-    after = _checked_difference(state.total, rows)
-    about = (state.total.fingerprint, rows.n_rows)
-    how: How = "equality" if is_exact(state.total) and is_exact(rows) else "subtracted"
-    certificate = certified(client, what, state.total, after, rows, how, *about)
+    after = _checked_difference(before, rows)
+    about = (before.fingerprint, rows.n_rows)
+    how: How = "equality" if is_exact(before) and is_exact(rows) else "subtracted"
+    certificate = certified(client, what, before, after, rows, how, *about)
     rest = RidgeState(after, by_client, by_group=by_group)
     return Unlearned(algorithm.solved(rest), certificate)
 
@@ -321,7 +314,7 @@ def join(
     return algorithm.solved(RidgeState(total, by_client))
 
 
-def statistics_hash(statistics: Travelling) -> str:
+def statistics_hash(statistics: Structure) -> str:
     """Return the SHA-256 of statistics as they travel, in hexadecimal.
 
     >>> import numpy as np
@@ -332,40 +325,27 @@ def statistics_hash(statistics: Travelling) -> str:
     return digest(statistics.parts().to_bytes()).hex()
 
 
-def _parts_of(state: RidgeState, client: str) -> tuple[RidgeStatistics, RidgeStatistics]:
-    if state.total is None:
+def _learned(total: T | None) -> T:
+    if total is None:
         raise FederationError("nothing has been learned yet; there is nothing to forget")
-    if not state.by_client:
-        kept = "only the sums of groups of clients" if state.by_group else "no client apart"
-        raise FederationError(
-            f"the server keeps {kept}; ask {client} to send its statistics again and use "
-            "unlearn_rows"
-        )
-    if client not in state.by_client:
-        raise _unknown(client, state.by_client)
-    return state.total, state.by_client[client]
+    return total
 
 
 def _apart(by_client: Mapping[str, S], client: str) -> tuple[dict[str, S], S]:
     """Return what stays, by client, and what goes."""
-    if client not in by_client:
-        raise _unknown(client, by_client)
+    _refuse_unknown(client, by_client)
     kept = {name: value for name, value in by_client.items() if name != client}
     if not kept:
         raise FederationError(f"{client} is the only client; without it there is no model")
     return kept, by_client[client]
 
 
-def _unknown(client: str, known: Mapping[str, object]) -> FederationError:
+def _refuse_unknown(client: str, known: Mapping[str, object]) -> None:
     if not known:
-        return FederationError(f"the server keeps no client apart; {client} cannot be told in it")
-    names = ", ".join(sorted(known)[:8])
-    return FederationError(f"there is no client {client!r} in the sum; there are {names}")
-
-
-def _complete(state: RidgeState) -> bool:
-    rows = sum(value.n_rows for value in state.by_client.values())
-    return state.total is not None and rows == state.total.n_rows
+        raise FederationError(f"the server keeps no client apart; {client} cannot be told in it")
+    if client not in known:
+        names = ", ".join(sorted(known)[:8])
+        raise FederationError(f"there is no client {client!r} in the sum; there are {names}")
 
 
 def _checked_difference(whole: RidgeStatistics, part: RidgeStatistics) -> RidgeStatistics:
@@ -375,21 +355,18 @@ def _checked_difference(whole: RidgeStatistics, part: RidgeStatistics) -> RidgeS
 
 
 def _without(tally: Tally[RidgeStatistics], client: str) -> Tally[RidgeStatistics]:
-    kept = {name: value for name, value in tally.by_client.items() if name != client}
     if client not in tally.by_client:
         return tally
-    if not kept:
-        zero = tally.total - tally.total
-        return Tally(zero, {})
-    return Tally(reduce(add, (kept[name] for name in sorted(kept))), kept)
+    kept = {name: tally.by_client[name] for name in sorted(tally.by_client) if name != client}
+    return Tally(reduce(add, kept.values()) if kept else tally.total - tally.total, kept)
 
 
 def certified(
     client: str,
     what: str,
-    before: Travelling,
-    after: Travelling,
-    removed: Travelling,
+    before: Structure,
+    after: Structure,
+    removed: Structure,
     how: How,
     fingerprint: str,
     n_rows: int,

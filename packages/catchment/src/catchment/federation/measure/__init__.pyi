@@ -10,6 +10,7 @@ from catchment.federation.measure.baselines import (
 from catchment.federation.measure.calibration import Calibration as Calibration
 from catchment.federation.measure.evaluation import (
     Evaluation as Evaluation,
+    PersonalEvaluation as PersonalEvaluation,
     Score as Score,
     Scores as Scores,
 )
@@ -22,20 +23,19 @@ from catchment.federation.measure.outliers import (
     drifts as drifts,
     round_scores as round_scores,
 )
-from catchment.federation.measure.personal_evaluation import (
-    PersonalEvaluation as PersonalEvaluation,
-)
 
 # For the other packages and the tests; may change without notice.
 from catchment.federation.measure.baselines import (
-    Readouts as Readouts,
-    SentReadout as SentReadout,
     TrialScores as TrialScores,
     Trials as Trials,
     delay_line as delay_line,
     pooled as pooled,
 )
-from catchment.federation.measure.evaluation import evaluate as evaluate, metrics as metrics
+from catchment.federation.measure.evaluation import (
+    Comparisons as Comparisons,
+    evaluate as evaluate,
+    metrics as metrics,
+)
 from catchment.federation.measure.outliers import (
     AnyFlag as AnyFlag,
     flags as flags,
@@ -45,7 +45,6 @@ from catchment.federation.measure.outliers import (
     robust_scores as robust_scores,
     rows_flags as rows_flags,
 )
-from catchment.federation.measure.personal_evaluation import Comparisons as Comparisons
 
 __all__ = [
     "Calibration",

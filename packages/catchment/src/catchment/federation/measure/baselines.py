@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
+from catchment.federation.learn.personal import OwnReadout, OwnReadouts
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.measure.evaluation import Score, Scores
@@ -35,7 +36,7 @@ from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
 from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.statistics import Readout, RidgeStatistics
-from catchment.wire import GATHERED, Kind, Parts, Structure, Summable, join, split
+from catchment.wire import Kind, Parts, Structure, join, split
 
 RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
 
@@ -192,28 +193,8 @@ class Guess(Algorithm[Scores, Tally[Score], Scores]):
         return state.figures
 
 
-@dataclass(frozen=True, eq=False)
-class SentReadout(Structure):
-    """A readout on its way to the server."""
-
-    KIND: ClassVar[Kind] = Kind(
-        "own-readout",
-        "the readout that the client fitted on its own data",
-        ("a model of this one client's data, against which recordings can be tested",),
-    )
-
-    readout: Readout
-
-
-@dataclass(frozen=True, eq=False)
-class Readouts(Summable):
-    """Readouts by client; adding puts them together."""
-
-    by_client: Annotated[Mapping[str, Readout], GATHERED] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, kw_only=True)
-class LocalReadouts(Algorithm[Readouts, Readouts, dict[str, Model]]):
+class LocalReadouts(Algorithm[OwnReadouts, OwnReadouts, dict[str, Model]]):
     """Every client alone: the readout each solves on its own data, gathered to be tested.
 
     Whoever goes it alone sends nothing; here the readouts leave the clients only so that `Trials`
@@ -237,42 +218,29 @@ class LocalReadouts(Algorithm[Readouts, Readouts, dict[str, Model]]):
     def needs(self) -> Needs:
         return Needs(each_client="each client's own readout is what it is for; use FederatedRidge")
 
-    def start(self) -> Readouts:
-        return Readouts()
+    def start(self) -> OwnReadouts:
+        return OwnReadouts()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> SentReadout:
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> OwnReadout:
         statistics = accumulate(self.features, data(), threads=1)
-        _, readout = chosen_readout(
-            statistics,
-            self.ridge,
-            classes=self.classes is not None,
-            standardise=self.features.standardise,
-        )
-        return SentReadout(readout)
+        classes, standardise = self.classes is not None, self.features.standardise
+        _, own = chosen_readout(statistics, self.ridge, classes=classes, standardise=standardise)
+        return OwnReadout(own, 1)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Readouts:
-        readout = SentReadout.from_parts(parts).readout
-        if readout.n_features != self.features.n_features:
-            raise UploadError(
-                "shape",
-                f"a readout of {readout.n_features} features came, the plan has "
-                f"{self.features.n_features}",
-            )
-        if not all(np.isfinite(array).all() for array in parts.arrays):
-            raise UploadError("not-finite", "the readout holds NaN or infinite numbers")
-        return Readouts({turn.client: readout})
+    def read_update(self, parts: Parts, turn: Turn) -> OwnReadouts:
+        return OwnReadouts.read(parts, turn.client, self.features, self.classes)
 
-    def server_update(self, state: Readouts, total: Readouts, turn: Turn) -> Readouts:
+    def server_update(self, state: OwnReadouts, total: OwnReadouts, turn: Turn) -> OwnReadouts:
         return state + total
 
-    def result(self, state: Readouts) -> dict[str, Model]:
+    def result(self, state: OwnReadouts) -> dict[str, Model]:
         """Return every client's own model."""
         return {
-            name: Model(self.features, readout, self.classes)
-            for name, readout in state.by_client.items()
+            name: Model(self.features, own.readout, self.classes)
+            for name, own in state.by_client.items()
         }
 
-    def figures(self, state: Readouts) -> dict[str, float]:
+    def figures(self, state: OwnReadouts) -> dict[str, float]:
         return {"models": float(len(state.by_client))}
 
 
@@ -290,8 +258,11 @@ class TrialScores(Structure):
 
     def __add__(self, other: TrialScores) -> TrialScores:
         merged = dict(self.by_model)
-        for name, scores in other.by_model.items():
-            merged[name] = _merged(merged[name], scores) if name in merged else scores
+        for name, two in other.by_model.items():
+            one = merged.get(name, Scores())
+            both = one.total is not None and two.total is not None
+            total = one.total + two.total if both else one.total or two.total  # type: ignore[operator]
+            merged[name] = Scores(total, {**one.by_client, **two.by_client})
         return TrialScores(merged)
 
     def each_model(self) -> Scores:
@@ -355,12 +326,6 @@ class Trials(Algorithm[TrialScores, TrialScores, TrialScores]):
 
     def figures(self, state: TrialScores) -> dict[str, float]:
         return state.each_model().figures
-
-
-def _merged(one: Scores, other: Scores) -> Scores:
-    both = one.total is not None and other.total is not None
-    total = one.total + other.total if both else one.total or other.total  # type: ignore[operator]
-    return Scores(total, {**one.by_client, **other.by_client})
 
 
 def pooled(clients: Mapping[str, Sequence[Recording]]) -> dict[str, list[Recording]]:

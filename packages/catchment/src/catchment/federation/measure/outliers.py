@@ -116,15 +116,8 @@ def rows_flags(rows: Mapping[str, int], *, threshold: float = THRESHOLD) -> tupl
     ['e: 4000 rows, 8.8 robust deviations above the median on a logarithmic scale']
     """
     filled = {name: n for name, n in sorted(rows.items()) if n > 0}
-    if len(filled) < FEWEST:
-        return ()
-    scores = robust_scores(np.log(list(filled.values())), least=LEAST_ROWS_SPREAD)
-    found = [
-        RowsFlag(name, n, float(z))
-        for (name, n), z in zip(filled.items(), scores, strict=True)
-        if z > threshold
-    ]
-    return tuple(sorted(found, key=lambda flag: -flag.z))
+    found = _standing_out(filled, threshold, LEAST_ROWS_SPREAD)
+    return tuple(RowsFlag(name, filled[name], z) for name, z in found)
 
 
 def flags(
@@ -165,15 +158,19 @@ def loss_flags(losses: Mapping[str, float], *, threshold: float = THRESHOLD) -> 
     >>> [one.client for one in loss_flags({"a": 1.0, "b": 1.1, "c": 0.9, "d": 1.0, "e": 9e9})]
     ['e']
     """
-    if len(losses) < FEWEST:
-        return ()
-    scores = robust_scores(np.log(np.maximum(list(losses.values()), 1e-300)))
-    found = [
-        Flag(name, loss, float(z))
-        for (name, loss), z in zip(losses.items(), scores, strict=True)
-        if z > threshold
-    ]
-    return tuple(sorted(found, key=lambda flag: -flag.z))
+    return tuple(Flag(name, losses[name], z) for name, z in _standing_out(losses, threshold))
+
+
+def _standing_out(
+    values: Mapping[str, float], threshold: float, least: float = LEAST_SPREAD
+) -> list[tuple[str, float]]:
+    """Return whose log values stand out and by how many deviations, the worst first."""
+    if len(values) < FEWEST:
+        return []
+    scores = robust_scores(np.log(np.maximum(list(values.values()), 1e-300)), least=least)
+    order = np.argsort(-scores, kind="stable")
+    names = list(values)
+    return [(names[k], float(scores[k])) for k in order if scores[k] > threshold]
 
 
 def left_out_losses(
@@ -269,15 +266,9 @@ def influence(statistics: RidgeStatistics) -> float:
     >>> influence(RidgeStatistics.from_states(np.array([[2.0]]), np.array([[0.0]])))
     4.47213595499958
     """
-    statistics = statistics.floats
-    parts = (
-        statistics.feature_sum,
-        statistics.target_sum,
-        statistics.gram,
-        statistics.cross.ravel(),
-        statistics.target_gram,
-    )
-    return float(np.linalg.norm([np.linalg.norm(part) for part in parts]))
+    s = statistics.floats
+    parts = (s.feature_sum, s.target_sum, s.gram, s.cross.ravel(), s.target_gram)
+    return float(np.linalg.norm(list(map(np.linalg.norm, parts))))
 
 
 @dataclass(frozen=True, eq=False)

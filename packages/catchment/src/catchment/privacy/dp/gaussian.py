@@ -28,7 +28,8 @@ Whole numbers k with probability proportional to exp(-k^2 / (2 s^2)), by rejecti
 Laplace distribution (Canonne, Kamath and Steinke, NeurIPS 2020, algorithms 1 to 3). All coins are
 tossed at once: a coin of probability exp(-g) compares 64 random bits with exp(-g) in floating
 point, and where the two agree to such precision that rounding could decide, more bits and exact
-arithmetic do. So the samples are exact to 2^-200.
+arithmetic do. So the samples are exact to 2^-200. OpenDP has such a sampler too; it takes no key,
+which noise that must be the same again needs, and was not at hand to be held against our checks.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ import os
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -94,6 +96,7 @@ def gaussian_delta(multiplier: float, epsilon: float) -> float:
     return math.exp(kept) * -math.expm1(min(lost - kept, 0.0))
 
 
+@lru_cache(maxsize=64)
 def gaussian_multiplier(epsilon: float, delta: float) -> float:
     """Return the least noise, in units of the sensitivity, that is (epsilon, delta) private.
 
@@ -134,6 +137,7 @@ def concentrated_delta(rho: float, epsilon: float) -> float:
     return math.exp(min(log_delta((low + high) / 2), 0.0))
 
 
+@lru_cache(maxsize=64)
 def concentrated_multiplier(epsilon: float, delta: float) -> float:
     """Return the least discrete Gaussian noise that is (epsilon, delta) private, as a multiple.
 
@@ -156,13 +160,13 @@ def concentrated_epsilon(rho: float, delta: float) -> float:
     return _least_epsilon(lambda epsilon: concentrated_delta(rho, epsilon) <= delta)
 
 
-def epsilon_of(cost: Cost, delta: float) -> float:
+def epsilon_spent(cost: Cost, delta: float) -> float:
     """Return the least epsilon of releases of this cost together, at this delta.
 
     Gaussian releases add up to one Gaussian release; with discrete ones, through concentration.
 
     >>> one = Cost.of_discrete(concentrated_multiplier(1.0, 1e-5))
-    >>> round(epsilon_of(one, 1e-5), 4), round(epsilon_of(one + one, 1e-5), 2)
+    >>> round(epsilon_spent(one, 1e-5), 4), round(epsilon_spent(one + one, 1e-5), 2)
     (1.0, 1.46)
     """
     if cost == Cost():

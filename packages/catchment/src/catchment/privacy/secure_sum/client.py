@@ -381,7 +381,12 @@ def _shares(side: Side, received: Parts) -> Parts:
     drawn = from_rows(reveals, len(members) if is_ring else 0, REVEAL_BYTES)
     if is_ring and side.book["adverts"] != seen:
         raise IntegrityError("the members or their keys changed after this client's number")
-    _check_reveals(side, members, shown, drawn)
+    for place, advert, reveal in zip(members, shown, drawn, strict=False):
+        promised = advert[2 * keys.KEY_BYTES : SHOWN_BYTES]
+        if keys.commitment(session, place, reveal[:NONCE_BYTES]) != promised:
+            raise IntegrityError(
+                f"{agreed.names[place]} showed another number than it committed to"
+            )
     seed = keys.of_nonces(session, seen, (one[:NONCE_BYTES] for one in drawn))
     near = neighbours(members, me, k, seed)
     for place in near if is_ring else ():
@@ -392,17 +397,6 @@ def _shares(side: Side, received: Parts) -> Parts:
     public = [shown[members.index(place)][: 2 * keys.KEY_BYTES] for place in near]
     side.book["public keys"] = b"".join(public)
     return _dealt(side, t)
-
-
-def _check_reveals(
-    side: Side, members: tuple[int, ...], shown: list[bytes], drawn: list[bytes]
-) -> None:
-    for place, advert, reveal in zip(members, shown, drawn, strict=False):
-        promised = advert[2 * keys.KEY_BYTES : SHOWN_BYTES]
-        if keys.commitment(side.session, place, reveal[:NONCE_BYTES]) != promised:
-            raise IntegrityError(
-                f"{side.agreed.names[place]} showed another number than it committed to"
-            )
 
 
 def _dealt(side: Side, t: int) -> Parts:

@@ -85,7 +85,9 @@ class Notebook:
                 )
             if number > latest:
                 self._check_jump(number)
-                self._forget_rounds()
+                for key in [k for k in self._memory if k.startswith(self._root + "/")]:
+                    if key != f"{self._root}/latest":
+                        del self._memory[key]
                 self._memory[f"{self._root}/latest"] = b"%d" % number
             if stage != "unmask" and f"{self._prefix}unmask/answer" in self._memory:
                 raise RuleError("replay", f"round {number} is over for this client")
@@ -153,11 +155,6 @@ class Notebook:
                 f"{highest}; a server counts its rounds from 1",
             )
         self._memory[key] = b"%d" % max(number, highest)
-
-    def _forget_rounds(self) -> None:
-        for key in [k for k in self._memory if k.startswith(self._root + "/")]:
-            if key != f"{self._root}/latest":
-                del self._memory[key]
 
 
 def forget_rounds(memory: Memory, federation: str | None = None) -> list[str]:

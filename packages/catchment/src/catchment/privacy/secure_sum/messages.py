@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, Booleans, Integers
+from catchment.arrays import Integers
 from catchment.errors import IntegrityError
 from catchment.privacy.secure_sum.ring import (
     PRIME,
@@ -34,7 +34,8 @@ from catchment.privacy.secure_sum.ring import (
     encode,
     encode_whole,
 )
-from catchment.wire import MAX_DEPTH, Fact, Parts
+from catchment.wire import Fact, Parts
+from catchment.wire.messages import MAX_DEPTH
 
 Bytes = NDArray[np.uint8]
 
@@ -173,7 +174,9 @@ class Outline:
             size, dtype = math.prod(shape), np.dtype(code)
             own = residues[:, start : start + size]
             if is_whole or dtype.kind != "f":
-                numbers = _sum_of_whole(decode_whole(own, ring), dtype)
+                numbers = decode_whole(own, ring)
+                # A sum of small counts may need more room than each of them.
+                numbers = numbers.astype(dtype) if dtype.itemsize == 8 else numbers
             else:
                 numbers = decode(own, ring).astype(dtype)
             arrays.append(numbers.reshape(shape))
@@ -212,22 +215,13 @@ def _as_whole(array: NDArray[Any]) -> Integers:
     numbers = array.ravel()
     if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
         raise ValueError("a count is above 2^63; it cannot be summed")
-    if array.dtype.kind == "f" and not ((np.abs(numbers) <= 2.0**53) & _is_rint(numbers)).all():
+    whole = (np.abs(numbers) <= 2.0**53) & (numbers == np.rint(numbers))
+    if array.dtype.kind == "f" and not whole.all():
         raise ValueError(
             f"a message on a grid holds numbers that are not whole, of {array.shape}; use whole "
             "weights, or a map without a grid"
         )
     return numbers.astype(np.int64)
-
-
-def _is_rint(numbers: Array) -> Booleans:
-    is_whole: Booleans = numbers == np.rint(numbers)
-    return is_whole
-
-
-def _sum_of_whole(numbers: Integers, dtype: np.dtype[Any]) -> NDArray[Any]:
-    # A sum of small counts may need more room than each of them.
-    return numbers.astype(dtype) if dtype.itemsize == 8 else numbers
 
 
 def _is_whole(facts: Mapping[str, Any], arrays: Sequence[tuple[str, Any]], depth: int) -> bool:

@@ -90,16 +90,11 @@ class Uploads:
 
     def __init__(self) -> None:
         self._groups: dict[bytes, _Group] = {}
-        self._contents: dict[int, bytes] = {}
-
-    @property
-    def members(self) -> Mapping[int, bytes]:
-        """The digest of each client's upload, by its place."""
-        return self._contents
+        self.members: dict[int, bytes] = {}  # the digest of each client's upload, by its place
 
     def is_new(self, place: int, content: bytes) -> bool:
         """Return whether an upload is a client's first; UploadError if it is another one."""
-        before = self._contents.get(place)
+        before = self.members.get(place)
         if before is not None and before != content:
             raise UploadError("conflict", "a client sent two different uploads in one round")
         return before is None
@@ -115,7 +110,7 @@ class Uploads:
         else:
             add_into(group.total, numbers)
             group.members.add(place)
-        self._contents[place] = content
+        self.members[place] = content
 
     def most(self) -> set[int]:
         """Return the clients of the outline and transcript that most clients sent."""
@@ -220,36 +215,27 @@ class Unmasking:
         """Take off a sum the own masks of those in it and the masks they share with others."""
         masks = keys.Masks(ring, total.shape[1])
         for place in sorted(self._sealed):
-            subtract_from(total, masks.of(keys.own_mask_key(salt, place, self._own(place))))
+            subtract_from(total, masks.of(keys.own_mask_key(salt, place, self._secret(place))))
         for place in sorted(set(self._dealt) - self._sealed):
-            agreement = keys.Agreement(self._mask_key(place))
+            agreement = keys.Agreement(self._secret(place))
             for other in sorted(self._sealed.intersection(near[place])):
                 shared = agreement.shared(self._dealt[other].mask_key)
                 mask = masks.of(keys.pair_mask_key(salt, shared, place, other))
                 # Taken off as it was put on by the other one.
                 (subtract_from if place > other else add_into)(total, mask)
 
-    def _own(self, place: int) -> bytes:
-        secret = self._secret(place)
-        if self._session.digest("own mask", secret) != self._dealt[place].promise:
-            raise self._wrong(place)
-        return secret
-
-    def _mask_key(self, place: int) -> bytes:
-        secret = self._secret(place)
-        if keys.public_key(secret) != self._dealt[place].mask_key:
-            raise self._wrong(place)
-        return secret
-
     def _secret(self, place: int) -> bytes:
-        first = dict(sorted(self._good[place].items())[: self._threshold])
-        secret = combine(first)
-        if secret >= 1 << 256:
-            raise self._wrong(place)
-        return secret.to_bytes(keys.KEY_BYTES, "little")
-
-    def _wrong(self, place: int) -> AbortedError:
-        return AbortedError(
+        """Return what the shares of a client make, its own mask's secret or its mask key."""
+        found = combine(dict(sorted(self._good[place].items())[: self._threshold]))
+        if found < 1 << 256:
+            secret, dealt = found.to_bytes(keys.KEY_BYTES, "little"), self._dealt[place]
+            if place in self._sealed:
+                promised = self._session.digest("own mask", secret) == dealt.promise
+            else:
+                promised = keys.public_key(secret) == dealt.mask_key
+            if promised:
+                return secret
+        raise AbortedError(
             f"{self._names[place]} dealt shares that do not make what it committed to; leave it "
             "out of the next round; nothing was released"
         )
@@ -351,13 +337,15 @@ class SecureRound:
     def letter(self, stage: str, client: str, payload: Parts) -> Parts:
         facts, place = {"round": self._number}, self._agreed.places[client]
         if stage == "boxes":
-            others = [other for other in self._sharers(place) if other != place]
-            boxes = [self._box(other, place) for other in others]
+            others = sorted(set(self._near[place]).intersection(self._members["shares"]) - {place})
+            sealed = {other: self._replies["shares"][other].arrays[1] for other in others}
+            boxes = [bytes(sealed[one][self._near[one].index(place)]) for one in others]
             marks = [self._mark(other, place) for other in others]
             arrays = (self._bits("shares"), rows(boxes, BOX_BYTES), rows(marks, MARK_BYTES))
             return Parts("secure-boxes", facts, arrays)
         if stage == "unmask":
-            signers = self._signers(place)[: self._threshold - 1]
+            agreed = set(self._near[place]).intersection(self._members["consistency"])
+            signers = sorted(agreed)[: self._threshold - 1]
             signed = rows((self._row("consistency", other) for other in signers), 64)
             return Parts("secure-consents", facts, (np.array(signers, dtype=np.uint32), signed))
         known = self._same.get(stage)
@@ -555,7 +543,8 @@ class SecureRound:
         if stage in ("shares", "boxes", "consistency"):
             members = self._with_holders(members)
         if stage == "unmask":
-            self._check_shares()
+            self._leave_out("shares", self._unmasking.liars())
+            self._unmasking.check()
         elif len(members) < (1 if stage == "consistency" else self._min_clients):
             raise TooFewClientsError(
                 f"the secure sum ended at {stage!r} with {len(members)} of "
@@ -576,7 +565,11 @@ class SecureRound:
                 )
             return set(self._members["keys"])
         if stage == "boxes":
-            made = {place: self._complaints(place) for place in here}
+            n, bits = (
+                len(self._agreed.names),
+                {k: self._replies["boxes"][k].arrays[0] for k in here},
+            )
+            made = {place: from_bits(said, n) for place, said in bits.items()}
             out = left_out({by: of for by, of in made.items() if of})
             self._leave_out("boxes", out)
             return here - set(out)
@@ -609,10 +602,6 @@ class SecureRound:
             if not alone:
                 return members
             members = members - alone
-
-    def _check_shares(self) -> None:
-        self._leave_out("shares", self._unmasking.liars())
-        self._unmasking.check()
 
     @cached_property
     def _unmasking(self) -> Unmasking:
@@ -662,22 +651,8 @@ class SecureRound:
     def _adverts(self) -> Bytes:
         return rows((self._row("keys", place) for place in self._members["keys"]), ADVERT_BYTES)
 
-    def _sharers(self, place: int) -> list[int]:
-        return sorted(set(self._near[place]).intersection(self._members["shares"]))
-
-    def _complaints(self, place: int) -> tuple[int, ...]:
-        bits = self._replies["boxes"][place].arrays[0]
-        return from_bits(bits, len(self._agreed.names))
-
-    def _signers(self, place: int) -> list[int]:
-        return sorted(set(self._near[place]) & set(self._members["consistency"]))
-
     def _row(self, stage: str, place: int) -> bytes:
         return bytes(self._replies[stage][place].arrays[0][0])
-
-    def _box(self, sender: int, receiver: int) -> bytes:
-        boxes = self._replies["shares"][sender].arrays[1]
-        return bytes(boxes[self._near[sender].index(receiver)])
 
     def _mark(self, sender: int, holder: int) -> bytes:
         marks = self._replies["shares"][sender].arrays[2]
