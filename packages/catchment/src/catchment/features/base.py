@@ -38,8 +38,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import Field, dataclass, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
 from itertools import count
 from operator import attrgetter, methodcaller
 from types import MappingProxyType
@@ -463,9 +463,10 @@ class FeatureMap(ABC):
             facts["grid"] = self.grid
         arrays: list[NDArray[Any]] = []
         settings: dict[str, Fact] = {}
-        for one in _kept_fields(self):
-            value = getattr(self, one.name)
-            settings[one.name] = _told(value, f"{name}.{one.name}", arrays)
+        for one in fields(self):
+            if not one.metadata.get("local"):
+                value = getattr(self, one.name)
+                settings[one.name] = _told(value, f"{name}.{one.name}", arrays)
         return Parts(KIND, facts | {"settings": settings}, tuple(arrays))
 
     def describes(
@@ -504,18 +505,14 @@ class FeatureMap(ABC):
         facts = {"class": name_of(self), "version": self.version}
         facts |= {} if self.grid is None else {"grid": self.grid}
         settings = parts.facts.get("settings")
-        own = {one.name: getattr(self, one.name) for one in _kept_fields(self)}
+        kept = [one.name for one in fields(self) if not one.metadata.get("local")]
         return (
             parts.kind == KIND
             and {**parts.facts, "settings": None} == {**facts, "settings": None}
             and isinstance(settings, dict)
-            and settings.keys() == own.keys()
-            and all(_is_told(own[name], settings[name], parts, adapted) for name in own)
+            and settings.keys() == set(kept)
+            and all(_is_told(getattr(self, k), settings[k], parts, adapted) for k in kept)
         )
-
-
-def _kept_fields(features: FeatureMap) -> list[Field[Any]]:
-    return [one for one in fields(features) if not one.metadata.get("local")]
 
 
 def _is_told(own: object, told: object, parts: Parts, adapted: bool) -> bool:
@@ -748,8 +745,8 @@ def restored(parts: Parts, classes: Iterable[type] = ()) -> FeatureMap:
         return inside
     kind = library_class(name) or _found(name, named, only_named=guard is not None)
     try:
-        values = {key: _value(value, parts.arrays, named) for key, value in settings.items()}
-        made = known_map(kind(**values))
+        values = map(partial(_value, arrays=parts.arrays, classes=named), settings.values())
+        made = known_map(kind(**dict(zip(settings, values, strict=True))))
     except (AttributeError, TypeError, KeyError, IndexError) as error:
         raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
     if made.version != parts.facts.get("version"):
@@ -807,7 +804,7 @@ def _told(value: object, where: str, arrays: list[NDArray[Any]]) -> Fact:
             arrays.append(value)
             return {"array": len(arrays) - 1}
         case tuple() | list():
-            return [_told(item, where, arrays) for item in value]
+            return list(map(partial(_told, where=where, arrays=arrays), value))
         case FeatureMap():
             parts = value.parts()
             first = len(arrays)
@@ -832,7 +829,7 @@ def _value(told: Any, arrays: Sequence[NDArray[Any]], classes: tuple[type, ...])
             with building_only(lambda _: True):  # it was compared with the map around it
                 return restored(inside, classes)
         case list():
-            return tuple(_value(item, arrays, classes) for item in told)
+            return tuple(map(partial(_value, arrays=arrays, classes=classes), told))
         case dict():
             raise TypeError(f"{str(told)[:40]} is no setting")
     return told

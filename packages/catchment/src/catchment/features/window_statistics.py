@@ -177,8 +177,12 @@ class WindowStatistics(FeatureMap):
         # About a whole number near the mean, whose distance to the mean is taken off here.
         variance = (products[:, :I] - sums * sums / T) / T
         one[..., 1] = np.sqrt(variance) / unit
-        order = _order(x) + 4 * center[..., None]
-        one[..., 2 : 2 + len(ORDER)] = order / (4 * unit)
+        ranked = np.sort(x, axis=-1).astype(np.int64)
+        for k in range(len(ORDER)):
+            place, quarters = divmod((T - 1) * k, 4)
+            above = ranked[..., min(place + 1, T - 1)]
+            order = (4 - quarters) * ranked[..., place] + quarters * above + 4 * center
+            one[..., 2 + k] = order / (4 * unit)
         place = 2 + len(ORDER)
         logs = np.empty_like(steps)
         logs_of(16 * steps // max(T - 1, 1), 2 ** (DIGITS + 4 - LOWEST_LOG // 2), logs)
@@ -188,18 +192,6 @@ class WindowStatistics(FeatureMap):
         if self._n_pairs:
             rows.append(_correlations(products[:, I:], sums, variance, T))
         return np.hstack(rows), clipped
-
-
-def _order(x: NDArray[np.int32]) -> Integers:
-    """Return four times the extremes and quartiles (n, I, 5) of rows (n, I, T)."""
-    ranked = np.sort(x, axis=-1).astype(np.int64)
-    T = x.shape[-1]
-    found = []
-    for k in range(len(ORDER)):
-        place, quarters = divmod((T - 1) * k, 4)
-        above = min(place + 1, T - 1)
-        found.append((4 - quarters) * ranked[..., place] + quarters * ranked[..., above])
-    return np.stack(found, axis=-1)
 
 
 def _correlations(products: Integers, sums: Integers, variance: Array, T: int) -> Array:
