@@ -35,7 +35,7 @@ FACES = {
         "quantity_skew read split synthetic_wearables"
     ),
     "catchment.engine": (
-        "Deadline LocalEngine Processes centralised compare guess local_only run_locally trained"
+        "Deadline LocalEngine centralised compare guess local_only run_locally trained"
     ),
     "catchment.features": (
         "AutoMap Concat DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment.engine import LocalEngine, Processes, run_locally, sum_sources, with_workers
+from catchment.engine import LocalEngine, run_locally, sum_sources, with_workers
 from catchment.errors import CatchmentError, FederationError
 from catchment.federation import (
     Algorithm,
@@ -251,7 +251,7 @@ def test_processes_give_the_bits_of_one(workers: int) -> None:
     sources = {f"c{k:04d}": odd.get(k, numbers(k)) for k in range(110)}
     plan = Plan(algorithm=Means(keep_clients=True), limits=Limits(min_usable=0.0))
     engine = LocalEngine(plan, sources)
-    assert seen(plan, Processes(engine, workers)) == seen(plan, engine)
+    assert seen(plan, with_workers(engine, workers)) == seen(plan, engine)
 
 
 def test_sources_may_be_functions_of_any_kind() -> None:
@@ -276,7 +276,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
     plan, marker = Plan(algorithm=Means()), tmp_path / "marker"
     marker.write_text("once")
     sources = {f"c{k:04d}": partial(deadly, k, os.getpid(), marker) for k in range(60)}
-    done = seen(plan, Processes(LocalEngine(plan, sources), 2))
+    done = seen(plan, LocalEngine(plan, sources, workers=2))
     assert not marker.is_file()
     assert done == seen(plan, LocalEngine(plan, sources))
 

@@ -65,7 +65,7 @@ from catchment.federation.messages import (
     headline as headline,
 )
 from catchment.federation.plan import describe as describe
-from catchment.federation.protection import Journal as Journal, Read as Read
+from catchment.federation.protection import Read as Read
 from catchment.federation.rows import (
     FoldedRows as FoldedRows,
     augmented as augmented,

@@ -25,7 +25,7 @@ from catchment.federation.messages import (
     check_client_names,
 )
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Exchange, Journal
+from catchment.federation.protection import Exchange
 from catchment.federation.runs.ledger import Keeper
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
@@ -118,7 +118,7 @@ def run(
     *,
     keeper: Keeper[S] | None = None,
     watch: Watch | None = None,
-    journal: Journal | None = None,
+    journal: Any = None,
     context: Parts = NOTHING,
     onto: S | None = None,
 ) -> Result[S, R]:

@@ -40,7 +40,7 @@ from catchment.federation.limits import Limits
 from catchment.federation.loop import Engine, Record, Result, run
 from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
 from catchment.federation.plan import Plan, describe
-from catchment.federation.protection import Journal, Masking, Protection
+from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.folder import RunFolder
 from catchment.federation.runs.ledger import Keeper
 from catchment.federation.sums import Tally
@@ -412,7 +412,7 @@ class Engines(ABC):
     """
 
     watch: Callable[[str, int, int, int], None] | None = None
-    journal: Journal | None = None
+    journal: Any = None
     telling: bool = True
     settled: Callable[[AnyPlan], AnyPlan] | None = None
     had: Mapping[str, int] = field(default_factory=dict)

@@ -90,7 +90,6 @@ from catchment.readout.ridge_choice import (
     FINEST_CLASSES as FINEST_CLASSES,
     best_ridge as best_ridge,
     chosen_readout as chosen_readout,
-    held_out_errors as held_out_errors,
     ridge_grid as ridge_grid,
 )
 from catchment.readout.solve import (

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -176,7 +177,8 @@ class Predictor(ABC):
         for k, recording in enumerate(recordings):
             self.check_channels(recording, k)
         pieces = self.prepare.inputs(recordings)
-        outputs = self.outputs_of([piece.recording for piece in pieces], client, device=device)
+        prepared = list(map(attrgetter("recording"), pieces))
+        outputs = self.outputs_of(prepared, client, device=device)
         return list(zip(pieces, outputs, strict=True))
 
     def interval(self, outputs: Array, coverage: float = 0.9) -> tuple[Array, Array]:
