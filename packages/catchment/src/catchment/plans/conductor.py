@@ -28,7 +28,6 @@ from catchment.data.recording import Recording
 from catchment.engine.local import data_of
 from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
 from catchment.features.base import FeatureMap, label_of
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.federation.blocks import EVERY
 from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Result, model_of
@@ -247,7 +246,7 @@ class PlanRun:
 
     def _facts(self, done: Done) -> dict[str, str]:
         features, last = done.features, done.result.records[-1]
-        units = features.reservoir.n_units if isinstance(features, EchoState) else None
+        units = features.reservoir and features.reservoir.n_units
         facts = self._planned | {
             "own_row": label(self.file),
             "classes": json.dumps(self.about.classes),

@@ -41,8 +41,7 @@ from catchment.data.synthetic import seeded_generator
 from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
 from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import TooFewClientsError
-from catchment.features.base import FeatureMap, name_of
-from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.base import name_of
 from catchment.federation.algorithm import Memory
 from catchment.federation.blocks import EVERY
 from catchment.federation.client import Elsewhere, refuse_shared
@@ -254,8 +253,8 @@ def contenders(
     return {name: known[name]() for name in chosen}
 
 
-def _ensemble(features: FeatureMap, classes: tuple[str, ...] | None) -> ReservoirEnsemble:
-    if not isinstance(features, EchoState):
+def _ensemble(features: Any, classes: tuple[str, ...] | None) -> ReservoirEnsemble:
+    if features.reservoir is None:
         raise ValueError(
             'the baseline "ensemble" gives every client a reservoir of its own, and '
             f"{name_of(features)} has none; leave it out of baselines"

@@ -158,7 +158,7 @@ class Program:
         leak, w = layer.leak, 0
         if bits is not None:
             inputs = np.ones(I) if input_bounds is None else input_bounds
-            bounds = np.concatenate([state_bounds(layer), inputs, np.ones(1)])
+            bounds = np.concatenate([state_bounds(layer.activation), inputs, np.ones(1)])
             w = weight_digits(rows, values, bounds[columns], bits)
             digits = min(bits, MOST_WEIGHT_DIGITS)
             values, leak = rounded(values, w), np.maximum(rounded(leak, digits), 2.0**-digits)
@@ -205,7 +205,7 @@ def programs_on_grid(
     programs, bounds = [], np.full(layers[0].n_inputs, input_range)
     for layer in layers:
         programs.append(Program.of(layer, bits=bits, input_bounds=bounds))
-        bounds = state_bounds(layer)
+        bounds = state_bounds(layer.activation)
     return tuple(programs)
 
 
@@ -331,7 +331,7 @@ def _layer_weights(layer: Layer, scale: float) -> LayerWeights:
         leak=frozen(_leak(layer)),
         gain=frozen(np.full(N, layer.gain)),
         shift=frozen(np.full(N, layer.shift)),
-        activation=_activation(layer),
+        activation=unit_activations(layer),
     )
 
 
@@ -363,7 +363,7 @@ def _leak(layer: Layer) -> Array:
     return np.clip(leak.low + (leak.high - leak.low) * fraction, leak.low, leak.high)
 
 
-def _activation(layer: Layer) -> NDArray[np.uint8]:
+def unit_activations(layer: Layer) -> NDArray[np.uint8]:
     N, activation = layer.units, layer.activation
     if not isinstance(activation, Mixture):
         return np.full(N, ACTIVATIONS.index(activation), dtype=np.uint8)
@@ -512,8 +512,8 @@ class Reservoir:
     @property
     def state_bounds(self) -> Array:
         """Largest absolute value (N,) of each unit's states; infinite where there is none."""
-        bounds = np.concatenate([state_bounds(layer) for layer in self.layers])
-        return bounds if self.grid is not None else np.where(bounds == 1.0, 1.0, np.inf)
+        activation = np.concatenate([layer.activation for layer in self.layers])
+        return state_bounds(activation, on_grid=self.grid is not None)
 
     def programs(self, dtype: type[np.floating[Any]] = np.float64) -> tuple[Program, ...]:
         """Return the layers in the form that the kernels run."""

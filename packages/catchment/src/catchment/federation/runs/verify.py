@@ -37,7 +37,6 @@ from catchment.errors import (
     UnknownMapError,
     UploadError,
 )
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Data, Turn
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
@@ -377,18 +376,17 @@ def _model(run: Run, load: Load) -> Generator[Check, None, Model | None]:
 
 def _map(told: Described, model: Model) -> Iterator[Check]:
     features = model.features
-    if isinstance(features, EchoState):
-        yield _weights(features)
+    if features.reservoir is not None:
+        yield _weights(features.reservoir)
     own = told.features
     if own:
         yield compared("feature map", features.fingerprint, own)
     yield compared("preparation", model.prepare.fingerprint, told.prepare)
 
 
-def _weights(features: EchoState) -> Check:
+def _weights(reservoir: Reservoir) -> Check:
     """Draw the weights anew from the recipe, and compare their fingerprint."""
-    what, reservoir = "weights of the recipe", features.reservoir
-    recipe = reservoir.recipe
+    what, recipe = "weights of the recipe", reservoir.recipe
     if recipe is None and reservoir.adapted_from is None:
         return cannot(what, "the reservoir was given as matrices; the map's fingerprint has them")
     if recipe is None:
@@ -753,9 +751,9 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> Wit
         return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
     match told.name:
         case "ReservoirEnsemble" if settings["alpha"] is None:
-            assert isinstance(shared.features, EchoState)
+            features: Any = shared.features
             ensemble = ReservoirEnsemble(
-                features=shared.features, weighting=settings["weighting"], classes=shared.classes
+                features=features, weighting=settings["weighting"], classes=shared.classes
             )
             members = ensemble.load_state(parts)
             rest = unlearn_member(members, client)
