@@ -73,7 +73,7 @@ def test_mackey_glass_is_followed_for_a_hundred_steps() -> None:
     reservoir = Reservoir.from_recipe(
         Recipe(units=300, inputs=1, spectral_radius=0.95, leak_rate=0.5, seed=4)
     )
-    model = train(EchoState(reservoir, washout=100), [next_step(s[:3000])], 1e-8)
+    model = train(EchoState.of(reservoir, washout=100), [next_step(s[:3000])], 1e-8)
     error = np.abs(forecast(model, s[:3000], 100) - s[3000:3100])
     assert error[:50].max() < 0.05 * s.std()
     assert error.max() < 0.25 * s.std()

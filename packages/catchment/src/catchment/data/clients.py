@@ -17,6 +17,7 @@ from abc import abstractmethod
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, final
 
@@ -484,10 +485,9 @@ class Cache:
         if max_bytes < 0:
             raise ValueError(f"max_bytes is {max_bytes}; pass 0 or more")
         self.max_bytes = max_bytes
-        self._held: OrderedDict[Hashable, tuple[list[Recording], int]] = OrderedDict()
-        self._reading: dict[Hashable, tuple[threading.Lock, int]] = {}
+        self._held: OrderedDict[Hashable, Future[list[Recording]]] = OrderedDict()
+        self._sizes: dict[Hashable, int] = {}  # of those that are read
         self._lock = threading.Lock()
-        self._n_bytes = 0
 
     def __reduce__(self) -> tuple[type[Cache], tuple[int]]:
         return Cache, (self.max_bytes,)
@@ -495,7 +495,7 @@ class Cache:
     @property
     def n_bytes(self) -> int:
         """Bytes of the recordings held now."""
-        return self._n_bytes
+        return sum(self._sizes.values())
 
     def get(self, key: Hashable, read: Read) -> list[Recording]:
         """Return the recordings held under a key; if there are none, read and hold them.
@@ -507,47 +507,38 @@ class Cache:
         False
         """
         with self._lock:
-            found = self._found(key)
-            if found is not None:
-                return found
-            one_reader, waiting = self._reading.get(key, (threading.Lock(), 0))
-            self._reading[key] = one_reader, waiting + 1
-        try:
-            with one_reader:
-                with self._lock:
-                    found = self._found(key)
-                if found is None:
-                    found = list(read())
-                    self._hold(key, found)
-                return list(found)
-        finally:
-            with self._lock:
-                one_reader, waiting = self._reading.pop(key)
-                if waiting > 1:
-                    self._reading[key] = one_reader, waiting - 1
+            mine = key not in self._held
+            found = self._held.setdefault(key, Future())
+            self._held.move_to_end(key)
+        if mine:
+            try:
+                found.set_result(list(read()))
+            except BaseException as error:
+                found.set_exception(error)
+            self._keep(key, found)
+        return list(found.result())
+
+    def _keep(self, key: Hashable, found: Future[list[Recording]]) -> None:
+        """Count what was read, and forget what there is no room for."""
+        failed = found.exception() is not None
+        size = 0 if failed else sum(map(_n_bytes, found.result()))
+        with self._lock:
+            if self._held.get(key) is not found:  # forgotten meanwhile
+                return
+            if failed or size > self.max_bytes:
+                del self._held[key]
+                return
+            self._sizes[key] = size
+            for oldest in [one for one in self._held if one in self._sizes]:
+                if self.n_bytes <= self.max_bytes:
+                    return
+                del self._held[oldest], self._sizes[oldest]
 
     def clear(self) -> None:
         """Forget everything, as when files have changed."""
         with self._lock:
             self._held.clear()
-            self._n_bytes = 0
-
-    def _found(self, key: Hashable) -> list[Recording] | None:
-        if key not in self._held:
-            return None
-        self._held.move_to_end(key)
-        return list(self._held[key][0])
-
-    def _hold(self, key: Hashable, recordings: list[Recording]) -> None:
-        size = sum(map(_n_bytes, recordings))
-        if size > self.max_bytes:
-            return
-        with self._lock:
-            self._held[key] = list(recordings), size
-            self._n_bytes += size
-            while self._n_bytes > self.max_bytes:
-                _, (_, dropped) = self._held.popitem(last=False)
-                self._n_bytes -= dropped
+            self._sizes.clear()
 
 
 PROCESS_CACHE = Cache()

@@ -79,7 +79,7 @@ def times_of(values: Values, name: str) -> Values:
     if not holds_text(values):
         return values
     try:
-        return np.array([_moment(value) for value in values.tolist()], dtype=object)
+        return np.array([moment_of(value) for value in values.tolist()], dtype=object)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"time column {name!r} holds text that is not ISO 8601 ({error}); "
@@ -87,7 +87,8 @@ def times_of(values: Values, name: str) -> Values:
         ) from error
 
 
-def _moment(text: str) -> dt.datetime | dt.time:
+def moment_of(text: str) -> dt.datetime | dt.time:
+    """Return the moment or the clock time that a text of ISO 8601 names."""
     try:
         return dt.datetime.fromisoformat(text)
     except ValueError:

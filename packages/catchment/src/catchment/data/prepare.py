@@ -23,7 +23,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, repeat
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
@@ -149,7 +149,7 @@ class Prepare:
         kinds = (self.calendar,) if isinstance(self.calendar, str) else tuple(self.calendar)
         chosen: list[tuple[str, Any, Any]]
         chosen = [("gaps", self.gaps, Policy), ("label", self.label, WindowLabel)]
-        chosen += [("calendar", kind, Calendar) for kind in kinds]
+        chosen += zip(repeat("calendar"), kinds, repeat(Calendar))
         if not isinstance(self.scale, Scaler):
             chosen.append(("scale", self.scale, Scale))
         for name, value, allowed in chosen:
@@ -229,7 +229,7 @@ class Prepare:
     @property
     def is_fitted(self) -> bool:
         """Whether there is nothing left to fit, so that recordings can be prepared."""
-        return self.scale != "federated"
+        return isinstance(self.scale, Scaler) or self.scale != "federated"
 
     def moments(self, recordings: Iterable[Recording]) -> Moments:
         """Return what one client tells for fitting: the moments of its inputs before scaling.
@@ -298,9 +298,9 @@ class Prepare:
         return self._streamed(recordings)
 
     def _streamed(self, recordings: Iterable[Recording]) -> Iterator[Recording]:
-        found = False
-        many = iter(recordings)
-        while raw := list(islice(many, None if self.scale == "own" else CHUNK)):
+        found, many = False, iter(recordings)
+        chunk = None if not isinstance(self.scale, Scaler) and self.scale == "own" else CHUNK
+        while raw := list(islice(many, chunk)):
             for piece in self._windows(raw, self._scaled(self._without_gaps(raw, targets=True))):
                 found = True
                 yield piece.recording
@@ -467,11 +467,12 @@ class Prepare:
         scaler = self._scaler(pieces)
         scaled = []
         for piece in pieces:
-            u = piece.u if scaler is None else scaler(piece.u)
+            raw = piece.recording.u
+            u = raw if scaler is None else scaler(raw)
             silent = np.isnan(u[0])  # other gaps are filled by now
             if silent.any():
                 u = np.where(silent, 0.0, u)
-            if u is not piece.u:
+            if u is not raw:
                 piece = replace(piece, recording=replace(piece.recording, u=u))
             scaled.append(piece)
         return scaled

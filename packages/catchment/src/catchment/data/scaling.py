@@ -339,8 +339,9 @@ class Scaler:
 
         A constant channel has scale 1, a channel without any value also mean 0.
         """
-        known, deviation = moments.count > 0, moments.deviation
-        return cls(np.where(known, moments.mean, 0.0), np.where(deviation > 0, deviation, 1.0))
+        mean, _, deviation = moments._figures
+        known = moments.count > 0
+        return cls(np.where(known, mean, 0.0), np.where(deviation > 0, deviation, 1.0))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scaler):

@@ -299,74 +299,38 @@ SAMPLE_RATE = 50.0
 CHANNELS = ("acc-forward", "acc-left", "acc-up", "gyro-roll", "gyro-pitch", "gyro-yaw")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Activity:
-    name: str
-    stride: float  # strides per second
-    lean: float  # how far the device tips forward, in radians
-    swing: tuple[float, ...]  # (6,) amplitude at once per stride
-    impact: tuple[float, ...]  # (6,) amplitude at twice per stride
-    sharpness: float  # fourth harmonic relative to the second
-    lateness: float  # phase of the fourth harmonic: the sign tells early from late impacts
-
-
-_ACTIVITIES = (
-    _Activity(
-        name="walking",
-        stride=0.92,
-        lean=0.05,
-        swing=(0.06, 0.10, 0.05, 0.45, 0.55, 0.35),
-        impact=(0.16, 0.06, 0.24, 0.25, 0.35, 0.20),
-        sharpness=0.6,
-        lateness=0.0,
-    ),
-    _Activity(
-        name="upstairs",
-        stride=0.84,
-        lean=0.13,
-        swing=(0.07, 0.10, 0.06, 0.45, 0.65, 0.35),
-        impact=(0.15, 0.06, 0.22, 0.25, 0.40, 0.20),
-        sharpness=0.9,
-        lateness=1.4,
-    ),
-    _Activity(
-        name="downstairs",
-        stride=0.94,
-        lean=-0.02,
-        swing=(0.06, 0.11, 0.06, 0.50, 0.55, 0.40),
-        impact=(0.17, 0.07, 0.26, 0.30, 0.35, 0.22),
-        sharpness=0.9,
-        lateness=-1.4,
-    ),
-    _Activity(
-        name="cycling",
-        stride=1.10,
-        lean=0.55,
-        swing=(0.10, 0.08, 0.14, 0.35, 0.75, 0.25),
-        impact=(0.06, 0.03, 0.07, 0.12, 0.20, 0.10),
-        sharpness=0.30,
-        lateness=0.3,
-    ),
-    _Activity(
-        name="sitting",
-        stride=0.25,
-        lean=0.80,
-        swing=(0.008, 0.006, 0.008, 0.015, 0.02, 0.015),
-        impact=(0.003, 0.003, 0.004, 0.005, 0.008, 0.005),
-        sharpness=0.2,
-        lateness=0.0,
-    ),
-    _Activity(
-        name="standing",
-        stride=0.38,
-        lean=0.0,
-        swing=(0.012, 0.015, 0.006, 0.035, 0.03, 0.03),
-        impact=(0.005, 0.006, 0.003, 0.012, 0.01, 0.01),
-        sharpness=0.2,
-        lateness=0.0,
-    ),
+# What somebody does: strides per second; how far the device tips forward, in radians; the fourth
+# harmonic relative to the second; and its phase, whose sign tells early from late impacts.
+_GAITS = {
+    "walking": (0.92, 0.05, 0.6, 0.0),
+    "upstairs": (0.84, 0.13, 0.9, 1.4),
+    "downstairs": (0.94, -0.02, 0.9, -1.4),
+    "cycling": (1.10, 0.55, 0.30, 0.3),
+    "sitting": (0.25, 0.80, 0.2, 0.0),
+    "standing": (0.38, 0.0, 0.2, 0.0),
+}
+ACTIVITIES = tuple(_GAITS)
+# (6, 6): by activity and channel the amplitude at once per stride, and at twice.
+_SWING = np.array(
+    [
+        (0.06, 0.10, 0.05, 0.45, 0.55, 0.35),
+        (0.07, 0.10, 0.06, 0.45, 0.65, 0.35),
+        (0.06, 0.11, 0.06, 0.50, 0.55, 0.40),
+        (0.10, 0.08, 0.14, 0.35, 0.75, 0.25),
+        (0.008, 0.006, 0.008, 0.015, 0.02, 0.015),
+        (0.012, 0.015, 0.006, 0.035, 0.03, 0.03),
+    ]
 )
-ACTIVITIES = tuple(activity.name for activity in _ACTIVITIES)
+_IMPACT = np.array(
+    [
+        (0.16, 0.06, 0.24, 0.25, 0.35, 0.20),
+        (0.15, 0.06, 0.22, 0.25, 0.40, 0.20),
+        (0.17, 0.07, 0.26, 0.30, 0.35, 0.22),
+        (0.06, 0.03, 0.07, 0.12, 0.20, 0.10),
+        (0.003, 0.003, 0.004, 0.005, 0.008, 0.005),
+        (0.005, 0.006, 0.003, 0.012, 0.01, 0.01),
+    ]
+)
 
 # Phase of the swing and of the impact in each channel: the body moves as one, so they are fixed.
 _SWING_PHASE = np.array([0.0, 1.6, 0.4, 1.5, 0.3, 2.0])
@@ -443,7 +407,7 @@ def wearable_user(
 
 
 def _person(rng: np.random.Generator) -> _Person:
-    n = len(_ACTIVITIES)
+    n = len(ACTIVITIES)
     return _Person(
         amplitude=float(rng.lognormal(0.0, 0.25)),
         tempo=float(rng.lognormal(0.0, 0.10)),
@@ -460,21 +424,21 @@ def _person(rng: np.random.Generator) -> _Person:
 
 def _window(person: _Person, label: int, steps: int, rng: np.random.Generator) -> Array:
     """Return one recording (steps, 6) of a person doing something."""
-    activity = _ACTIVITIES[label]
+    strides, tips, sharpness, lateness = _GAITS[ACTIVITIES[label]]
     amplitude = person.amplitude * rng.lognormal(0.0, 0.20)
-    stride = activity.stride * person.tempo * rng.lognormal(0.0, 0.07)
+    stride = strides * person.tempo * rng.lognormal(0.0, 0.07)
     # Nobody keeps perfect time: the tempo wanders around its mean within the window.
     tempo = 1.0 + 0.02 * np.cumsum(rng.normal(size=steps)) / math.sqrt(SAMPLE_RATE)
     angle = rng.uniform(0.0, 2 * math.pi) + 2 * math.pi * stride / SAMPLE_RATE * np.cumsum(tempo)
 
     swing = np.sin(angle[:, None] + _SWING_PHASE)
     beat = 2.0 * angle[:, None] + _IMPACT_PHASE + person.phase_gait
-    impact = np.sin(beat) + activity.sharpness * np.sin(2.0 * beat + activity.lateness)
-    swing_size = np.array(activity.swing) * person.swing_gait[label] * rng.lognormal(0.0, 0.2, 6)
-    impact_size = np.array(activity.impact) * person.impact_gait[label] * rng.lognormal(0.0, 0.2, 6)
+    impact = np.sin(beat) + sharpness * np.sin(2.0 * beat + lateness)
+    swing_size = _SWING[label] * person.swing_gait[label] * rng.lognormal(0.0, 0.2, 6)
+    impact_size = _IMPACT[label] * person.impact_gait[label] * rng.lognormal(0.0, 0.2, 6)
     motion = amplitude * (swing_size * swing + impact_size * impact)
 
-    lean = activity.lean + person.lean[label] + rng.normal(0.0, 0.12)
+    lean = tips + person.lean[label] + rng.normal(0.0, 0.12)
     motion[:, :3] += np.array([math.sin(lean), 0.0, math.cos(lean)])
     measured = np.concatenate(
         [

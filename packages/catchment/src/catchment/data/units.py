@@ -6,20 +6,15 @@ chosen columns, an order of rows, recordings or a rate: whatever way a plan read
 the same data. Where there are no files it is known by the caller's name for it and by digests of
 the recordings as they are handed in.
 
-The digests are for a client's own use: of data that can be guessed they would tell whether the
-guess is right.
-
-Which data a server's budget was spent on: digests of stretches, so that overlaps are found.
-
-A recording gives one digest for all that it is, with its targets and its weight, and one for every
-stretch of it, so that one that has grown, or has other targets, shares most of its digests with
-what it was. Stretches are of all channels from the start, and of each channel by itself, cut where
-its own values say: one that lost its first steps, or other channels, is cut at the same places. A
-stretch of hardly any different values, which hardly changes, is left out, because other recordings
-have it, too.
-
-A recording of fewer steps than the shortest stretch of 16 that has changed within shares nothing
-with what it was, and one of fewer than 256 may not; others of the same client's still do.
+Which data a server's budget was spent on is known by digests of stretches, so that overlaps are
+found. A recording gives one digest for all that it is, with its targets and its weight, and one for
+every stretch of it, so that one that has grown, or has other targets, shares most of its digests
+with what it was. Stretches are of all channels from the start, and of each channel by itself, cut
+where its own values say: one that lost its first steps, or other channels, is cut at the same
+places. A stretch of hardly any different values, which hardly changes, is left out, because other
+recordings have it, too. A recording of fewer steps than the shortest stretch of 16 that has changed
+within shares nothing with what it was, and one of fewer than 256 may not; others of the same
+client's still do.
 
 The digests are for a client's own use: of data that can be guessed they would tell whether the
 guess is right.
@@ -41,6 +36,7 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
+from catchment.data.tables import read_columns
 
 FIRST = 16  # steps of the first stretch
 STRETCH = 256
@@ -271,19 +267,12 @@ def units_of_files(paths: Iterable[Path], by: PartsBy = "all", date: str = "") -
     pieces = []
     for path in (one.resolve() for one in paths):
         named = {"all": ALL, "file": path.name, "folder": path.parent.name}
-        pieces.append(Piece(named[by], _file_digest(path)))
+        with path.open("rb") as file:
+            pieces.append(Piece(named[by], hashlib.file_digest(file, "sha256").hexdigest()))
     return Units("files", tuple(pieces))
 
 
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _days(path: Path, date: str) -> list[Piece]:
-    # An extra reads some kinds of files.
-    from catchment.data.tables import read_columns
-
     columns = read_columns(path)
     if date not in columns:
         raise ValueError(

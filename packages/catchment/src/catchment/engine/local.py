@@ -17,9 +17,10 @@ from catchment.errors import CatchmentError
 from catchment.federation.algorithm import Data, Memory
 from catchment.federation.blocks import BlockSum
 from catchment.federation.client import Elsewhere, Node, answer_together
-from catchment.federation.loop import Engine, Keeper, Reply, Result, Watch, run
+from catchment.federation.loop import Engine, Reply, Result, Watch, run
 from catchment.federation.messages import check_client_names
 from catchment.federation.plan import Plan
+from catchment.federation.runs.ledger import Keeper
 from catchment.federation.workflow import DeliveredEvaluation, Engines
 from catchment.parallel import count_threads, ordered_map
 from catchment.privacy.policy import Policy

@@ -51,8 +51,8 @@ from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
 from catchment.readout.accumulation import accumulate, accumulate_with_rows, grid_of
 from catchment.readout.model import Model, fitted_pipeline, solved
-from catchment.readout.solve import Spectrum, rescaled, scale_of
 from catchment.readout.statistics import Readout, RidgeStatistics
+from catchment.readout.uncertainty import leverage
 
 Inputs = ArrayLike | Sequence[ArrayLike]
 Targets = ArrayLike | Sequence[ArrayLike]
@@ -700,13 +700,7 @@ def leave_one_out(
     >>> bool(np.isclose(loo[0], solve_readout(last, 0.5)(z[:1])).all())
     True
     """
-    scale = scale_of(statistics, standardise)
-    centred = z - statistics.floats.feature_sum / statistics.weight
-    if scale is not None:
-        statistics, centred = rescaled(statistics, scale), centred / scale
-    spectrum = Spectrum.of(statistics)
-    along = (centred @ spectrum.vectors) ** 2
-    leverage = 1.0 / statistics.weight + along @ spectrum.inverse(readout.ridge)
+    spread, _ = leverage(statistics, readout.ridge, z, standardise=standardise)
     # Weights below one per row, or rows fitted exactly, leave nothing to divide by.
-    left = np.clip(1.0 - leverage, 1e-3, 1.0)
+    left = np.clip(1.0 - spread, 1e-3, 1.0)
     return np.asarray(y - (y - readout(z)) / left)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.data.frames import missing_values
+from catchment.data.frames import missing_values, moment_of
 
 MOST_CLASSES = 50  # different values that are still listed
 Kind = Literal["numbers", "text", "times", "empty"]
@@ -20,42 +21,18 @@ Kind = Literal["numbers", "text", "times", "empty"]
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What one column is like, without its values.
+    """What one column is like, without its values."""
 
-    Parameters
-    ----------
-    kind
-        What its values are; text that is mostly numbers counts as numbers.
-    n
-        Rows.
-    n_missing
-        Rows without a value.
-    odd
-        The first value that is text among numbers, and its row, counted from 1 after the header.
-    distinct
-        Its different values, if they are few.
-    whole
-        Whether all numbers are whole.
-    constant
-        Whether there is one value only.
-    rising
-        Share of steps from one row to the next that go up.
-    counter
-        Whether it counts the rows: 0, 1, 2 and so on, or from another number.
-    high
-        The largest finite number.
-    """
-
-    kind: Kind
-    n: int
-    n_missing: int = 0
-    odd: tuple[str, int] | None = None
-    distinct: tuple[Any, ...] | None = None
-    whole: bool = False
-    constant: bool = False
-    rising: float = 0.0
-    counter: bool = False
-    high: float = 0.0
+    kind: Kind  # of its values; text that is mostly numbers counts as numbers
+    n: int  # rows
+    n_missing: int = 0  # rows without a value
+    odd: tuple[str, int] | None = None  # the first text among numbers, and its row, from 1 on
+    distinct: tuple[Any, ...] | None = None  # its different values, if they are few
+    whole: bool = False  # whether all numbers are whole
+    constant: bool = False  # whether there is one value only
+    rising: float = 0.0  # share of steps from one row to the next that go up
+    counter: bool = False  # whether it counts the rows, from 0 or another number on
+    high: float = 0.0  # the largest finite number
 
     @property
     def like_classes(self) -> bool:
@@ -75,9 +52,8 @@ def facts_of(values: NDArray[Any]) -> ColumnFacts:
     known, n, n_missing = values[~missing], len(values), int(missing.sum())
     if not len(known):
         return ColumnFacts("empty", n, n_missing)
-    if values.dtype.kind in "mM":
-        return ColumnFacts("times", n, n_missing, rising=_rising(known))
-    if values.dtype.kind == "O" and not isinstance(known[0], str | bool | int | float):
+    moments = values.dtype.kind == "O" and not isinstance(known[0], str | bool | int | float)
+    if values.dtype.kind in "mM" or moments:
         return ColumnFacts("times", n, n_missing, rising=_rising(known))
     if values.dtype.kind in "OU":
         return _of_text(known, np.flatnonzero(~missing), n, n_missing)
@@ -99,42 +75,25 @@ def facts_of(values: NDArray[Any]) -> ColumnFacts:
 
 def _of_text(known: NDArray[Any], rows: NDArray[np.intp], n: int, n_missing: int) -> ColumnFacts:
     texts = [str(value) for value in known.tolist()]
-    sample = [as_number(text) is not None for text in texts[:1000]]
     distinct = _few(np.array(texts, dtype=object))
-    if sum(sample) * 2 > len(sample):
-        odd = next((k for k, text in enumerate(texts) if as_number(text) is None), None)
+    if sum(map(_is_number, texts[:1000])) * 2 > len(texts[:1000]):
+        odd = next((k for k, text in enumerate(texts) if not _is_number(text)), None)
         found = None if odd is None else (texts[odd], int(rows[odd]) + 1)
         return ColumnFacts("numbers", n, n_missing, odd=found, distinct=distinct)
     constant = distinct is not None and len(distinct) == 1
-    moments = distinct is None and looks_like_time(texts[0]) and looks_like_time(texts[-1])
-    kind: Kind = "times" if moments else "text"
-    rising = _rising(known) if moments else 0.0
-    return ColumnFacts(kind, n, n_missing, distinct=distinct, constant=constant, rising=rising)
+    with suppress(ValueError):
+        if distinct is None and moment_of(texts[0]) and moment_of(texts[-1]):
+            return ColumnFacts("times", n, n_missing, rising=_rising(known))
+    return ColumnFacts("text", n, n_missing, distinct=distinct, constant=constant)
 
 
-def as_number(text: str) -> float | None:
-    """Return the number that a text is, with a point or a comma; None if it is none.
-
-    >>> as_number("0,5"), as_number("fast")
-    (0.5, None)
-    """
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number, with a point or a comma."""
     try:
-        return float(text.strip().replace(",", ".", 1))
+        float(text.strip().replace(",", ".", 1))
     except ValueError:
-        return None
-
-
-def looks_like_time(text: str) -> bool:
-    """Return whether a text is a date or a clock time as ISO 8601 writes it."""
-    import datetime as dt
-
-    for read in (dt.datetime.fromisoformat, dt.time.fromisoformat):
-        try:
-            read(text)
-        except ValueError:
-            continue
-        return True
-    return False
+        return False
+    return True
 
 
 def _few(known: NDArray[Any]) -> tuple[Any, ...] | None:
@@ -315,9 +274,8 @@ def _names_people(facts: ColumnFacts) -> bool:
 
 
 def _tells_time(facts: ColumnFacts) -> bool:
-    if facts.kind == "times":
-        return True
-    return facts.kind == "numbers" and facts.odd is None and facts.rising > 0.5
+    numbers = facts.kind == "numbers" and facts.odd is None and facts.rising > 0.5
+    return numbers or facts.kind == "times"
 
 
 def _inputs(tables: Sequence[Facts], named: set[str]) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -333,11 +291,11 @@ def _inputs(tables: Sequence[Facts], named: set[str]) -> tuple[tuple[str, ...], 
         if filled and sum(facts.kind == "numbers" for facts in filled) * 2 <= len(filled):
             continue
         # A column that few files have is more likely a mistake of theirs than a signal.
-        rare = len(having) * 2 <= len(tables)
-        reason = f"only {len(having)} of {len(tables)} files have it" if rare else ""
-        unused[name] = reason or _no_signal(name, filled)
-        if not unused[name]:
-            del unused[name]
+        if len(having) * 2 <= len(tables):
+            unused[name] = f"only {len(having)} of {len(tables)} files have it"
+        elif reason := _no_signal(name, filled):
+            unused[name] = reason
+        else:
             inputs.append(name)
     return tuple(inputs), unused
 
@@ -346,11 +304,8 @@ def _no_signal(name: str, filled: Sequence[ColumnFacts]) -> str:
     """Return why a column of numbers is no signal; nothing if it may be one."""
     if not filled:
         return "it is empty"
-    if all(facts.counter for facts in filled) and (
-        _plain(name) in _COUNTERS.split()
-        or name.startswith("Unnamed")
-        or _plain(name) in _TIMES.split()
-    ):
+    counts = _plain(name) in (*_COUNTERS.split(), *_TIMES.split()) or name.startswith("Unnamed")
+    if counts and all(facts.counter for facts in filled):
         return "it counts rows"
     if all(facts.constant for facts in filled):
         same = len({facts.distinct for facts in filled}) == 1
