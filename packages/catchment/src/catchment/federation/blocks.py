@@ -167,9 +167,10 @@ class Sums:
                 self._leave_out(group, *_difference(group, largest))
             self.groups = [largest]
         self.left_out.sort(key=lambda refusal: refusal.client)
-        if len(self.used) < max(fewest, 1):
+        n_used = len(self.groups[0].clients) if self.groups else 0
+        if n_used < max(fewest, 1):
             raise TooFewClientsError(
-                f"{len(self.used)} clients gave a usable answer, the plan asks for {fewest} of the "
+                f"{n_used} clients gave a usable answer, the plan asks for {fewest} of the "
                 f"{len(self.blocks)} asked{reasons([*refused, *self.left_out])}"
             )
         return self.groups[0].total()
@@ -440,7 +441,7 @@ class Round:
             self.sums.add(client, update, outline)
         total = self.sums.total(self.plan.fewest(len(cohort)), self.refused)
         self.refused.extend(self.sums.left_out)
-        return total, len(self.sums.used)
+        return total, len(self.sums.groups[0].clients)
 
     def _ask(self, clients: Sequence[str]) -> None:
         """Ask clients one by one and add what may be added by now."""
