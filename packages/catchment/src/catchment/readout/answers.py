@@ -267,7 +267,7 @@ def _ahead(model: Predictor) -> list[str]:
     prepare, channels = model.prepare, model.channels
     if prepare.horizon is None or channels is None:
         return []
-    names = [channels[k] for k in prepare.ahead.predicted_of(channels)]
+    names = [channels[k] for k in prepare.predicted_of(channels)]
     if isinstance(prepare.horizon, int):
         return names
     return [f"{name}+{h}" for h in prepare.horizon for name in names]

@@ -396,7 +396,7 @@ class AheadTable:
     def _names(self) -> list[str]:
         model = self.table.model
         assert model.channels is not None  # `read_for` has refused models without them
-        return [model.channels[k] for k in model.prepare.ahead.predicted_of(model.channels)]
+        return [model.channels[k] for k in model.prepare.predicted_of(model.channels)]
 
 
 def _times(model: Predictor, piece: Prepared) -> Array:
@@ -416,7 +416,7 @@ def _check_future(model: Predictor, recording: Recording, number: int) -> None:
     if not prepare.known:
         return
     steady = recording if prepare.rate is None else resample(recording, prepare.rate)
-    left = steady.n_steps - prepare.ahead.n_present(steady)
+    left = steady.n_steps - prepare.n_present(steady)
     if left < max(prepare.horizons):
         names = ", ".join(map(str, prepare.known))
         raise ValueError(
