@@ -127,6 +127,7 @@ def _rate(rows: Sequence[Mapping[str, Any]]) -> str:
 PROMPTS = {
     "subspace": "a constant prompt of 256 numbers (no reservoir)",
     "reservoir": "prompts by a reservoir, 1 280 numbers",
+    "published": "the same as published, P trained too, 95 376 numbers",
     "prompt": "a plain prompt of ten vectors, 5 760 numbers",
     "lora": "LoRA",
 }

@@ -18,8 +18,8 @@ from catchment.data import ACTIVITIES, contiguous, mackey_glass, narma, syntheti
 from catchment.federation.learn import FederatedNormal
 from catchment.readout import (
     accumulate,
-    bayesian_readout,
     choose_by_blocks,
+    predictive_variance,
     train,
 )
 from catchment_lab import plots
@@ -122,13 +122,14 @@ def forecast_picture() -> None:
     model = train(ct.Pipeline(ahead, reservoir.build(1, per_step=True)), [ct.Recording(past)], 1e-5)
     assert model.statistics is not None
     (z,) = model.features.rows([past])
-    lower, upper = bayesian_readout(model.statistics, 1e-5).interval(z[-1:], 0.95)
+    middle = model.predict(past)[-1:]
+    half = 1.96 * np.sqrt(predictive_variance(model.statistics, 1e-5, z[-1:]))
     figure = plots.forecast(
-        model.predict(past)[-1:].T,
+        middle.T,
         history=past[-140:],
         truth=future,
-        lower=lower.T,
-        upper=upper.T,
+        lower=(middle - half).T,
+        upper=(middle + half).T,
         interval_label="95 % interval",
         names=["Mackey-Glass"],
     )

@@ -35,7 +35,7 @@ FACES = {
         "quantity_skew read split synthetic_wearables"
     ),
     "catchment.engine": (
-        "Deadline LocalEngine Processes centralised compare guess local_only run_locally trained"
+        "Deadline LocalEngine centralised compare guess local_only run_locally trained"
     ),
     "catchment.features": (
         "AutoMap Concat DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
@@ -44,7 +44,7 @@ FACES = {
     ),
     "catchment.federation": (
         "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Needs Plan "
-        "Protection Record Result Rows SmallestUpload Store Turn Workflow explain messages_of "
+        "Protection Record Result Rows SmallestUpload RunFolder Turn Workflow explain messages_of "
         "read_run"
     ),
     "catchment.federation.learn": (
@@ -71,11 +71,17 @@ FACES = {
     "catchment.readout": (
         "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses Model "
         "NormalModel OnlineRidge OpenModel PersonalModels Predictor Readout RidgeChoice "
-        "RidgeStatistics SlidingWindow Unit accumulate accuracy bayesian_readout choose_by_blocks "
+        "RidgeStatistics SlidingWindow Unit accumulate accuracy choose_by_blocks "
         "choose_by_gcv conformal_quantile forecasts load_statistics log_edges nrmse "
-        "save_statistics train"
+        "predictive_variance save_statistics train"
     ),
     "catchment.report": "write_report",
+    "catchment.wire": (
+        "ANY_FLOAT CLIENTS COUNTED Fact GATHERED Kind LATER Measured NOTHING NOT_NEGATIVE "
+        "POOLED Parts REMARK ROWS SAME SIGNED Shape Structure Summable Triangle WEIGHT "
+        "added digest equal is_whole join kind_of marked measured places_of plain_text "
+        "plus put_together split subtracted taken_apart"
+    ),
     "catchment_edge": (
         "Agreement CCode Device DeviceHello DevicePlan OnnxFile c_code to_c to_device to_onnx"
     ),
@@ -132,7 +138,6 @@ MODULES = {
     "catchment.plugins",
     "catchment.sklearn",
     "catchment.verbs",
-    "catchment.wire",
     "catchment_lab.datasets",
 }
 PUBLIC = MODULES | set(FACES)

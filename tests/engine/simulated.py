@@ -24,7 +24,7 @@ from flwr.simulation import run_simulation
 from catchment.data import Recording
 from catchment.engine import Source, data_of, run_locally
 from catchment.errors import FederationError, TooFewClientsError
-from catchment.federation import ByRound, Memory, Node, Plan, Store, read_run, run
+from catchment.federation import ByRound, Memory, Node, Plan, RunFolder, read_run, run
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import MODEL
 from catchment.plans import example_plan, parse_plan, run_plan
@@ -208,7 +208,7 @@ def one_call(folder: Path) -> None:
     plan = ridge(protections=(masking,), rounds=2)
     digests = []
     for name, how in (("here", run_locally), ("there", fit_simulated)):
-        with Store(folder / name, fingerprint=plan.fingerprint()) as store:
+        with RunFolder(folder / name, fingerprint=plan.fingerprint()) as store:
             keeper = store.keeper("training", plan)
             known: dict[str, Memory] = {client: dict(held) for client, held in MEMORIES.items()}
             result: Any = how(plan, series(), keeper=keeper, memories=known)

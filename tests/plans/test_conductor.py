@@ -27,7 +27,7 @@ from catchment.data import (
 from catchment.engine import data_of, run_locally
 from catchment.errors import FederationError, TooFewClientsError
 from catchment.features import EchoState
-from catchment.federation import Plan, Store, messages_of, read_run
+from catchment.federation import Plan, RunFolder, messages_of, read_run
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import Evaluation
 from catchment.federation.runs import MODEL
@@ -324,7 +324,7 @@ def test_a_failed_run_leaves_nothing_that_blocks_the_corrected_plan(tmp_path: Pa
 
 def test_a_run_that_was_killed_at_its_start_is_begun_anew(tmp_path: Path) -> None:
     people(tmp_path / "people")
-    with Store(tmp_path / "run", fingerprint="of another plan"):
+    with RunFolder(tmp_path / "run", fingerprint="of another plan"):
         pass
     assert ran(WITH_GAPS, tmp_path / "run", tmp_path).scores.total is not None
 

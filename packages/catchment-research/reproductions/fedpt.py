@@ -28,7 +28,7 @@ from reproductions.fedpt_search import (
     runs_of,
     searches_of,
 )
-from reproductions.fedpt_tasks import Task, baseline, task_of
+from reproductions.fedpt_tasks import Task, baseline, held_out_clients, task_of
 from reproductions.fedpt_train import SIMULATED, device_name, run
 from reproductions.fedpt_values import FedptResult, FedptSettings, Row, Run
 from reproductions.pool import Pool
@@ -175,7 +175,7 @@ def outcome_of(
 ) -> Row:
     """Return what came of one training."""
     task, freeze = _task(settings, directory, one), freezes_of(one.part)[one.percent]
-    every = settings.cifar_every if one.part == "cifar" else 0
+    every = {"cifar": settings.cifar_every, "text": settings.text_every}.get(one.part, 0)
     if (many := settings.dealt(one.part)) is not None:
         every = many.every
     try:
@@ -223,7 +223,10 @@ def _task(settings: FedptSettings, directory: Path | None, one: Run) -> Task:
             rate=one.rate,
             search=one.search,
         )
-    return _kept_task(one.part, settings, directory, search=one.search)
+    task = _kept_task(one.part, settings, directory, search=one.search)
+    if one.rate is None or one.noise is not None:
+        return task
+    return replace(task, steps=replace(task.steps, learning_rate=one.rate))
 
 
 @lru_cache(maxsize=1)
@@ -248,7 +251,14 @@ def _note(part: str, settings: FedptSettings, task: Task, workers: int) -> str:
     many = "" if workers == 1 else f"; {workers} trainings at once, round times measured alone"
     private = settings.noisy(part)
     if private is None:
-        return f"{part}: {task.name}, {task.notes}{many}"
+        choice = ""
+        if part in ("text", "speeches") and settings.text_candidates:
+            n = len(task.clients) - len(held_out_clients(task, settings.text_held_out).clients)
+            choice = (
+                f"; the clients' rates were chosen on {n} authors whom nobody trained on, seed "
+                f"{settings.text_search_seed}, after as many rounds"
+            )
+        return f"{part}: {task.name}, {task.notes}{choice}{many}"
     choice = (
         f"; the server's rates were chosen on {private.held_out} clients whom nobody trained on, "
         f"seeds {', '.join(map(str, private.search_seeds))}"

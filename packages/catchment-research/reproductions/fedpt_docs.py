@@ -109,24 +109,35 @@ def _images(result: FedptResult, part: str) -> str:
 
 def text(result: FedptResult) -> str:
     rows = _rows(result, "text")
+    points = sorted({k for row in rows for k, _ in row.curve})
+    shown = points[:-1:2]
     lines = [
         (
             f"{percent:g} %",
             f"{same[0].reduction:.1f}",
+            f"{same[0].rate:g}",
+            *(
+                f"{np.mean([100 * a for row in same for k, a in row.curve if k == at]):.1f}"
+                for at in shown
+            ),
             _accuracy(same, 2),
             f"{_seconds(same):.2f}",
             _mebibytes(same),
         )
         for percent, same in by_percent(rows).items()
     ]
-    head = ("trained", "times less sent", "test accuracy", "seconds a round", "GPU memory")
+    head = ["trained", "times less sent", "rate", *(f"after {k} rounds" for k in shown)]
+    head += ["test accuracy", "seconds a round", "GPU memory"]
     speeches = [100 * np.mean([r.accuracy for r in of]) for of in _shares(result, "speeches")]
+    naive = 100 * result.baselines["speeches"]
+    edges = "".join(f" {line[0].upper()}{line[1:]}." for line in at_edge(result, "text"))
     return _joined(
         grid(head, lines),
-        f"The most frequent word is right in {100 * result.baselines['text']:.2f} % of places. "
-        f"{_differences(rows)} With the same settings the speeches of Shakespeare's 298 roles end "
-        f"at {min(speeches):.1f} to {max(speeches):.1f} %, **below their most frequent word** "
-        f"({100 * result.baselines['speeches']:.1f} %): a role has 170 words in the median, and "
+        f"{rows[0].rounds} rounds; the most frequent word is right in "
+        f"{100 * result.baselines['text']:.2f} % of places. "
+        f"{_differences(rows)}{edges} With rates chosen in the same way the speeches of "
+        f"Shakespeare's 298 roles end at {min(speeches):.1f} to {max(speeches):.1f} %, **where "
+        f"their most frequent word has {naive:.1f} %**: a role has 170 words in the median, and "
         "five roles a round are far too few.",
     )
 

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from catchment.federation import Plan, Progress, Record
-from catchment.federation.runs import Entry
+from catchment.federation.runs import Keeper
 from catchment_research.partial import Trained
 
 PAUSE = 30.0  # seconds between two files
 
 
 @dataclass(eq=False)
-class Keeping:
+class Keeping(Keeper[Trained]):
     """A training's accuracy once in every few rounds, and a file from which it goes on.
 
     The file is written beside its place and then put there, so that it is whole whenever the
@@ -64,9 +64,6 @@ class Keeping:
         self.records[:] = [Record(**record) for record in told["records"]]
         self.restore(len(self.records))
         return Trained(values, memory, Progress(**told["progress"])), tuple(self.records)
-
-    def note(self, entry: Entry) -> None:
-        return None
 
     def wants(self, round_: int) -> bool:
         """Return whether the state after a round is looked at, not only its record."""

@@ -62,7 +62,7 @@ def freezes_of(part: str) -> dict[float, Freeze]:
 
 
 def searches_of(part: str, settings: FedptSettings) -> Iterator[Run]:
-    """Yield the trainings that rates are chosen or judged by: of CIFAR-10, and with noise."""
+    """Yield the trainings that rates are chosen or judged by: of images, text, and with noise."""
     private = settings.noisy(part)
     if private is not None:
         for seed, noise, percent, rate in product(
@@ -75,12 +75,15 @@ def searches_of(part: str, settings: FedptSettings) -> Iterator[Run]:
                 seed = settings.many.search_seed
                 yield Run(part=part, percent=percent, seed=seed, rate=rate, search=True)
         return
-    images = {
+    text = settings.text_search_seed, settings.text_candidates
+    of_clients = {
+        "text": text,
+        "speeches": text,
         "cifar": (settings.cifar_search_seed, settings.cifar_candidates),
         "cifar_many": (settings.many.search_seed, settings.many.candidates),
         "fashion": (settings.fashion.search_seed, settings.fashion.candidates),
     }
-    seed, rates = images.get(part, (0, ()))
+    seed, rates = of_clients.get(part, (0, ()))
     for percent, rate in product(shares_of(part, settings), rates):
         yield Run(part=part, percent=percent, seed=seed, rate=rate, search=True)
 

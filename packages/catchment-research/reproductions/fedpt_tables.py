@@ -198,10 +198,11 @@ def curve_table(rows: Sequence[Row]) -> str:
 
 
 def search_table(rows: Sequence[Row]) -> str:
-    """Return the accuracy on held-out training images, by share and learning rate."""
+    """Return the accuracy on held-out training images or authors, by share and learning rate."""
     rates = sorted({row.rate or 0.0 for row in rows})
     rounds = ", ".join(str(k) for k in sorted({row.rounds or 0 for row in rows}))
-    head = (f"held-out images, {rounds} rounds", *(f"rate {rate:g}" for rate in rates))
+    held = "authors" if rows[0].part in NAIVE else "images"
+    head = (f"held-out {held}, {rounds} rounds", *(f"rate {rate:g}" for rate in rates))
     lines = []
     for percent, same in by_percent(rows).items():
         by_rate = {row.rate or 0.0: f"{100 * row.accuracy:.1f}" for row in same}

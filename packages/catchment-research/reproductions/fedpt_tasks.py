@@ -108,8 +108,8 @@ def task_of(
     rate
         Of learning on CIFAR-10, if not that of the settings.
     search
-        Whether it is to choose that rate, or with noise the server's: in place of the test part,
-        training images or clients that are held out.
+        Whether it is to choose a rate: in place of the test part, training images or clients that
+        are held out.
     """
     s, known = settings, _SETS[part]
     name = next((n for n in known if find(n, directory=directory) is not None), known[-1])
@@ -123,6 +123,8 @@ def task_of(
         steps = replace(TEXT_STEPS, max_steps=s.text_steps, precision=s.precision)
         shown = "invented" if invented else name
         task = text_task(shown, texts, rounds=s.text_rounds, cohort=s.text_cohort, steps=steps)
+        if search:
+            return held_out_clients(task, s.text_held_out)
         return task.tested_on(s.n_test)
     images = image_set(name, directory, invented=invented)
     if part == "cifar":
@@ -209,10 +211,16 @@ def _private_task(
     return text_task(shown, texts, rounds=rounds, cohort=cohort, steps=steps, clients="addresses")
 
 
-def held_out_clients(task: Task, n: int) -> Task:
-    """Return a task whose test part is n clients, drawn at random, who are not trained on."""
+def held_out_clients(task: Task, number: float) -> Task:
+    """Return a task whose test part is clients, drawn at random, who are not trained on.
+
+    Parameters
+    ----------
+    number
+        How many, at most half of them; below 1, which share.
+    """
     names = sorted(task.clients)
-    n = min(n, len(names) // 2)
+    n = min(round(number if number >= 1 else number * len(names)), len(names) // 2)
     out = {names[k] for k in np.random.default_rng(0).permutation(len(names))[:n]}
     held = [e for name in sorted(out) for e in cast(list[Examples], task.clients[name])]
     x, y = np.concatenate([e.x for e in held]), np.concatenate([e.y for e in held])

@@ -127,6 +127,15 @@ class FedptSettings:
         How the choice is trained: shorter than the table, and another network.
     cifar_every
         Rounds between two points of a run's curve on the test part; nothing is chosen by it.
+    text_candidates
+        Rates of the clients from which each share's is chosen in `text` and `speeches`, by authors
+        who are held out for it; with none of them, it is that of the tasks.
+    text_held_out
+        The share of authors that the choice is made on. The runs of the table have all authors.
+    text_search_seed
+        The network and draws that the choice is made with.
+    text_every
+        Rounds between two points of a run's curve on the test part; nothing is chosen by it.
     precision
         Of products in `cifar` and `text`.
     n_test
@@ -160,10 +169,14 @@ class FedptSettings:
         long_rates=(),
         tested_rates=(),
     )
-    text_rounds: int = 40
+    text_rounds: int = 100
     text_cohort: int = 5
     text_steps: int = 64
     text_shares: tuple[float, ...] = (100.0, 91.28, 82.56, 73.84)
+    text_candidates: tuple[float, ...] = (6e-5, 1.25e-4, 2.5e-4, 5e-4, 1e-3)
+    text_held_out: float = 0.2
+    text_search_seed: int = 9
+    text_every: int = 20
     private: PrivateSettings = PrivateSettings()
     hundred: PrivateSettings = PrivateSettings(
         seeds=(0, 1, 2), cohort=100, candidates=(0.1, 0.3, 1.0, 3.0), search_seeds=(9,)
@@ -258,6 +271,8 @@ QUICK = FedptSettings(
     text_cohort=2,
     text_steps=2,
     text_shares=(100.0, 73.84),
+    text_candidates=(),
+    text_every=0,
     private=_QUICK_PRIVATE,
     hundred=_QUICK_PRIVATE,
     long=_QUICK_PRIVATE,

@@ -7,6 +7,8 @@ method:
     subspace    one prompt p0 + P b for everybody, P from a seed, b trained
     reservoir   b = W z from a reservoir's features z, P from a seed, W trained
     closed-form the same with W from one round of ridge regression, nothing trained on clients
+    published   the same with P trained too, as the page has it: all of P travels in every round,
+                and with every example its prompt and the gradient of that
     prompt      plain federated prompt tuning: every number of the prompt is trained
     lora        low-rank adapters inside the language model
     ridge       the exact federated readout on the same reservoir features, no language model
@@ -69,7 +71,8 @@ def fedresprompt(
     workers
         Processes that jobs are dealt to; a small language model leaves much of a GPU idle.
     earlier
-        A result of the same settings to go on from: its jobs are not run again.
+        A result of the same settings, but for which variants are tried, to go on from: its jobs are
+        not run again.
     began
         Called with a line of text as jobs end.
     kept
@@ -78,13 +81,15 @@ def fedresprompt(
     unknown = set(tasks) - set(TASKS)
     if unknown:
         raise ValueError(f"no task is called {min(unknown)!r}; use {', '.join(TASKS)}")
-    if earlier is not None and earlier.settings != settings:
+    if earlier is not None and alike(earlier.settings) != alike(settings):
         raise ValueError("the earlier result has other settings; write to another folder")
     say = began or (lambda text: None)
     start = time.perf_counter()
     result = earlier or PromptResult(settings=settings, cells=(), quick=quick)
     before = result.seconds
-    result = replace(result, environment={**environment(), "device": _device(settings)})
+    result = replace(
+        result, settings=settings, environment={**environment(), "device": _device(settings)}
+    )
 
     def note(job: Job, outcome: Cell | Exception) -> None:
         nonlocal result
@@ -106,6 +111,17 @@ def fedresprompt(
             for job, outcome in pool.run(jobs):
                 note(job, outcome)
     return result
+
+
+def alike(settings: PromptSettings) -> PromptSettings:
+    """Return what a job's outcome depends on besides the job: settings without their variants.
+
+    >>> alike(PromptSettings(seeds=(0,))) == alike(PromptSettings(seeds=(0, 1)))
+    True
+    """
+    return replace(
+        settings, seeds=(), sentences=(), sensors=(), routes=(), noises=(), also=(), instructed=()
+    )
 
 
 def _device(settings: PromptSettings) -> str:
@@ -170,8 +186,8 @@ def best(task: str, options: Sequence[Variant], found: Sequence[Cell]) -> Varian
 def _in_order(jobs: Iterable[Job]) -> list[Job]:
     """Return the jobs that take seconds first, then those that take longest."""
     order = (
-        *("largest", "zero-shot", "signal", "ridge", "words", "closed-form", "reservoir"),
-        *("scratch", "prompt", "subspace", "lora"),
+        *("largest", "zero-shot", "signal", "ridge", "words", "closed-form", "published"),
+        *("reservoir", "scratch", "prompt", "subspace", "lora"),
     )
     return sorted(jobs, key=lambda job: (order.index(job.variant.method), TASKS.index(job.task)))
 

@@ -300,7 +300,8 @@ def _controller(
         words=begin(task, model, length),
     )
     features = features_of(task, v.units, job.seed) if v.units else None
-    return EdgeController(projection=projection, features=features)
+    trained = v.method == "published"
+    return EdgeController(projection=projection, features=features, train_projection=trained)
 
 
 def _prepared(controller: EdgeController, task: WordTask) -> WordTask:

@@ -44,7 +44,8 @@ NEVER_RUN = (
     "parameters, was run here**: their weights were not at hand. `--model` takes any folder in the "
     "layout of transformers, so whoever has one of them can run the same comparison. What differs "
     "besides: whole sentences of the whole set instead of 512 and 512, three seeds instead of "
-    "one, a projection from a seed instead of a trained one, rates searched for every method."
+    "one, a projection from a seed beside the trained one (`published`), rates searched for every "
+    "method."
 )
 
 
@@ -261,10 +262,14 @@ def draw_losses(result: PromptResult, *, dark: bool = False) -> Figure:
     colours = theme(dark)
     kept = [c for c in result.cells if c.losses and not c.job.search]
     tasks = [task for task in TITLES if any(c.job.task == task for c in kept)]
-    size = (5.8 * len(tasks), 3.6)
+    methods = [m for m in METHODS if any(c.job.variant.method == m for c in kept)]
+    rows, columns = -(-len(tasks) // 3), min(len(tasks), 3)
+    size = (5.8 * columns, 3.6 * rows)
     figure = Figure(figsize=size, layout="constrained", facecolor=colours.page)
-    panels = np.atleast_1d(figure.subplots(1, len(tasks)))
-    for ax, task in zip(panels, tasks, strict=True):
+    panels = np.ravel(figure.subplots(rows, columns))
+    for ax in panels[len(tasks) :]:
+        ax.set_axis_off()
+    for ax, task in zip(panels, tasks, strict=False):
         dress(ax, colours)
         ax.set_title(task, loc="left", color=colours.text, fontsize=10)
         ax.set_xlabel("round", color=colours.text)
@@ -272,7 +277,7 @@ def draw_losses(result: PromptResult, *, dark: bool = False) -> Figure:
         for cell in kept:
             if cell.job.task == task:
                 method = cell.job.variant.method
-                colour = colours.series[METHODS.index(method) % len(colours.series)]
+                colour = colours.series[methods.index(method) % len(colours.series)]
                 label, style = _named(cell)
                 named = "_nolegend_" if label in known else label
                 rounds = np.arange(1, len(cell.losses) + 1)

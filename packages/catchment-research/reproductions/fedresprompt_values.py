@@ -14,7 +14,7 @@ from reproductions.study import Value
 TASKS = ("routing", "sst2", "uci_har", "motionsense", "instructed")
 METHODS = (
     *("largest", "zero-shot", "signal", "ridge", "words", "subspace", "closed-form", "reservoir"),
-    *("scratch", "prompt", "lora"),
+    *("published", "scratch", "prompt", "lora"),
 )
 STORIES = "stories260k"
 
@@ -59,6 +59,7 @@ SENTENCES = (
     *variants("reservoir", (0.01, 16, 256, 0), (0.03, 16, 256, 0), (0.003, 200, 64, 0)),
     *variants("reservoir", (0.01, 16, 128, 0), (0.01, 8, 256, 0)),
     *variants("reservoir", (0.01, 4, 256, 0), (0.03, 4, 256, 0)),
+    *variants("published", *((rate, 200, 16, 0) for rate in (1e-3, 3e-3, 0.01, 0.03))),
     *variants("prompt", (0.1, 0, 0, 0)),
     *variants("lora", (1e-3, 0, 0, 4), (1e-3, 0, 0, 8), (3e-3, 0, 0, 8), (1e-3, 0, 0, 16)),
 )
@@ -76,6 +77,7 @@ def steered(bottleneck: int, *, units: int, constant: float, rate: float) -> tup
         *variants("subspace", (constant, 0, bottleneck, 0)),
         *variants("closed-form", (0.0, units, bottleneck, 0)),
         *variants("reservoir", (rate, units, bottleneck, 0)),
+        *variants("published", (rate, units, bottleneck, 0)),
     )
 
 
@@ -124,7 +126,7 @@ class PromptSettings:
         How the bottlenecks that say a label word are trained, before any client is asked: steps,
         learning rate, and mixtures of each word in a step.
     sentences, sensors, routes
-        Variants that are searched.
+        Variants that are searched; `published` of sentences has the page's units and bottleneck.
     noises
         Multipliers of noise on the prompts of UCI HAR's closed-form start.
     also
@@ -207,6 +209,7 @@ QUICK = PromptSettings(
     sentences=(
         *variants("subspace", (0.03, 0, 64, 0)),
         *variants("reservoir", (0.01, 16, 64, 0)),
+        *variants("published", (0.01, 16, 8, 0)),
         *variants("prompt", (0.1, 0, 0, 0)),
         *variants("lora", (1e-3, 0, 0, 4), (3e-3, 0, 0, 8)),
     ),

@@ -23,7 +23,7 @@ from catchment import Array
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import Plan, Record
-from catchment.federation.runs import Entry
+from catchment.federation.runs import Keeper
 from catchment.readout import RidgeStatistics, solve_readout
 from catchment_research.partial import (
     Examples,
@@ -208,17 +208,11 @@ def accuracy(module: torch.nn.Module, test: Examples) -> float:
 
 
 @dataclass(eq=False)
-class _Curve:
+class _Curve(Keeper[Any]):
     """Keeps nothing of a run but its accuracy after every round."""
 
     measure: Any
     points: list[float] = field(default_factory=list)
-
-    def resume(self) -> None:
-        return None
-
-    def note(self, entry: Entry) -> None:
-        return None
 
     def close_round(self, state: Any, record: Record) -> None:
         self.points.append(self.measure(state))

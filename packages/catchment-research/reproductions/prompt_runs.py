@@ -11,7 +11,7 @@ import numpy as np
 from catchment.engine import run_locally
 from catchment.federation import Float32, Plan, Record
 from catchment.federation.learn import Arrays
-from catchment.federation.runs import Entry
+from catchment.federation.runs import Keeper
 from catchment_research.prompt import Example, LanguageServer, Traffic, TransformersLM
 from reproductions.fedresprompt_values import Cell
 
@@ -19,7 +19,7 @@ COOLED = 0.2  # the last quarter of the rounds goes at this share of the learnin
 
 
 @dataclass(eq=False)
-class Watch:
+class Watch(Keeper[Any]):
     """Keeps nothing of a run but its bytes and losses, and its accuracy now and then."""
 
     measure: Callable[[Any], float]
@@ -27,12 +27,6 @@ class Watch:
     records: list[Record] = field(default_factory=list)
     curve: list[tuple[int, int, float]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
-
-    def resume(self) -> None:
-        return None
-
-    def note(self, entry: Entry) -> None:
-        return None
 
     def close_round(self, state: Any, record: Record) -> None:
         self.records.append(record)

@@ -42,8 +42,8 @@ from catchment.sklearn import (
     EchoStateClassifier,
     EchoStateFeatures,
     EchoStateRegressor,
-    MiniRocketClassifier,
     SequenceScaler,
+    TimeSeriesClassifier,
 )
 from catchment_edge import to_onnx
 from tests.export.onnx_models import (
@@ -233,7 +233,7 @@ def test_a_network_in_a_model_is_in_its_file(tmp_path: Path) -> None:
 def test_estimators_have_files_with_their_own_labels(tmp_path: Path) -> None:
     X, y = np.stack(waves(24)), np.arange(24) % 3 + 5
     X[y == 6] *= 2.0
-    for estimator in (EchoStateClassifier(30), MiniRocketClassifier(84)):
+    for estimator in (EchoStateClassifier(30), TimeSeriesClassifier(MiniRocket(84))):
         estimator.set_params(layout="time_first").fit(X, y)
         to_onnx(estimator, tmp_path / "m.onnx", steps=STEPS)
         found = outputs_in(tmp_path / "m.onnx", X)

@@ -22,7 +22,7 @@ from catchment.cli import app
 from catchment.engine import LocalEngine, Workers, sum_sources
 from catchment.errors import FederationError, MissingExtraError
 from catchment.federation import BlockSum, Plan, Refusal, run
-from catchment.federation.runs import StageNotes
+from catchment.federation.runs import EntryList
 from catchment.plans import run_plan
 from catchment.readout import RidgeStatistics
 from catchment.wire import is_whole
@@ -110,7 +110,7 @@ def test_sums_of_stretches_show_nothing_that_one_process_does_not(
             yield from map(unless_failed, joined(found[k : k + 2]))
 
     def seen(engine: Any) -> object:
-        notes: StageNotes[Any] = StageNotes(here.plan)
+        notes = EntryList()
         done = run(here.plan, engine, keeper=notes)
         record = replace(done.records[0], seconds=0.0)
         return done.state.parts().to_bytes(), record, notes.entries

@@ -93,7 +93,7 @@ def test_what_cannot_stand_side_by_side_is_refused() -> None:
         Concat()
     with pytest.raises(ValueError, match=r"Small recording.*choose all of one kind"):
         Concat(EchoState(5), Small()).build(2, per_step=True)
-    with pytest.raises(ValueError, match="4 channels, EchoState was built for 2"):
+    with pytest.raises(ValueError, match="4 channels, echo_state was built for 2"):
         Concat(EchoState(5).build(2, per_step=True), EchoState(3)).build(4, per_step=True)
     with pytest.raises(ValueError, match=r"EchoState does not know its inputs yet; call build"):
         Concat(EchoState(5)).n_features  # noqa: B018
@@ -197,9 +197,9 @@ def test_a_client_agrees_to_a_server_with_another_eigenvalue(
     build._prepared.cache_clear()
     monkeypatch.setattr(build, "_scale", lambda layer: exact(layer) * (1 + 2**-40))
     there = course(described()).start()
+    came = travelled(there)
     monkeypatch.undo()
     build._prepared.cache_clear()
-    came = travelled(there)
     assert came.maps[0].fingerprint == there.maps[0].fingerprint
     assert came.maps[0].fingerprint != own.start().maps[0].fingerprint
     assert own.checked("training", came) is came

@@ -124,7 +124,7 @@ def test_what_cannot_be_projected_is_refused() -> None:
 
 def test_gaps_that_start_anew_take_every_grid_away() -> None:
     without: Any = suited(Projected(EchoState(20), 5), ct.Prepare(gaps="restart"))
-    assert (without.grid, without.inner.feature_grid) == (None, None)
+    assert (without.grid, without.inner.grid) == (None, None)
 
 
 def test_a_server_with_another_eigenvalue_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:

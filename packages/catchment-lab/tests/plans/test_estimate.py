@@ -11,13 +11,10 @@ from typer.testing import CliRunner
 
 from catchment.cli import app
 from catchment.features import (
-    Concat,
     EchoState,
-    MiniRocket,
-    Projected,
+    Recipe,
+    Reservoir,
     gram_bytes,
-    is_large,
-    n_features_of,
 )
 from catchment.federation import DELIVERY, EVALUATION, TRAINING
 from catchment.federation.runs import MODEL
@@ -111,15 +108,10 @@ def test_clients_that_are_not_there_yet_are_counted(tmp_path: Path) -> None:
 def test_a_million_units_are_refused_from_sizes(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    built: list[int] = []
-    build = EchoState.build
+    def drawn(recipe: Recipe) -> Reservoir:
+        raise AssertionError(f"a reservoir of {recipe.units} units is drawn")
 
-    def watched(self: EchoState, *given: int, **named: bool) -> object:
-        assert isinstance(self.units, int)
-        built.append(self.units)
-        return build(self, *given, **named)
-
-    monkeypatch.setattr(EchoState, "build", watched)
+    monkeypatch.setattr(Reservoir, "from_recipe", drawn)
     place = tmp_path / "plan.toml"
     place.write_text(LAKE.replace("UNITS", "1000000"))
     found = CliRunner().invoke(app, [command, str(place)])
@@ -127,7 +119,6 @@ def test_a_million_units_are_refused_from_sizes(
     said = str(found.exception)
     assert "2,000,005,000,003 numbers takes 16.0 TB, and this machine has" in said
     assert 'fewer units, upload = "gradients" in [learn], or project' in said
-    assert max(built) < 2000
 
 
 def test_gradients_need_no_gram() -> None:
@@ -137,13 +128,10 @@ def test_gradients_need_no_gram() -> None:
     assert parse_plan(plan).maps[0] == EchoState(1_000_000)
 
 
-def test_features_of_large_maps_are_counted_without_building_them() -> None:
-    assert is_large(Concat(EchoState(100), MiniRocket(84 * 300)))
-    assert not is_large(Concat(EchoState(100), MiniRocket(84)))
-    built = EchoState(300).build(3, per_step=False, classes=True).n_features
-    assert n_features_of(EchoState(300), 3, per_step=False, classes=True) == built
-    assert n_features_of(EchoState(30_000), 3, per_step=False, classes=True) == built + 2 * 29_700
-    assert n_features_of(Projected(EchoState(30_000)), 3, per_step=False, classes=True) == 504
+def test_features_of_large_maps_are_counted_before_weights_are_drawn() -> None:
+    built = EchoState(2_000_000).build(3, per_step=False, classes=True)
+    assert built.n_features == 2 * 2_000_003
+    assert "reservoir" not in vars(built)
     assert gram_bytes(3) == 48
 
 

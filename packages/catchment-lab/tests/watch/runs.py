@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from catchment.engine import LocalEngine
-from catchment.federation import TRAINING, AnyPlan, Engine, Engines, Reply, Store
+from catchment.federation import TRAINING, AnyPlan, Engine, Engines, Reply, RunFolder
 from catchment.federation.runs import reported
 from catchment.plans import PlanData, PlanRun, own_rows, parse_plan
 
@@ -120,7 +120,7 @@ def conduct(
     held = file.load_data()
     course = file.course(held.about, n_clients=len(held.train))
     with (
-        Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=True) as store,
+        RunFolder(folder, fingerprint=file.fingerprint, plan=file.text, resume=True) as store,
         reported(folder) as tell,
     ):
         plan_run = PlanRun(file, course, held.about, Elsewhere(held, wait, rude, watch=tell), store)

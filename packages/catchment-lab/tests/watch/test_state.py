@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.errors import FederationError
-from catchment.federation import Store, read_run
+from catchment.federation import RunFolder, read_run
 from catchment.federation.runs import (
     DATABASE,
     PROGRESS,
@@ -172,12 +172,12 @@ def test_a_run_that_is_removed_is_not_waited_for_in_silence(finished: Path, tmp_
 
 
 def test_looking_keeps_no_run_from_its_folder(tmp_path: Path) -> None:
-    Store(tmp_path / "run").close()
+    RunFolder(tmp_path / "run").close()
     reader = sqlite3.connect(f"file:{tmp_path / 'run' / 'lock'}?mode=ro", uri=True)
-    with Store(tmp_path / "run", resume=True):
+    with RunFolder(tmp_path / "run", resume=True):
         assert is_held(tmp_path / "run")
         with pytest.raises(FederationError, match="another process writes"):
-            Store(tmp_path / "run", resume=True)
+            RunFolder(tmp_path / "run", resume=True)
     reader.close()
     assert not is_held(tmp_path / "run")
 
@@ -264,7 +264,7 @@ def test_every_run_of_a_plan_file_tells_its_progress(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_read_is_said_to_be_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Store(tmp_path / "run").close()
+    RunFolder(tmp_path / "run").close()
 
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")

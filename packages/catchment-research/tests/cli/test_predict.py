@@ -16,7 +16,7 @@ import catchment
 from catchment import EchoState, Pipeline, Plan, Prepare, Recording
 from catchment.data import Clients
 from catchment.engine import run_locally
-from catchment.federation import Memory, Store
+from catchment.federation import Memory, RunFolder
 from catchment.federation.learn import (
     BalancedRidge,
     Certificate,
@@ -258,7 +258,7 @@ def kept_run(
         channels=("ax", "ay"),
         protections=protections,
     )
-    with Store(folder) as store:
+    with RunFolder(folder) as store:
         memories: dict[str, Memory] = {}
         if protections and isinstance(protections[0], SecureSum):
             identities = make_identities(clients)

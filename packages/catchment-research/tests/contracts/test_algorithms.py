@@ -13,7 +13,7 @@ import pytest
 from catchment.engine import run_locally
 from catchment.errors import CatchmentError
 from catchment.federation import Node, Record, Request, Result, Turn, describe
-from catchment.federation.runs import Entry
+from catchment.federation.runs import Entry, Keeper
 from catchment.testing import check_algorithm
 from catchment.wire import Parts
 from tests.contracts.cases import Case, cases
@@ -26,7 +26,7 @@ def state_bytes(case: Case, state: Any) -> bytes:
 
 
 @dataclass
-class Memory:
+class Memory(Keeper[Any]):
     """A keeper that writes down nothing but the state, and may stop the run after a round."""
 
     algorithm: Any

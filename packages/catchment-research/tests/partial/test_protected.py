@@ -15,7 +15,7 @@ from torch import nn
 from catchment import Plan, federate
 from catchment.engine import run_locally
 from catchment.errors import TooFewClientsError
-from catchment.federation import Result, Store, Turn
+from catchment.federation import Result, RunFolder, Turn
 from catchment.federation.learn import Adam
 from catchment.privacy import Clip, GaussianNoise, SecureSum, epsilon_spent, make_identities
 from catchment_research import RoundedUpload
@@ -171,7 +171,7 @@ def test_a_run_that_stopped_goes_on_to_the_same_bits(
             raise StoppedError
 
     def kept(watch: object) -> Result[Trained, object]:
-        with Store(tmp_path / "run", resume=True) as store:
+        with RunFolder(tmp_path / "run", resume=True) as store:
             keeper = store.keeper("train", plan)
             return run_locally(plan, CLIENTS, keeper=keeper, watch=watch)  # type: ignore[arg-type]
 

@@ -295,6 +295,22 @@ def test_rates_are_chosen_on_training_images_that_nobody_trains_on(tmp_path: Pat
     assert not list(searches_of("text", settings))
 
 
+def test_rates_of_text_are_chosen_by_authors_whom_nobody_trains_on(tmp_path: Path) -> None:
+    settings = replace(TINY, text_candidates=(1e-4, 1e-3), text_search_seed=7, text_held_out=0.5)
+    runs = list(searches_of("text", settings))
+    assert {(one.rate, one.seed, one.search) for one in runs} == {(1e-4, 7, True), (1e-3, 7, True)}
+    whole, search = (task_of("text", settings, tmp_path, search=s) for s in (False, True))
+    left = set(whole.clients) - set(search.clients)
+    assert len(left) == round(0.5 * len(whole.clients)) > 0
+    sources = [source for name, source in whole.clients.items() if name in left]
+    held = {x.tobytes() for s in sources if not callable(s) for e in s for x in e.x}
+    assert {x.tobytes() for x in search.test.x} <= held
+    result = fedpt(settings, parts=["text"], directory=tmp_path)
+    assert sorted(row.rate or 0.0 for row in result.search) == [1e-4, 1e-3]
+    (row,) = result.rows
+    assert row.rate == chosen(result.search)["text", 73.84, None]
+
+
 def test_private_rates_are_chosen_on_clients_whom_nobody_trains_on(tmp_path: Path) -> None:
     private = replace(TINY.private, held_out=5, candidates=(0.1, 0.3), search_seeds=(8, 9))
     settings = replace(TINY, n_writers=20, private=private, addresses=private)

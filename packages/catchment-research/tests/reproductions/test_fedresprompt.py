@@ -64,10 +64,10 @@ def result(settings: PromptSettings) -> PromptResult:
 
 def test_every_method_has_its_cells(result: PromptResult) -> None:
     assert result.tasks == ("routing", "sst2")
-    for method in ("zero-shot", "ridge", "subspace", "reservoir", "prompt", "lora"):
+    for method in ("zero-shot", "ridge", "subspace", "reservoir", "published", "prompt", "lora"):
         (cell,) = result.of("sst2", method)
         assert 0 <= cell.test <= 1
-    for method in ("zero-shot", "ridge", "subspace", "closed-form", "reservoir"):
+    for method in ("zero-shot", "ridge", "subspace", "closed-form", "reservoir", "published"):
         assert len(result.of("routing", method)) == 1
     assert {c.job.variant.method for c in result.cells if c.job.search} == {"lora"}
 
@@ -82,6 +82,21 @@ def test_bytes_are_measured(result: PromptResult) -> None:
     assert subspace.curve[-1][1] == subspace.bytes_federated
     assert subspace.curve[-1][2] == subspace.development
     assert result.of("sst2", "zero-shot")[0].bytes_federated == 0
+
+
+def test_where_the_projection_is_trained_all_of_it_travels(
+    result: PromptResult, settings: PromptSettings
+) -> None:
+    (seeded,), (trained,) = result.of("routing", "reservoir"), result.of("routing", "published")
+    width = language_of(settings).width
+    k = trained.job.variant.bottleneck
+    assert k == seeded.job.variant.bottleneck
+    assert trained.trained == seeded.trained + settings.sensor_length * width * k
+    # With every example its prompt goes up and the prompt's gradients come back, not k numbers.
+    assert trained.asked_up > 2 * seeded.asked_up
+    assert trained.asked_down > 4 * seeded.asked_down
+    assert trained.extra == seeded.extra  # the same start
+    assert trained.losses != seeded.losses
 
 
 def test_the_readout_solves_what_the_prompt_must_be_told(result: PromptResult) -> None:
@@ -104,6 +119,13 @@ def test_results_survive_the_disk_and_are_gone_on_from(
     assert again.settings == result.settings
     assert again.cells == result.cells
     assert fedresprompt(settings, ("routing",), earlier=again).cells == result.cells
+    further = replace(settings.routes[0], rate=1.0)
+    more = fedresprompt(
+        replace(settings, routes=(*settings.routes, further)), ("routing",), earlier=again
+    )
+    tried = {cell.job.variant for cell in more.cells} - {cell.job.variant for cell in again.cells}
+    assert tried <= {further}
+    assert more.cells[: len(again.cells)] == again.cells
     with pytest.raises(ValueError, match="other settings"):
         fedresprompt(replace(settings, length=3), ("routing",), earlier=again)
     with pytest.raises(ValueError, match="no task is called 'chess'"):

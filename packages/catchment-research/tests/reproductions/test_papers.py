@@ -126,6 +126,36 @@ def test_partial_networks_are_judged_seed_by_seed(tmp_path: Path) -> None:
     assert "at noise 8.83" in found.ours
 
 
+def test_bytes_of_prompts_count_a_round_in_all_and_until_an_accuracy(tmp_path: Path) -> None:
+    def cell(method: str, rounds: int, sent: int, asked: int, seed: int) -> dict[str, Any]:
+        variant = {"method": method, "noise": 0.0}
+        job = {"task": "sst2", "variant": variant, "seed": seed, "search": False}
+        counted = {"bytes_up": sent // 2, "bytes_down": sent // 2, "asked_up": asked}
+        curve = [[1, sent // rounds, 0.5], [2, 2 * sent // rounds, 0.9 if seed else 0.5]]
+        figures = {"test": 0.9, "rounds": rounds, "asked_down": 0, "curve": curve}
+        return {"job": job, **counted, **figures}
+
+    def judged(*kinds: tuple[str, int, int, int]) -> Verdict:
+        cells = [cell(*kind, seed) for kind in kinds for seed in range(3)]
+        content = {"settings": {"model": "m"}, "cells": cells}
+        (tmp_path / "fedresprompt.json").write_text(json.dumps(content))
+        found = verdict(FEDRESPROMPT, 3, tmp_path)
+        assert found is not None
+        return found
+
+    mega, lora = 10**6, ("lora", 10, 400 * 10**6, 0)
+    few, many = ("reservoir", 20, 8 * mega, 4 * mega), ("published", 20, 80 * mega, 80 * mega)
+    alone = judged(lora, few)
+    assert alone.same == "yes"
+    assert "100 and 67 times fewer a round" in alone.ours
+    assert "50 and 33 times in all, with 2.0 times the rounds" in alone.ours
+    assert alone.ours.endswith("0.8 MB and 1.2 MB until 87 % on development, where LoRA took 80 MB")
+    both = judged(lora, few, many)
+    assert both.same == "partly"
+    assert "as published 10 and 5.0 times fewer a round" in both.ours
+    assert judged(lora, many).same == "no"
+
+
 def test_prompts_are_judged_over_people_where_they_are_known(tmp_path: Path) -> None:
     def cell(method: str, known: int, new: int) -> dict[str, Any]:
         people = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catchment.federation.measure.baselines import Comparison
-from catchment.federation.runs.write import DATABASE
+from catchment.federation.runs.folder import DATABASE
 from catchment.plans.conductor import Watch
 from catchment.plans.file import example_plan, parse_plan
 from catchment.plans.in_process import run_plan

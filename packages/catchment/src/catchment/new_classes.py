@@ -32,14 +32,14 @@ from catchment.federation.learn.classes import (
 )
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState
-from catchment.federation.loop import Keeper, Record, Result
+from catchment.federation.loop import Record, Result
 from catchment.federation.messages import warn_of
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Protection
-from catchment.federation.runs.ledger import Entry
+from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_results
+from catchment.federation.runs.ledger import Entry, Keeper
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, described
-from catchment.federation.runs.write import CLIENTS, MODEL, Store, write_flags, write_rows
 from catchment.federation.workflow import sha256_of
 from catchment.readout.model import Model
 from catchment.readout.open_model import OpenModel, Shrinkage
@@ -50,7 +50,7 @@ Ridge = FederatedRidge | BalancedRidge
 State = RidgeState | ByClass
 Own = Iterable[Callable[..., Any]]
 KEPT = {"Float32": Float32, "SmallestUpload": SmallestUpload}
-STALE = ("scores", "confusion", "comparison", "forecast", "ridge_path")  # of the model before
+STALE = ("scores", "confusion", "confusions", "comparison", "forecast")  # of the model before
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Begun:
 
 
 @dataclass(frozen=True, eq=False)
-class Continued:
+class Continued(Keeper[Any]):
     """A keeper of one more round of a stage, whose earlier state is another's."""
 
     keeper: Keeper[Any]
@@ -360,7 +360,7 @@ def _unasked(
 
 
 @contextmanager
-def _copied(folder: str | Path, out: str | Path, kept: Plan[Any, Any, Any]) -> Iterator[Store]:
+def _copied(folder: str | Path, out: str | Path, kept: Plan[Any, Any, Any]) -> Iterator[RunFolder]:
     """Yield a copy of a run's folder that says its training goes on as another plan.
 
     If what is then done fails, there is no copy.
@@ -370,22 +370,19 @@ def _copied(folder: str | Path, out: str | Path, kept: Plan[Any, Any, Any]) -> I
         raise FederationError(f"{out} is already there; choose another folder")
     try:
         copytree(folder, place, ignore=ignore_patterns("lock", CLIENTS, CERTIFICATE, "model-*"))
-        with Store(place, fingerprint=run.facts.get("fingerprint", ""), resume=True) as store:
+        with RunFolder(place, fingerprint=run.facts.get("fingerprint", ""), resume=True) as store:
             store.keeper(TRAINING, kept, goes_on=True)
-            store.write_kinds(kept.messages().values())
             yield store
     except BaseException:
         rmtree(place, ignore_errors=True)
         raise
 
 
-def _write(store: Store, plan: Plan[Any, Any, Any], state: State, model: Model) -> None:
+def _write(store: RunFolder, plan: Plan[Any, Any, Any], state: State, model: Model) -> None:
     """Keep the model, and tables that are true of it; scores were of the one before."""
     for table in STALE:
         store.insert(table, [], replace=True)
-    kept = plan.algorithm.kept(state)
-    write_rows(store, kept)
-    write_flags(store, kept)
+    write_results(store, replace(plan.algorithm.kept(state), choice=None), None, None)
     store.save_model(model)
     facts = {"classes": json.dumps(model.classes), "model_sha256": sha256_of(to_bytes(model))}
     store.write_facts(facts | {"drawn": "[]"})

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from shutil import copytree, ignore_patterns
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from catchment.errors import FederationError
 from catchment.features.base import label_of
 from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Record, Result
-from catchment.federation.measure.evaluation import Scores, metrics
+from catchment.federation.measure.evaluation import Scores
 from catchment.federation.messages import LeftOut, left_out
-from catchment.federation.runs.read import map_facts, map_scores, map_sentence
-from catchment.federation.runs.write import (
-    Notes,
-    Store,
-    write_flags,
-    write_path,
-    write_rows,
-    write_scores,
+from catchment.federation.runs.folder import (
+    RunFolder,
+    write_results,
 )
+from catchment.federation.runs.read import map_facts, map_scores, map_sentence
 from catchment.federation.workflow import Known, Maps, Workflow
 from catchment.files import replace_file
 from catchment.readout.model import Model
@@ -39,19 +32,22 @@ log = logging.getLogger(__name__)
 class Run:
     """What came of a federation: the model, the records of every round, and the state behind it.
 
-    `folder` is where the run is kept if `out` named one. Otherwise its ledger (who sent what, how
-    large, with which hash) is in memory, and `explain` and `report` write a folder for as long as
-    they need it.
+    `kept` is its ledger (who sent what, how large, with which hash), in memory if `out` named no
+    folder.
     """
 
     workflow: Workflow
     known: Known
     training: Result[Any, Any]
-    stages: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
-    notes: Notes = field(default_factory=Notes)
-    folder: Path | None = None
+    stages: Mapping[str, tuple[Record, ...]]
+    kept: RunFolder
     columns: Mapping[str, str] = field(default_factory=dict)
     map_note: str = ""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the run is kept, if `out` named a folder."""
+        return None if self.kept.in_memory else self.kept.folder
 
     @property
     def maps_tried(self) -> Mapping[str, float]:
@@ -123,11 +119,11 @@ class Run:
         from catchment.federation.runs.explain import in_words
         from catchment.federation.runs.read import messages_of, read_run
 
-        with self._kept() as folder:
-            listed = [] if client is None else messages_of(folder, client)
-            if client is not None and not listed:
-                raise ValueError(f"{client!r} sent nothing; name a client of the run")
-            return in_words(read_run(folder), listed)
+        folder = self._described()
+        listed = [] if client is None else messages_of(folder, client)
+        if client is not None and not listed:
+            raise ValueError(f"{client!r} sent nothing; name a client of the run")
+        return in_words(read_run(folder), listed)
 
     def report(self, path: str | Path, scores: Scores | None = None) -> Path:
         """Write the run as one HTML file that works offline, and return its path.
@@ -140,8 +136,7 @@ class Run:
         from catchment.federation.runs.read import read_run
         from catchment.report.html import render
 
-        with self._kept(scores) as folder:
-            replace_file(Path(path), render([read_run(folder)]).encode())
+        replace_file(Path(path), render([read_run(self._described(scores))]).encode())
         return Path(path)
 
     @property
@@ -150,29 +145,18 @@ class Run:
         result = self.training.result
         return (result.features,) if isinstance(result, Model) else self.known.maps
 
-    @contextmanager
-    def _kept(self, scores: Scores | None = None) -> Iterator[Path]:
-        """Yield a folder that holds the run, with these scores if any are given."""
-        if self.folder is not None and scores is None:
-            yield self.folder
-            return
-        with TemporaryDirectory(prefix="catchment-run-") as place:
-            kept = Path(place) / "run"
-            if self.folder is not None:
-                copytree(self.folder, kept, ignore=ignore_patterns("states"))
-            with Store(kept, resume=True) as store:
-                if self.folder is None:
-                    self.notes.write(store)
-                self.describe_in(store, scores)
-            yield kept
+    def _described(self, scores: Scores | None = None) -> RunFolder:
+        """Return what is kept of the run and what a report shows beside, with scores if given."""
+        if scores is None and not self.kept.in_memory:
+            return self.kept
+        with self.kept.copied() as copy:
+            self.describe_in(copy, scores)
+        return copy
 
-    def describe_in(self, store: Store, scores: Scores | None = None) -> None:
+    def describe_in(self, store: RunFolder, scores: Scores | None = None) -> None:
         """Keep the facts and tables that a report shows beside the messages."""
         plan, classes = self.training.plan, self.workflow.classes
-        kept = plan.algorithm.kept(self.training.state)
-        write_rows(store, kept)
-        write_flags(store, kept)
-        write_path(store, kept, classes)
+        write_results(store, plan.algorithm.kept(self.training.state), scores, classes)
         n_clients = max((record.n_used for record in self.records), default=0)
         described = ", ".join(type(one).__name__ for one in self.workflow.maps)
         facts = {
@@ -187,7 +171,4 @@ class Run:
             "upload": self.upload,
             "map_label": ", ".join({label_of(one) for one in self._features}),
         } | self._map_facts()
-        if scores is not None and scores.total is not None:
-            write_scores(store, scores, classes)
-            facts["metric"] = metrics(scores.total)[0][0]
         store.write_facts(facts)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -52,7 +51,7 @@ from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.messages import check_client_names, warn_of
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
-from catchment.federation.runs.write import Notes, Store
+from catchment.federation.runs.folder import RunFolder
 from catchment.federation.workflow import (
     DELIVERY,
     EVALUATION,
@@ -290,17 +289,14 @@ def federate(
     if onto is not None:
         workflow = _continued(workflow, onto, out)
     engines = _local(placed(clients, names, workflow), protect, options)
-    with nullcontext(Notes()) if out is None else Store(out) as folder:
+    with RunFolder(out) as folder:
         known, training = workflow.run(engines, folder, onto=earlier)
-        notes = folder if isinstance(folder, Notes) else Notes()
-        place = folder.folder if isinstance(folder, Store) else None
-        stages = engines.records
-        made = Run(workflow, known, training, stages, notes, place, columns, map_note=note)
+        made = Run(workflow, known, training, engines.records, folder, columns, map_note=note)
         if note or len(workflow.maps) > 1:
             made.log_map()
         if engines.others[DELIVERY]:
             _deliver(made, engines, folder)
-        if isinstance(folder, Store):
+        if out is not None:
             made.describe_in(folder)
             folder.save_model(made.model)
     warn_of(engines.records)
@@ -433,7 +429,7 @@ def _local(
     )
 
 
-def _deliver(made: Run, engines: LocalClients, folder: Store | Notes) -> None:
+def _deliver(made: Run, engines: LocalClients, folder: RunFolder) -> None:
     """Send the model to the devices; whoever does not take it is named."""
     content = to_bytes(made.model)
     algorithm = Delivery(sha256=sha256_of(content), place=InMemory(content), content=content)

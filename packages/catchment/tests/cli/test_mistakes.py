@@ -19,7 +19,7 @@ import pytest
 
 from catchment.cli import main
 from catchment.data import read, read_columns
-from catchment.federation import Store
+from catchment.federation import RunFolder
 from catchment.federation.runs import DATABASE
 
 LABELS = (("sit", 0.2), ("walk", 1.0), ("run", 2.0))
@@ -417,7 +417,7 @@ def test_a_search_writes_a_plan_that_runs(people: Path, typed: Callable[..., Sai
 
 
 def test_a_folder_in_use_is_said_to_be(people: Path, typed: Callable[..., Said]) -> None:
-    with Store(people / "out"):
+    with RunFolder(people / "out"):
         for more in ((), ("--force",), ("--resume",)):
             said = typed("run", "plan.toml", "--out", "out", *more)
             assert said.code == 2

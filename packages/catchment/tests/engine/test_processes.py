@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment.engine import LocalEngine, Processes, run_locally, sum_sources, with_workers
+from catchment.engine import LocalEngine, run_locally, sum_sources, with_workers
 from catchment.errors import CatchmentError, FederationError
 from catchment.federation import (
     Algorithm,
@@ -37,7 +37,7 @@ from catchment.federation import (
     WeightedSum,
     run,
 )
-from catchment.federation.runs import StageNotes
+from catchment.federation.runs import EntryList
 from catchment.wire import NOTHING, Parts
 
 BLOCK = 8  # the usual 256 would only take longer
@@ -106,10 +106,10 @@ class Here(Engine):
 
 
 def seen(
-    plan: Plan[Any, Any, Any], engine: Engine, keeper: StageNotes[Any] | None = None
+    plan: Plan[Any, Any, Any], engine: Engine, keeper: EntryList | None = None
 ) -> tuple[object, ...]:
     """Return all that a run shows of itself: numbers, refusals, rows, bytes, or its error."""
-    notes = keeper or StageNotes(plan)
+    notes = keeper or EntryList()
     try:
         done = run(plan, engine, keeper=notes)
     except CatchmentError as error:
@@ -169,13 +169,15 @@ class StoppedError(Exception):
     """The run is cut short."""
 
 
-@dataclass(eq=False)
-class Folder(StageNotes[Any]):
+class Folder(EntryList):
     """A keeper of a run that is cut short when the part of a round was kept so many times."""
 
-    every: float = 0.0
-    left: int = 0
-    kept: Parts | None = None
+    keep_every = 0.0
+
+    def __init__(self, left: int = 0) -> None:
+        super().__init__()
+        self.left = left
+        self.kept: Parts | None = None
 
     def begun(self, round_: int) -> Parts | None:
         return self.kept
@@ -193,7 +195,7 @@ def test_a_round_goes_on_in_its_middle_to_the_same_end(
     engine: LocalEngine[Any, Any, Any], stops: list[int], by_blocks: bool
 ) -> None:
     plan, asked = engine.plan, Here(engine) if by_blocks else engine
-    folder = Folder(plan)
+    folder = Folder()
     for left in stops:
         folder.left = left
         with suppress(StoppedError):
@@ -202,7 +204,7 @@ def test_a_round_goes_on_in_its_middle_to_the_same_end(
     else:
         folder.left = 0
         found = seen(plan, asked, folder)
-    undisturbed = StageNotes(plan)
+    undisturbed = EntryList()
     assert found[:-1] == seen(plan, engine, undisturbed)[:-1]
     # What was sent again is the same, and nothing is missing.
     assert set(folder.entries) == set(undisturbed.entries)
@@ -218,7 +220,7 @@ def test_only_what_was_not_kept_is_asked_again(by_blocks: bool) -> None:
 
     plan = Plan(algorithm=Means())
     engine = LocalEngine(plan, {f"c{k:04d}": partial(source, k) for k in range(50)}, threads=1)
-    folder = Folder(plan, left=3)
+    folder = Folder(left=3)
     with pytest.raises(StoppedError):
         run(plan, Here(engine) if by_blocks else engine, keeper=folder)
     asked.clear()
@@ -229,7 +231,7 @@ def test_only_what_was_not_kept_is_asked_again(by_blocks: bool) -> None:
 def test_what_was_kept_of_another_round_is_not_used() -> None:
     plan = Plan(algorithm=Means())
     sources = {f"c{k:04d}": numbers(k) for k in range(50)}
-    folder = Folder(plan, left=3)
+    folder = Folder(left=3)
     with pytest.raises(StoppedError):
         run(plan, LocalEngine(plan, sources), keeper=folder)
     fewer = LocalEngine(plan, {name: sources[name] for name in sorted(sources)[1:]})
@@ -249,7 +251,7 @@ def test_processes_give_the_bits_of_one(workers: int) -> None:
     sources = {f"c{k:04d}": odd.get(k, numbers(k)) for k in range(110)}
     plan = Plan(algorithm=Means(keep_clients=True), limits=Limits(min_usable=0.0))
     engine = LocalEngine(plan, sources)
-    assert seen(plan, Processes(engine, workers)) == seen(plan, engine)
+    assert seen(plan, with_workers(engine, workers)) == seen(plan, engine)
 
 
 def test_sources_may_be_functions_of_any_kind() -> None:
@@ -274,7 +276,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
     plan, marker = Plan(algorithm=Means()), tmp_path / "marker"
     marker.write_text("once")
     sources = {f"c{k:04d}": partial(deadly, k, os.getpid(), marker) for k in range(60)}
-    done = seen(plan, Processes(LocalEngine(plan, sources), 2))
+    done = seen(plan, LocalEngine(plan, sources, workers=2))
     assert not marker.is_file()
     assert done == seen(plan, LocalEngine(plan, sources))
 

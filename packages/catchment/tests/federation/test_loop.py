@@ -19,7 +19,7 @@ from catchment.errors import TooFewClientsError
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import BLOCK, BlockSum, Engine, Limits, Plan, Record, Reply, Result, run
 from catchment.federation.learn import FederatedRidge
-from catchment.federation.runs import Entry
+from catchment.federation.runs import Entry, Keeper
 from catchment.readout import RidgeStatistics, accumulate
 from catchment.wire import Parts
 
@@ -219,14 +219,11 @@ def test_sums_of_many_clients_do_not_depend_on_threads_or_order() -> None:
 
 
 @dataclass
-class Notebook:
+class Notebook(Keeper[Any]):
     """A keeper that remembers what it was told."""
 
     entries: list[Entry] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
-
-    def resume(self) -> None:
-        return None
 
     def note(self, entry: Entry) -> None:
         self.entries.append(entry)

@@ -15,7 +15,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError, RuleError, TooFewClientsError
-from catchment.federation import Algorithm, Data, Needs, Plan, Store, Turn, read_run, run
+from catchment.federation import Algorithm, Data, Needs, Plan, RunFolder, Turn, read_run, run
 from catchment.federation.runs import in_words
 from catchment.privacy import Clip, GaussianNoise, SecureSum, make_identities
 from catchment.privacy.secure_sum import check_rows
@@ -74,9 +74,9 @@ def test_it_is_saved_and_goes_on_from_where_it_stopped(tmp_path: Path) -> None:
         if round_ == 1:
             raise StoppedError
 
-    with Store(tmp_path) as store, pytest.raises(StoppedError):
+    with RunFolder(tmp_path) as store, pytest.raises(StoppedError):
         run_locally(plan, people(), keeper=store.keeper("training", plan), watch=stop)
-    with Store(tmp_path, resume=True) as store:
+    with RunFolder(tmp_path, resume=True) as store:
         keeper = store.keeper("training", plan)
         resumed = keeper.resume()
         assert resumed is not None

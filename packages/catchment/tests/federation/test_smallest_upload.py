@@ -16,7 +16,7 @@ from catchment.engine import run_locally
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation import Plan, SmallestUpload, Turn
 from catchment.federation.learn import FederatedRidge, unlearn
-from catchment.federation.runs import Entry
+from catchment.federation.runs import Entry, Keeper
 from catchment.readout import Grid, RidgeStatistics, independent_rows, whole_gram
 from catchment.wire import Parts
 
@@ -100,21 +100,15 @@ def test_what_is_not_on_a_grid_is_sent_as_it_is() -> None:
     assert SmallestUpload().on_client(other, TURN) is other
 
 
-class Noted:
+class Noted(Keeper[Any]):
     """A keeper of nothing but the kinds of messages."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, str] = {}
 
-    def resume(self) -> None:
-        return None
-
     def note(self, entry: Entry) -> None:
         if entry.direction == "up":
             self.kinds[entry.client] = entry.purpose
-
-    def close_round(self, state: Any, record: Any) -> None:
-        pass
 
 
 def users() -> dict[str, list[Recording]]:

@@ -13,7 +13,6 @@ from sklearn.model_selection import cross_val_score
 import catchment as ct
 from catchment import Array
 from catchment.errors import MissingExtraError
-from catchment.sklearn import MiniRocketClassifier
 from catchment.sklearn import TimeSeriesClassifier as Ours
 
 WITHOUT = find_spec("aeon") is None
@@ -82,10 +81,10 @@ def test_beside_aeons_minirocket_on_the_same_collection() -> None:
     X, y = collection()
     theirs = cross_val_score(Theirs(n_kernels=168, random_state=0), X, y, cv=3)
     ours = cross_val_score(TimeSeriesClassifier(ct.MiniRocket(168)), X, y, cv=3)
-    plain = cross_val_score(MiniRocketClassifier(168, layout="channels_first"), X, y, cv=3)
+    plain = cross_val_score(Ours(ct.MiniRocket(168), layout="channels_first"), X, y, cv=3)
     assert theirs.mean() > 0.9
     assert ours.mean() > theirs.mean() - 0.05
     assert_array_equal(ours, plain)
     # Read the wrong way round, the same data are of 80 channels and two steps.
     with pytest.raises(ValueError, match="channels of 80 steps"):
-        MiniRocketClassifier(168).fit(X, y)
+        Ours(ct.MiniRocket(168)).fit(X, y)

@@ -73,7 +73,7 @@ def test_mackey_glass_is_followed_for_a_hundred_steps() -> None:
     reservoir = Reservoir.from_recipe(
         Recipe(units=300, inputs=1, spectral_radius=0.95, leak_rate=0.5, seed=4)
     )
-    model = train(EchoState(reservoir, washout=100), [next_step(s[:3000])], 1e-8)
+    model = train(EchoState.of(reservoir, washout=100), [next_step(s[:3000])], 1e-8)
     error = np.abs(forecast(model, s[:3000], 100) - s[3000:3100])
     assert error[:50].max() < 0.05 * s.std()
     assert error.max() < 0.25 * s.std()
@@ -114,7 +114,7 @@ def test_known_inputs_go_in_as_they_are() -> None:
 
 def test_single_precision_states_are_run_on_in_single_precision() -> None:
     s = waves()
-    single = EchoState(features(2).reservoir, washout=50, precision="float32")
+    single = EchoState.of(features(2).reservoir, washout=50, precision="float32")
     model = train(single, [next_step(s)], 1e-3)
     np.testing.assert_allclose(
         forecast(model, s[:200], 5), naive_forecast(model, s[:200], 5), atol=1e-4
@@ -133,7 +133,7 @@ def test_wrong_forecasts_are_refused() -> None:
     with pytest.raises(ValueError, match="not finite"):
         forecast(model, np.where(s > 0.9, np.nan, s), 3)
     assert isinstance(model.features, EchoState)
-    pooled = EchoState(model.features.reservoir, pool="mean")
+    pooled = EchoState.of(model.features.reservoir, pool="mean")
     once = train(pooled, [Recording(s, s[-1])], 1.0)
     with pytest.raises(ValueError, match="pool=None"):
         forecast(once, s, 3)

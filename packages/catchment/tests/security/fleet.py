@@ -16,7 +16,6 @@ from catchment.federation import (
     Algorithm,
     Data,
     Engine,
-    Journal,
     Memory,
     Node,
     Plan,
@@ -26,7 +25,7 @@ from catchment.federation import (
     Turn,
     run,
 )
-from catchment.privacy import Policy, Releases, SecureSum, make_identities
+from catchment.privacy import Journal, Policy, Releases, SecureSum, make_identities
 from catchment.privacy.secure_sum import Ring, SecureRound
 from catchment.wire import NOTHING, Parts, Summable
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from catchment.data import Recording
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Engine, Memory, Node, Plan, Reply, Request, Store, run
+from catchment.federation import Engine, Memory, Node, Plan, Reply, Request, RunFolder, run
 from catchment.federation.learn import FederatedRidge
 from catchment.privacy import Journal, SecureSum, make_identities
 
@@ -112,7 +112,7 @@ class Steps:
 
     def install(self) -> None:
         """Put a step before and after every transaction and every file of the server's stores."""
-        for owner, name in ((Journal, "_transaction"), (Store, "transaction")):
+        for owner, name in ((Journal, "_transaction"), (RunFolder, "transaction")):
             inner = getattr(owner, name)
 
             def around(self_: Any, inner: Any = inner) -> Any:
@@ -127,7 +127,7 @@ class Steps:
                 return transaction()
 
             setattr(owner, name, around)
-        for module in map(getmodule, (Journal, Store)):
+        for module in map(getmodule, (Journal, RunFolder)):
             write = module.replace_file  # type: ignore[union-attr]
 
             def file(path: Path, content: bytes, write: Any = write, *, mode: int = 0o666) -> None:
@@ -144,7 +144,7 @@ def serve_plan(plan: Plan[Any, Any, Any], folder: Path, line: socket.socket, las
     steps.install()
     with (
         Journal(folder / "sums") as journal,
-        Store(folder / "run", fingerprint=plan.fingerprint(), resume=True) as store,
+        RunFolder(folder / "run", fingerprint=plan.fingerprint(), resume=True) as store,
     ):
         result = run(plan, Wire(line), keeper=store.keeper("train", plan), journal=journal)
         store.save_model(result.model)

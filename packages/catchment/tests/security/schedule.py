@@ -20,7 +20,7 @@ import numpy as np
 
 from catchment.errors import FederationError
 from catchment.federation import Engine, Record, Reply, Request, run
-from catchment.federation.runs import Entry
+from catchment.federation.runs import Keeper
 from catchment.privacy import Journal, Policy
 from catchment.privacy.secure_sum import Notebook, as_bits, from_bits, keys, rows
 from catchment.wire import Parts, join, split
@@ -266,7 +266,7 @@ class Liar:
 
 
 @dataclass(eq=False)
-class Book:
+class Book(Keeper["Numbers | None"]):
     """A keeper that outlives its server and checks every sum it is given."""
 
     fleet: Fleet
@@ -276,9 +276,6 @@ class Book:
 
     def resume(self) -> tuple[Numbers | None, tuple[Record, ...]] | None:
         return (self.state, self.records) if self.records else None
-
-    def note(self, entry: Entry) -> None:
-        pass
 
     def close_round(self, state: Numbers | None, record: Record) -> None:
         assert state is not None

@@ -9,7 +9,7 @@ import pytest
 
 from catchment.cli import main
 from catchment.errors import FederationError, IntegrityError
-from catchment.federation import Plan, Store
+from catchment.federation import Plan, RunFolder
 from catchment.privacy import FileMemory, Journal, SecureSum, make_identities
 from tests.security.fleet import Adding, Fleet
 
@@ -86,7 +86,7 @@ def test_a_hostile_client_stays_inside_a_journal(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", HOSTILE)
 def test_stages_of_a_run_cannot_be_called_so(name: str, tmp_path: Path) -> None:
     with (
-        Store(tmp_path / "run") as store,
+        RunFolder(tmp_path / "run") as store,
         pytest.raises(ValueError, match="lower-case letters"),
     ):
         store.keeper(name, Plan(algorithm=Adding()))

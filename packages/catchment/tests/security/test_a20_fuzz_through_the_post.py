@@ -22,7 +22,7 @@ from catchment.federation import (
     Reply,
     Request,
     Result,
-    Store,
+    RunFolder,
     Turn,
     read_run,
     run,
@@ -72,7 +72,7 @@ def corpus() -> list[bytes]:
 
 def fuzzed(seed: int, n: int, folder: Path) -> Result[Any, Any]:
     """Run one round with so many hostile answers, and keep it."""
-    with Store(folder) as store:
+    with RunFolder(folder) as store:
         return run(FUZZED, Crowd.of(seed, n), keeper=store.keeper("training", FUZZED))
 
 

@@ -16,7 +16,7 @@ import pytest
 from catchment.data import Recording
 from catchment.engine import LocalEngine, run_locally
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Engine, Plan, Reply, Store, Turn, read_run, run
+from catchment.federation import Engine, Plan, Reply, RunFolder, Turn, read_run, run
 from catchment.federation.learn import FederatedRidge
 from catchment.wire import MAGIC, Parts, plain_text
 
@@ -82,7 +82,7 @@ class Hostile(Engine):
 @pytest.mark.parametrize("reply", REPLIES)
 def test_the_run_goes_on_without_the_one(reply: str, tmp_path: Path) -> None:
     engine = Hostile(LocalEngine(PLAN, waves(), threads=1), REPLIES[reply])
-    with Store(tmp_path / "run") as store:
+    with RunFolder(tmp_path / "run") as store:
         done = run(PLAN, engine, keeper=store.keeper("training", PLAN))
     (refused,) = done.refused
     assert refused.client == CULPRIT

@@ -16,7 +16,7 @@ import catchment as ct
 from catchment.cli import app, print_json
 from catchment.engine import run_locally
 from catchment.errors import IntegrityError
-from catchment.federation import Store, read_run
+from catchment.federation import RunFolder, read_run
 from catchment.federation.runs import DATABASE, in_words
 from catchment.plans import verify_run
 from catchment.report import render
@@ -75,7 +75,6 @@ CHANGES = [
     "INSERT INTO refusals VALUES ('training', 0, 'c3', 'a', 'b')",
     "UPDATE clients SET rows = 1 WHERE client = 'c3'",
     "UPDATE facts SET value = 'another' WHERE name = 'title'",
-    "DELETE FROM seals WHERE stage = 'scaling'",
 ]
 
 
@@ -92,7 +91,7 @@ def test_a_changed_ledger_is_noticed_by_all_who_read_it(folder: Path, change: st
     assert "DAMAGED" in render([run])
     assert any(check.what == "ledger" for check in verify_run(folder).having("differs"))
     with pytest.raises(IntegrityError, match=r"is damaged: .*start the run again"):
-        Store(folder, resume=True)
+        RunFolder(folder, resume=True)
 
 
 def test_stretches_of_zeros_are_noticed_wherever_rows_are(folder: Path) -> None:
@@ -118,7 +117,7 @@ def test_stretches_of_zeros_are_noticed_wherever_rows_are(folder: Path) -> None:
 def test_an_empty_database_beside_states_is_no_fresh_start(folder: Path) -> None:
     (folder / DATABASE).write_bytes(b"")
     with pytest.raises(IntegrityError, match="is empty although there are states of a run"):
-        Store(folder, resume=True)
+        RunFolder(folder, resume=True)
 
 
 def test_an_empty_database_alone_starts_anew_and_says_so(tmp_path: Path) -> None:

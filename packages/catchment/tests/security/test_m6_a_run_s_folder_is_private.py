@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import catchment as ct
-from catchment.federation import Store
+from catchment.federation import RunFolder
 from catchment.plans import parse_plan, run_plan
 
 SECRET = """
@@ -61,7 +61,7 @@ def test_nobody_else_can_read_any_of_it(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("open_to_all")
 def test_it_is_private_while_it_is_written(tmp_path: Path) -> None:
-    with Store(tmp_path / "run", plan="# a plan") as store:
+    with RunFolder(tmp_path / "run", plan="# a plan") as store:
         store.write_facts({"a": "b"})
         found = modes(tmp_path / "run")
         assert {"run.sqlite-wal", "run.sqlite-shm", "plan.toml"} <= found.keys()

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import catchment as ct
 from catchment.data import ACTIVITIES, synthetic_wearables
-from catchment.sklearn import MiniRocketClassifier, TimeSeriesClassifier
+from catchment.sklearn import TimeSeriesClassifier
 
 WINDOWS = [
     one for own in synthetic_wearables(3, seed=2, windows_per_user=24).values() for one in own
@@ -29,7 +29,7 @@ Y = np.array([ACTIVITIES[int(np.argmax(one.y))] for one in WINDOWS])  # type: ig
 @parametrize_with_checks(  # type: ignore[untyped-decorator]  # scikit-learn has no types
     [
         TimeSeriesClassifier(ct.EchoState(30), ridge=1e-3),
-        MiniRocketClassifier(84, ridge=1e-3),
+        TimeSeriesClassifier(ct.MiniRocket(84), ridge=1e-3),
     ],
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
@@ -41,7 +41,7 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     [
         (TimeSeriesClassifier(), "default"),
         (TimeSeriesClassifier(ct.Concat(ct.EchoState(20), ct.WindowStatistics())), None),
-        (MiniRocketClassifier(168, random_state=3), ct.MiniRocket(168, seed=3)),
+        (TimeSeriesClassifier(ct.MiniRocket(168, seed=3)), None),
     ],
 )
 def test_the_model_is_that_of_fit_to_the_bit(estimator: Any, described: Any) -> None:

@@ -506,7 +506,7 @@ def test_the_pool_follows_the_targets_of_several_sequences() -> None:
 
 
 def test_the_estimators_have_every_setting_of_the_description() -> None:
-    described = {field.name for field in fields(EchoState)} - {"seed", "matrices"}
+    described = {field.name for field in fields(EchoState)} - {"seed", "n_inputs", "matrices"}
     own = {"gaps", "layout", "scale", "random_state", "n_jobs"}
     assert set(EchoStateFeatures().get_params()) == described | own
     for estimator in (EchoStateRegressor(), EchoStateClassifier()):

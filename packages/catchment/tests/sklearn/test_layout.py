@@ -14,12 +14,11 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
-from catchment import Array
+from catchment import Array, MiniRocket
 from catchment.sklearn import (
     EchoStateClassifier,
     EchoStateFeatures,
     EchoStateRegressor,
-    MiniRocketClassifier,
     TimeSeriesClassifier,
     found_layout,
     steps_of,
@@ -29,7 +28,7 @@ from catchment.sklearn import (
 CLASSIFIERS = [
     EchoStateClassifier(10, ridge=0.1),
     TimeSeriesClassifier("window_statistics", ridge=0.1),
-    MiniRocketClassifier(84, ridge=0.1),
+    TimeSeriesClassifier(MiniRocket(84), ridge=0.1),
 ]
 LABELS = np.array(["a", "b"] * 6)
 

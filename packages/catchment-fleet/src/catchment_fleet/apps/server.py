@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from catchment.federation import AnyPlan, Engine, Engines, Store
+from catchment.federation import AnyPlan, Engine, Engines, RunFolder
 from catchment.federation.runs import JOURNAL, MODEL, reported
 from catchment.plans import PlanRun, own_rows
 from catchment.privacy import Journal
@@ -48,7 +48,7 @@ def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> P
     """
     file = agreed.file
     with ExitStack() as stack:
-        store = Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=True)
+        store = RunFolder(folder, fingerprint=file.fingerprint, plan=file.text, resume=True)
         stack.enter_context(store)
         journal = None
         # A simulated client forgets its secrets with the simulation: its round begins anew.

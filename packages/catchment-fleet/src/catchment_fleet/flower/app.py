@@ -23,8 +23,18 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from catchment.data import ALL
-from catchment.federation import REFUSED, Memory, Node, Plan, Result, Store, model_of, refusal, run
-from catchment.federation.runs import JOURNAL, Logged
+from catchment.federation import (
+    REFUSED,
+    Memory,
+    Node,
+    Plan,
+    Result,
+    RunFolder,
+    model_of,
+    refusal,
+    run,
+)
+from catchment.federation.runs import JOURNAL
 from catchment.privacy import (
     FileMemory,
     Journal,
@@ -155,9 +165,7 @@ def server_app(
         agreed = networked(plan, allow_plain_statistics=own.allow_plain_statistics)
         engine = own.engine(grid, fewest=needed(agreed))
         with kept(folder, agreed) as (store, journal):
-            keeper = (
-                Logged(store.keeper("training", agreed), "training", plan.rounds) if store else None
-            )
+            keeper = store.keeper("training", agreed, logs=True) if store else None
             result = run(agreed, engine, keeper=keeper, journal=journal, onto=onto)
             model = model_of(result.result)
             if store and model is not None:
@@ -171,13 +179,13 @@ def server_app(
 @contextmanager
 def kept(
     folder: str | Path | None, plan: Plan[Any, Any, Any]
-) -> Iterator[tuple[Store | None, Journal | None]]:
+) -> Iterator[tuple[RunFolder | None, Journal | None]]:
     """Open a run's folder and its journal for a plan of its own, if there is a folder."""
     if folder is None:
         yield None, None
         return
     with ExitStack() as stack:
-        store = stack.enter_context(Store(folder, fingerprint=plan.fingerprint(), resume=True))
+        store = stack.enter_context(RunFolder(folder, fingerprint=plan.fingerprint(), resume=True))
         journal = stack.enter_context(Journal(Path(folder) / JOURNAL)) if plan.masking else None
         yield store, journal
 

@@ -19,7 +19,9 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from catchment.engine import Source, data_of
-from catchment.federation import Journal, Keeper, Memory, Node, Plan, Result, Watch, run
+from catchment.federation import Memory, Node, Plan, Result, Watch, run
+from catchment.federation.runs import Keeper
+from catchment.privacy import Journal
 from catchment_fleet.flower.app import Config, Terms, answering
 from catchment_fleet.flower.engine import FlowerEngine
 from catchment_fleet.flower.roster import Hello, Order

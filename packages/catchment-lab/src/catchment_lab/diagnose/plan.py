@@ -16,7 +16,7 @@ from catchment import load
 from catchment.data import Recording
 from catchment.engine import data_of
 from catchment.errors import CatchmentError
-from catchment.federation import Store, messages_of, model_of, read_run
+from catchment.federation import RunFolder, messages_of, model_of, read_run
 from catchment.federation.measure import Scores, metrics
 from catchment.federation.runs import MODEL, Run
 from catchment.plans import PlanData, PlanFile, plan_of
@@ -87,7 +87,7 @@ def how_served(
 
 
 def keep_worst(
-    store: Store,
+    store: RunFolder,
     file: PlanFile,
     held: PlanData,
     model: Predictor,
@@ -118,7 +118,7 @@ def keep_worst(
     if judge is None or recordings is None:
         return
     try:
-        run = read_run(store.folder, seals=False)
+        run = read_run(store.folder)
         counts = {k: one.counts.confusion for k, one in known.items() if one.counts is not None}
         write_served(store, About(run, client, held, judge, model, counts).served(recordings))
     except (CatchmentError, ValueError, ArithmeticError) as error:

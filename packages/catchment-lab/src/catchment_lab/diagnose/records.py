@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from catchment import Integers
-from catchment.federation import Store
+from catchment.federation import RunFolder
 from catchment.federation.runs import DATABASE, DrawnRecording
 from catchment_lab.diagnose.reasons import Evidence, PersonalTrial, Reason
 from catchment_lab.diagnose.shift import ChannelShift, ClassShift, FeatureShift
@@ -172,7 +172,7 @@ def _numbers(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: math.nan if value is None else value for name, value in found.items()}
 
 
-def write_served(store: Store, served: Served) -> None:
+def write_served(store: RunFolder, served: Served) -> None:
     """Keep how a client is served, in the place of what is there."""
     content = json.dumps(served.to_dict(), separators=(",", ":"), allow_nan=False)
     store.insert("served", [(served.client, content)], replace=True)

@@ -20,8 +20,8 @@ from catchment.federation import (
     Float32,
     Plan,
     Result,
+    RunFolder,
     SmallestUpload,
-    Store,
     messages_of,
     read_run,
 )
@@ -128,7 +128,7 @@ def test_a_client_is_left_out_by_merging_the_others_and_never_by_subtraction(
     held = clients()
     algorithm = FactoredRidge(features=FEATURES, ridge=1e-3)
     plan, gone = Plan(algorithm=algorithm), sorted(held)[1]
-    with Store(tmp_path / "run") as store:
+    with RunFolder(tmp_path / "run") as store:
         done: Result[Any, Model]
         done = run_locally(plan, held, threads=1, keeper=store.keeper("training", plan))
         store.save_model(done.model)
@@ -282,9 +282,9 @@ def test_a_run_that_is_cut_short_goes_on_to_the_same_bits(tmp_path: Path) -> Non
         if round_ == 1 and done == 2:
             raise KilledError
 
-    with Store(tmp_path / "run") as store, pytest.raises(KilledError):
+    with RunFolder(tmp_path / "run") as store, pytest.raises(KilledError):
         run_locally(plan, held, threads=1, keeper=store.keeper("training", plan), watch=stop)
-    with Store(tmp_path / "run", resume=True) as store:
+    with RunFolder(tmp_path / "run", resume=True) as store:
         again = run_locally(plan, held, threads=1, keeper=store.keeper("training", plan))
     assert again.state.total == whole.state.total
     assert again.state.by_client == whole.state.by_client

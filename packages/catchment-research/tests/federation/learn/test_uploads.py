@@ -13,7 +13,7 @@ import pytest
 
 from catchment import EchoState, Recording, federate
 from catchment.data import synthetic_wearables
-from catchment.federation import read_run
+from catchment.federation import messages_of, read_run
 from catchment.federation.learn import FederatedRidge, Uploads, masked_bytes
 from catchment.plans import parse_plan, run_plan
 from catchment.privacy import SecureSum, make_identities
@@ -43,7 +43,7 @@ def test_where_statistics_are_smaller_the_messages_are_what_they_were() -> None:
         federate(few, users(windows=60), upload=upload) for upload in ("statistics", "auto")
     )
     sent = [
-        {e.client: e.sha256 for e in run.notes.stages["training"].entries if e.direction == "up"}
+        {one.client: one.sha256 for one in messages_of(run.kept) if one.stage == "training"}
         for run in (plain, auto)
     ]
     assert sent[0] == sent[1]
@@ -70,7 +70,7 @@ def test_gradients_end_in_the_readout_of_statistics() -> None:
 
 def _as_if(n_features: int) -> Any:
     """Return a map that knows no more than how many features it has."""
-    settings = {"grid": 8, "n_features": n_features, "bounds": np.ones(n_features)}
+    settings = {"feature_grid": 8, "n_features": n_features, "bounds": np.ones(n_features)}
     return SimpleNamespace(**settings)
 
 
@@ -101,9 +101,9 @@ def test_bytes_of_statistics_in_a_secure_sum_are_those_of_its_messages() -> None
     features = run.known.maps[0]
     once, _ = masked_bytes(features, 6, classes=True)
     sent = [
-        entry.n_bytes
-        for entry in run.notes.stages["training"].entries
-        if entry.purpose == "secure-upload"
+        one.n_bytes
+        for one in messages_of(run.kept)
+        if (one.stage, one.purpose) == ("training", "secure-upload")
     ]
     assert len(sent) == 3
     assert all(once < n < once + 1500 for n in sent)

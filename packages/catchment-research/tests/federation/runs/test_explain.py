@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,8 @@ from catchment import FederatedRidge, Plan, Recipe, Reservoir
 from catchment.data import contiguous, narma
 from catchment.engine import run_locally
 from catchment.features import EchoState
-from catchment.federation import Record, Store, explain, messages_of, read_run
-from catchment.federation.runs import Entry, Run, Stage, Traffic, in_words, say_bytes
+from catchment.federation import Record, RunFolder, explain, messages_of, read_run
+from catchment.federation.runs import Entry, Keeper, Run, Stage, Traffic, in_words, say_bytes
 from catchment.privacy.dp import Clipped
 from catchment.readout import RidgeStatistics
 from tests.contracts.cases import cases
@@ -39,21 +40,15 @@ def up(
     return Traffic("training", "up", purpose, shapes, clients, clients, clients, 1, 3000)
 
 
-class Noted:
+class Noted(Keeper[Any]):
     """A keeper that only remembers which kinds went up."""
 
     def __init__(self) -> None:
         self.kinds: set[str] = set()
 
-    def resume(self) -> None:
-        return None
-
     def note(self, entry: Entry) -> None:
         if entry.direction == "up":
             self.kinds.add(entry.purpose)
-
-    def close_round(self, state: object, record: Record) -> None:
-        pass
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
@@ -128,7 +123,7 @@ def test_nothing_yet() -> None:
 def test_a_real_run_in_words(tmp_path: Path) -> None:
     features = EchoState.of(Reservoir.from_recipe(Recipe(units=20, inputs=1)), washout=5)
     plan = Plan(algorithm=FederatedRidge(features=features))
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         run_locally(plan, contiguous(narma(150), 3), keeper=store.keeper("training", plan))
     run = read_run(tmp_path)
     messages = messages_of(tmp_path)

@@ -18,7 +18,7 @@ from catchment.features import EchoState
 from catchment.federation import Cost, Engine, Reply, Turn, WeightedSum, run
 from catchment.federation.learn import GradientAveraging
 from catchment.federation.measure import Evaluation
-from catchment.federation.runs import Entry
+from catchment.federation.runs import EntryList
 from catchment.privacy import (
     Budget,
     Clip,
@@ -304,24 +304,13 @@ def test_a_forecast_can_be_private_per_step_rows() -> None:
 
 
 def test_the_ledger_has_the_cost_of_uploads_with_noise_in_them_and_of_no_other() -> None:
-    entries: list[Entry] = []
-
-    class Notes:
-        def resume(self) -> None:
-            return None
-
-        def note(self, entry: Entry) -> None:
-            entries.append(entry)
-
-        def close_round(self, state: object, record: object) -> None:
-            pass
-
-    run_locally(Plan(algorithm=RIDGE, protections=(noise(epsilon=3.0),)), CLIENTS, keeper=Notes())
-    assert {e.epsilon for e in entries if e.direction == "up"} == {None}
-    entries.clear()
+    notes = EntryList()
+    run_locally(Plan(algorithm=RIDGE, protections=(noise(epsilon=3.0),)), CLIENTS, keeper=notes)
+    assert {e.epsilon for e in notes.entries if e.direction == "up"} == {None}
+    notes.entries.clear()
     plan, memories = secure_plan(epsilon=2.0)
-    run(plan, LocalEngine(plan, CLIENTS, 1, memories), keeper=Notes())  # type: ignore[arg-type]
-    masked = [e for e in entries if e.purpose == "secure-upload"]
+    run(plan, LocalEngine(plan, CLIENTS, 1, memories), keeper=notes)  # type: ignore[arg-type]
+    masked = [e for e in notes.entries if e.purpose == "secure-upload"]
     assert len(masked) == len(CLIENTS)
     assert {e.epsilon for e in masked} == {2.0}
 

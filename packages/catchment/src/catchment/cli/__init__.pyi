@@ -7,14 +7,13 @@ from catchment.cli.show import (
     DataOption as DataOption,
     DeviceOption as DeviceOption,
     JsonOption as JsonOption,
-    Table as Table,
     counting as counting,
     each as each,
-    lay_out as lay_out,
     print_json as print_json,
     print_table as print_table,
     progress as progress,
     size as size,
+    table_lines as table_lines,
     waiting as waiting,
 )
 

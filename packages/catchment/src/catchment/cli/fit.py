@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from catchment.data.survey import Survey
     from catchment.federation.runs.read import Run
     from catchment.plans.plan_file import PlanFile
-    from catchment.plans.propose import Proposal
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,7 @@ def _what_to_predict(asked: Asked, found: Survey, columns: list[str], labels: li
 
 def refuse_to_overwrite(asked: Asked, folder: Path, *, force: bool) -> None:
     """Raise ValueError where a plan that was changed, or a run, would be replaced."""
-    from catchment.federation.runs.write import is_begun
+    from catchment.federation.runs.folder import is_begun
     from catchment.plans.propose import is_untouched
 
     if force:
@@ -333,7 +332,7 @@ def fit(
     Columns are guessed from their names and values, and said; every option overrules a guess.
     """
     from catchment.cli.show import waiting
-    from catchment.plans.propose import Choices, propose
+    from catchment.plans.propose import propose
 
     asked = Asked(tuple(files), label, _names(target), horizon, client, recording, time_column,
                   _names(inputs), window, map_, out, plan, force)  # fmt: skip
@@ -347,16 +346,16 @@ def fit(
         typer.secho("--strict: files that cannot be used stop everything", err=True)
         raise typer.Exit(1)
     check(asked, found)
-    made = propose(found, files, plan, Choices(window, map_, horizon), asked.command())
-    plan.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(plan, made.file.text.encode())
-    if not as_json:
-        typer.echo(f"wrote {plan}   ({made.said})")
-    ran = _run(
-        made.file, folder, threads, quiet=as_json, again=asked.command(), seen=_summary(found)
+    file, said = propose(
+        found, files, plan, asked.command(), window=window, map=map_, horizon=horizon
     )
+    plan.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(plan, file.text.encode())
+    if not as_json:
+        typer.echo(f"wrote {plan}   ({said})")
+    ran = _run(file, folder, threads, quiet=as_json, again=asked.command(), seen=_summary(found))
     if as_json:
-        print_json(_as_json(found, made, plan, ran))
+        print_json(_as_json(found, said, plan, ran))
         return
     for line in _outcome(ran, folder):
         typer.echo(line)
@@ -422,8 +421,8 @@ def _summary(found: Survey) -> list[str]:
 def _outcome(ran: Ran, folder: Path) -> list[str]:
     """Return how good the model is, where it is, and what to type next."""
     from catchment.federation.messages import headline
+    from catchment.federation.runs.folder import MODEL
     from catchment.federation.runs.read import worst_client
-    from catchment.federation.runs.write import MODEL
 
     done = ran.run
     last = done.rounds["training"][-1]
@@ -458,7 +457,7 @@ def score_line(done: Run) -> str:
     return "   ".join([said or "not tested", *([f"map chosen: {chosen}"] if chosen else [])])
 
 
-def _as_json(found: Survey, made: Proposal, plan: Path, ran: Ran) -> dict[str, object]:
+def _as_json(found: Survey, said: str, plan: Path, ran: Ran) -> dict[str, object]:
     from dataclasses import asdict
 
     from catchment.federation.messages import left_out
@@ -469,7 +468,7 @@ def _as_json(found: Survey, made: Proposal, plan: Path, ran: Ran) -> dict[str, o
     return {
         "survey": survey_json(found),
         "plan": str(plan),
-        "chosen": made.said,
+        "chosen": said,
         "folder": str(done.folder),
         "metric": done.metric,
         "score": done.scores.get("", {}).get(done.metric),

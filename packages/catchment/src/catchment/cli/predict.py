@@ -66,12 +66,11 @@ def predict(
     """
     from catchment.data.files import find_files
     from catchment.readout.answers import Table
-    from catchment.readout.forecasting import AheadTable
 
     if out is not None and out.is_dir():
         raise ValueError(f"--out {out} is a folder; name a file, {out / 'predictions.csv'}")
-    whole = Table(load_predictor(model_path, use), probabilities, coverage, client, device)
-    table = AheadTable(whole) if ahead else whole
+    model = load_predictor(model_path, use)
+    table = Table(model, probabilities, coverage, client, device, ahead)
     paths = find_files(files)
     with _written(out) as stream:
         writer = csv.writer(stream, lineterminator="\n")
@@ -138,7 +137,7 @@ def _figures(score: Score) -> dict[str, float | int]:
 def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
     """Return what predicts, of a file or of a run's folder."""
     from catchment.features.base import imported
-    from catchment.federation.runs.write import MODEL
+    from catchment.federation.runs.folder import MODEL
     from catchment.readout.storage import load
 
     inside = path / MODEL if path.is_dir() else path

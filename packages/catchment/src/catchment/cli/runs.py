@@ -262,7 +262,7 @@ def run(
 
     Ctrl-C stops it; with --resume it goes on where it was last kept, in the middle of a round too.
     """
-    from catchment.federation.runs.write import is_empty
+    from catchment.federation.runs.folder import is_empty
     from catchment.plans.file import read_plan
     from catchment.plans.in_process import run_plan
 
@@ -348,7 +348,7 @@ def stoppable(again: str) -> Iterator[None]:
 @contextmanager
 def one_line_each() -> Iterator[None]:
     """Keep the log from saying who is left out of every stage: it is said once, at the end."""
-    logger = logging.getLogger("catchment.federation.runs.write.rounds")
+    logger = logging.getLogger("catchment.federation.runs.folder.rounds")
 
     def silent(record: logging.LogRecord) -> bool:
         return record.levelno < logging.WARNING
@@ -364,8 +364,8 @@ def _simulate(
     file: PlanFile, folder: Path, data: Path | None, *, resume: bool, force: bool, strict: bool
 ) -> None:
     from catchment.federation.messages import counts
+    from catchment.federation.runs.folder import is_begun, remove_run
     from catchment.federation.runs.read import read_run
-    from catchment.federation.runs.write import is_begun, remove_run
 
     if force:
         remove_run(folder)

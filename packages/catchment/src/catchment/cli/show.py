@@ -1,29 +1,30 @@
 """How commands print, and how far they are; the options they share.
 
 In a table no word and no number is ever cut: a cropped number is a wrong one that looks right. What
-does not fit is therefore moved, in this order: headings over several lines, then texts, at last a
-block of lines for every row.
+does not fit is therefore moved: texts over several lines, or else a block of lines for every row.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+T = TypeVar("T")
+Watch = Callable[[str, int, int, int], None]
 
 DataOption = Annotated[
     Path | None,
@@ -79,207 +80,92 @@ def print_table(
 ) -> None:
     """Print a table; the columns named in `right` are numbers.
 
-    In a file or a pipe it is as wide as it likes. On a terminal too narrow for it headings, then
-    texts, then whole rows take several lines; no cell is ever cut.
+    In a file or a pipe it is as wide as it likes. On a terminal too narrow for it texts, or else
+    whole rows, take several lines; no cell is ever cut.
     """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    lines, n_headings = lay_out(Table.of(header, rows, right), width)
-    for i, line in enumerate(lines):
-        typer.secho(line, bold=True if i < n_headings else None)
+    typer.echo("\n".join(table_lines(header, rows, right, width)))
 
 
-GAP = "  "  # between columns
-Form = Literal["lines", "headings", "texts", "blocks"]
-
-
-@dataclass(frozen=True)
-class Table:
-    """Words in rows and columns; the columns named in `right` are numbers and end at one edge."""
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    right: frozenset[str]
-
-    @classmethod
-    def of(
-        cls, header: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str]
-    ) -> Table:
-        """Return a table of the cells as text, a line each: line breaks become spaces."""
-        cells = tuple(tuple(" ".join(str(cell).split()) for cell in row) for row in rows)
-        return cls(tuple(header), cells, frozenset(right))
-
-    def columns(self) -> list[tuple[str, ...]]:
-        """Return the cells of every column, without its heading."""
-        return [tuple(row[i] for row in self.rows) for i in range(len(self.header))]
-
-
-def lay_out(table: Table, width: int | None = None) -> tuple[list[str], int]:
-    """Return the lines of a table, and how many of them are headings.
+def table_lines(
+    header: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    right: Sequence[str],
+    width: int | None = None,
+) -> list[str]:
+    """Return the lines of a table of cells in a line each: line breaks in them become spaces.
 
     Parameters
     ----------
-    table
-        What to show.
+    right
+        Headings of columns of numbers, which end at one edge.
     width
         Columns of characters on the terminal; None is as wide as the table likes.
 
-    Examples
-    --------
-    >>> table = Table.of(("", "bytes sent"), [("GPT-2 large", "11,796,480")], ["bytes sent"])
-    >>> print(*lay_out(table)[0], sep="\\n")
+    >>> table = ("", "bytes sent"), [("GPT-2 large", "11,796,480")], ["bytes sent"]
+    >>> print(*table_lines(*table), sep="\\n")
                  bytes sent
     GPT-2 large  11,796,480
-    >>> print(*lay_out(table, 18)[0], sep="\\n")
-                bytes
-                 sent
+    >>> print(*table_lines(*table, 18), sep="\\n")
+           bytes sent
     GPT-2  11,796,480
     large
-    >>> print(*lay_out(table, 12)[0], sep="\\n")
+    >>> print(*table_lines(*table, 12), sep="\\n")
     GPT-2 large
-      bytes sent
-        11,796,480
+      bytes sent: 11,796,480
     """
-    for form in ("lines", "headings", "texts"):
-        widths = _widths(table, form, width)
-        if width is None or _total(widths) <= width:
-            return _in_columns(table, widths, form)
-    return _in_blocks(table, width or 0), 0
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
-
-def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + len(GAP) * (len(widths) - 1)
-
-
-def _widths(table: Table, form: Form, width: int | None) -> list[int]:
-    """Return how wide each column is; texts share the room that numbers and long words leave."""
-    columns = list(zip(table.header, table.columns(), strict=True))
-    heading = _longest_line if form == "lines" else _longest_word
-    whole = [max(heading((title,)), _longest_line(cells)) for title, cells in columns]
-    if form != "texts" or width is None:
-        return whole
-    widths = [
-        one if title in table.right else max(_longest_word(cells), _longest_word((title,)))
-        for one, (title, cells) in zip(whole, columns, strict=True)
-    ]
-    while (spare := width - _total(widths)) > 0:
-        wanting = [
-            i for i, (has, wants) in enumerate(zip(widths, whole, strict=True)) if has < wants
-        ]
-        if not wanting:
-            break
-        for i in wanting[:spare]:
-            widths[i] += 1
-    return widths
-
-
-def _in_columns(table: Table, widths: Sequence[int], form: Form) -> tuple[list[str], int]:
-    lines, n_headings = [], 0
-    for row in (table.header, *table.rows):
-        may_fold = form == "texts" or (form == "headings" and row is table.header)
-        cells = [
-            _folded(cell, w) if may_fold else [cell] for cell, w in zip(row, widths, strict=True)
-        ]
-        height = max(map(len, cells), default=1)
-        at_the_end = row is table.header  # the last word of a heading stands above the numbers
-        for i in range(height):
-            parts = []
-            for title, w, pieces in zip(table.header, widths, cells, strict=True):
-                at = i - (height - len(pieces) if at_the_end else 0)
-                piece = pieces[at] if 0 <= at < len(pieces) else ""
-                pad = " " * (w - _wide(piece))
-                parts.append(pad + piece if title in table.right else piece + pad)
-            lines.append(GAP.join(parts).rstrip())
-        n_headings = n_headings or height
-    return lines, n_headings
-
-
-def _in_blocks(table: Table, width: int) -> list[str]:
-    """Return every row as lines of its own: the first cell, then each heading with its cell."""
+    cells = [[" ".join(str(cell).split()) for cell in row] for row in rows]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in header:
+        number = title in right
+        table.add_column(Text(title), justify="right" if number else "left", no_wrap=number)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    shown = io.StringIO()
+    Console(file=shown, width=width or 100_000, color_system=None).print(table)
+    words = " ".join(chain(header, *cells)).split()
+    if sorted(shown.getvalue().split()) == sorted(words):
+        return [line.rstrip() for line in shown.getvalue().splitlines()]
     lines = []
-    for first, *rest in table.rows:
-        lines += _folded(first, width)
-        for title, cell in zip(table.header[1:], rest, strict=True):
-            line = f"{title}: {cell}" if title else cell
-            if _wide(line) + 2 > width:
-                title_lines = _folded(title, width - 2) if title else []
-                lines += [f"  {piece}" for piece in title_lines]
-                lines += [f"    {piece}" for piece in _folded(cell, width - 4)]
-            else:
-                lines.append(f"  {line}")
+    for first, *rest in cells:
+        lines.append(first)
+        for title, cell in zip(header[1:], rest, strict=True):
+            lines.append(f"  {title}: {cell}" if title else f"  {cell}")
     return lines
-
-
-def _folded(text: str, width: int) -> list[str]:
-    """Return a text in lines that break at spaces alone; a longer word has a line of its own."""
-    return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False) or [
-        ""
-    ]
-
-
-def _longest_line(texts: Sequence[str]) -> int:
-    return max(map(_wide, texts), default=0)
-
-
-def _longest_word(texts: Sequence[str]) -> int:
-    return max((_wide(word) for text in texts for word in text.split()), default=0)
-
-
-def _wide(text: str) -> int:
-    """Return how many characters of a terminal a text takes; some letters take two."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-T = TypeVar("T")
-Watch = Callable[[str, int, int, int], None]
-
-
-class Pace:
-    """How many clients a second a round has served so far, from its first answer on.
-
-    Work that a folder held already, and the start of worker processes, do not count.
-
-    >>> pace = Pace()
-    >>> [pace.of("training", done, now) for done, now in ((256, 8.0), (512, 8.1), (2816, 9.0))]
-    ['', '', '2560 clients/s']
-    """
-
-    def __init__(self) -> None:
-        self._round: object = None
-        self._began, self._before = 0.0, 0
-
-    def of(self, round_: object, done: int, now: float) -> str:
-        """Return it in words; nothing within the first half second."""
-        if round_ != self._round or done < self._before:
-            self._round, self._began, self._before = round_, now, done
-        seconds = now - self._began
-        if seconds < 0.5:
-            return ""
-        return f"{(done - self._before) / seconds:.0f} clients/s"
 
 
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Watch | None]:
-    """Show which stage of a run is running, how far it is and for how long.
+    """Show which stage of a run is running, how far it is, for how long, and clients a second.
 
     Yields what is called with (stage, round, clients done, clients asked), or None if nobody looks.
+    Clients a second are those from the first answer of a round on: work that a folder held already,
+    and the start of worker processes, do not count.
     """
-    with _bar(quiet=quiet) as bar:
+    with _bar("reading the data", quiet=quiet) as bar:
         if bar is None:
             yield None
             return
-        task = bar.add_task("reading the data", total=None)
-        pace = Pace()
+        # The round, when its first answer came, and how many clients were done then.
+        since: tuple[object, float, int] = (None, 0.0, 0)
 
         def watch(stage: str, round_: int, done: int, asked: int) -> None:
+            nonlocal since
+            now = monotonic()
+            if since[0] != (stage, round_) or done < since[2]:
+                since = ((stage, round_), now, done)
+            seconds = now - since[1]
+            rate = f"{(done - since[2]) / seconds:.0f} clients/s" if seconds >= 0.5 else ""
             label = f"{stage}, round {round_ + 1}" if asked else stage
             # `update` takes no total for one that stays as it was.
-            bar.tasks[task].total = asked or None
-            rate = pace.of((stage, round_), done, monotonic())
-            bar.update(task, description=label, completed=done, rate=rate)
+            bar.tasks[0].total = asked or None
+            count = f"{done}/{asked}" if asked else ""
+            task = bar.task_ids[0]
+            bar.update(task, description=label, completed=done, count=count, rate=rate)
 
         yield watch
 
@@ -290,12 +176,13 @@ def counting(what: str, total: int, *, quiet: bool = False) -> Iterator[Callable
 
     What it is called with is shown beside the count.
     """
-    with _bar(quiet=quiet) as bar:
-        task = None if bar is None else bar.add_task(what, total=total)
+    with _bar(what, total, quiet=quiet) as bar:
 
         def done(said: str) -> None:
-            if bar is not None and task is not None:
+            if bar is not None:
+                task = bar.task_ids[0]
                 bar.update(task, advance=1, description=f"{what}{said and f', {said}'}")
+                bar.update(task, count=f"{bar.tasks[0].completed:.0f}/{total}")
 
         yield done
 
@@ -316,43 +203,21 @@ def each(things: Iterable[T], what: str, *, quiet: bool = False) -> Iterator[T]:
 @contextmanager
 def waiting(what: str, *, quiet: bool = False) -> Iterator[None]:
     """Show what is being done and for how long, where nobody knows how much is left."""
-    with _bar(quiet=quiet) as bar:
-        if bar is not None:
-            bar.add_task(what, total=None)
+    with _bar(what, quiet=quiet):
         yield
 
 
 @contextmanager
-def _bar(*, quiet: bool) -> Iterator[Progress | None]:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-    from rich.text import Text
-
-    class Count(ProgressColumn):
-        """Done of asked, where that is known."""
-
-        def render(self, task: Task) -> Text:
-            return MofNCompleteColumn().render(task) if task.total is not None else Text("")
-
-    console = Console(stderr=True)
+def _bar(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Progress | None]:
+    """Give a bar with one task, or None if nobody looks."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    class Rate(ProgressColumn):
-        """Clients a second, where clients are counted."""
-
-        def render(self, task: Task) -> Text:
-            return Text(task.fields.get("rate", ""))
-
-    columns = (TextColumn("{task.description}"), BarColumn(), Count(), TimeElapsedColumn(), Rate())
-    with Progress(*columns, console=console, transient=True) as bar:
+    count, rate = (TextColumn(f"{{task.fields[{name}]}}") for name in ("count", "rate"))
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn(), rate)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        bar.add_task(what, total=total, count="" if total is None else f"0/{total}", rate="")
         yield bar

@@ -10,7 +10,6 @@ from catchment.engine.local import (
     LocalEngine as LocalEngine,
     run_locally as run_locally,
 )
-from catchment.engine.processes import Processes as Processes
 
 # For the other packages and the tests; may change without notice.
 from catchment.engine.local import (
@@ -19,18 +18,17 @@ from catchment.engine.local import (
     Source as Source,
     Workers as Workers,
     data_of as data_of,
+    with_workers as with_workers,
 )
 from catchment.engine.processes import (
     ONE_THREAD as ONE_THREAD,
     sources_of as sources_of,
     sum_sources as sum_sources,
-    with_workers as with_workers,
 )
 
 __all__ = [
     "Deadline",
     "LocalEngine",
-    "Processes",
     "centralised",
     "compare",
     "guess",

@@ -15,11 +15,12 @@ from catchment.data.clients import Chosen, LazyClients
 from catchment.data.units import ALL
 from catchment.errors import CatchmentError
 from catchment.federation.algorithm import Data, Memory
+from catchment.federation.blocks import BlockSum
 from catchment.federation.client import Elsewhere, Node, answer_together
-from catchment.federation.loop import Engine, Keeper, Reply, Result, Watch, run
+from catchment.federation.loop import Engine, Reply, Result, Watch, run
 from catchment.federation.messages import check_client_names
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Journal
+from catchment.federation.runs.ledger import Keeper
 from catchment.federation.workflow import DeliveredEvaluation, Engines
 from catchment.parallel import count_threads, ordered_map
 from catchment.privacy.policy import Policy
@@ -53,6 +54,9 @@ class LocalEngine(Engine, Generic[S, U, R]):
         What the clients' owners allow.
     units
         What clients' data are called in their ledgers, one name for all or by client.
+    workers
+        Processes in which blocks of clients are added; clients that must be asked one by one are
+        asked in this one.
     """
 
     plan: Plan[S, U, R]
@@ -61,9 +65,21 @@ class LocalEngine(Engine, Generic[S, U, R]):
     memories: dict[str, Memory] = field(default_factory=dict)
     policy: Policy = field(default_factory=Policy)
     units: Mapping[str, str] | str = ALL
+    workers: int | None = None
 
     def clients(self) -> Sequence[str]:
         return sorted(self.sources)
+
+    def sums(
+        self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
+    ) -> Iterator[BlockSum | None] | None:
+        # What clients carry from round to round must stay where they are.
+        if self.workers is None or len(blocks) - first < 2 or self.plan.algorithm.carries:
+            return None
+        # It imports this module: its workers have such an engine each.
+        from catchment.engine.processes import sums_in_processes
+
+        return sums_in_processes(self, message, blocks, first, self.workers)
 
     def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
         size = self.plan.algorithm.group_size(len(letters), count_threads(self.threads))
@@ -120,6 +136,20 @@ class Workers(Protocol):
         """Return an engine whose blocks of clients these workers add."""
 
 
+def with_workers(engine: LocalEngine[Any, Any, Any], workers: int | Workers | None) -> Engine:
+    """Return the engine with so many processes; as it is for None or 1.
+
+    >>> with_workers(None, 0)
+    Traceback (most recent call last):
+    ValueError: workers is 0; pass 1 or more, or None for this process alone
+    """
+    if isinstance(workers, Workers):
+        return workers.over(engine)
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers is {workers}; pass 1 or more, or None for this process alone")
+    return engine if workers is None or workers == 1 else replace(engine, workers=workers)
+
+
 MOST_APART = 100_000  # test clients whose scores are kept one by one
 MANY_TESTED = (
     "%d clients are tested: their score is kept together, not client by client; test fewer, such "
@@ -166,9 +196,6 @@ class LocalClients(Engines):
         return replace(plan, algorithm=tested, protections=())
 
     def engine(self, stage: str, plan: Plan[Any, Any, Any]) -> Engine:
-        # It imports this module: its workers have such an engine each.
-        from catchment.engine.processes import with_workers
-
         clients = self.others.get(stage, self.clients)
         here = LocalEngine(plan, clients, self.threads, self.memories, units=self.units)
         return with_workers(here, self.workers)
@@ -204,7 +231,7 @@ def run_locally(
     watch: Watch | None = None,
     memories: dict[str, Memory] | None = None,
     policy: Policy | None = None,
-    journal: Journal | None = None,
+    journal: Any = None,
     onto: S | None = None,
     workers: int | Workers | None = None,
     units: Mapping[str, str] | str = ALL,
@@ -240,9 +267,6 @@ def run_locally(
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
     known = memories_of(plan.protections) if memories is None else memories
-    # It imports this module: its workers have such an engine each.
-    from catchment.engine.processes import with_workers
-
     here = LocalEngine(plan, clients, threads, known, policy or Policy(), units)
     engine = with_workers(here, workers)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal, onto=onto)

@@ -30,15 +30,14 @@ from pathlib import Path
 from typing import Any
 
 from catchment.data.clients import LazyClients, part_of
-from catchment.engine.local import AnySource, LocalEngine, Workers
+from catchment.engine.local import AnySource, LocalEngine
 from catchment.errors import FederationError
 from catchment.federation.blocks import BlockSum, sum_block, together
 from catchment.federation.client import Elsewhere
-from catchment.federation.messages import Engine, Reply
 from catchment.federation.plan import Plan
 
 MOST_DEATHS = 3  # of workers over one block
-MOST_BLOCKS = 8  # of one task
+MOST_BLOCKS = 8  # of one task: what is lost where a worker dies, and seen at once
 TASKS = 8  # per worker, if there is enough to do
 IDLE = 300  # seconds that workers wait for the next run
 ONE_THREAD = {
@@ -51,69 +50,27 @@ Found = Sequence[BlockSum | None]
 AnyPlan = Plan[Any, Any, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Processes(Engine):
-    """Clients of a `LocalEngine` whose blocks are added in worker processes.
+def sums_in_processes(
+    here: LocalEngine[Any, Any, Any],
+    message: bytes,
+    blocks: Sequence[tuple[str, ...]],
+    first: int,
+    workers: int,
+) -> Iterator[BlockSum | None]:
+    """Yield the sums of the blocks of an engine's clients from number `first` on, in their order.
 
     Parameters
     ----------
-    here
-        Has the clients, and asks those that must be asked one by one.
     workers
         Number of processes.
-
-    >>> from catchment import EchoState, FederatedRidge, Plan, Recording
-    >>> from catchment.federation.loop import run
-    >>> features = EchoState(5).build(1, per_step=True)
-    >>> plan = Plan(algorithm=FederatedRidge(features=features, ridge=1.0))
-    >>> clients = {"ann": [Recording([1.0, 2.0], [2.0, 3.0])]}
-    >>> run(plan, Processes(LocalEngine(plan, clients), workers=2)).records[0].n_used
-    1
     """
-
-    here: LocalEngine[Any, Any, Any]
-    workers: int
-
-    def clients(self) -> Sequence[str]:
-        return self.here.clients()
-
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        return self.here.ask(letters)
-
-    def counted(self, round_: int, clients: Sequence[str]) -> None:
-        """Tell the clients whose data are elsewhere that their uploads of a round were counted."""
-        self.here.counted(round_, clients)
-
-    def sums(
-        self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
-    ) -> Iterator[BlockSum | None]:
-        """Yield the sums of the blocks from number `first` on, in their order."""
-        # What clients carry from round to round must stay where they are.
-        if len(blocks) - first < 2 or self.here.plan.algorithm.carries:
-            yield from (None for _ in blocks[first:])
-            return
-        # What is lost where a worker dies, and seen at once, is one task.
-        n = max(1, min(MOST_BLOCKS, (len(blocks) - first) // (TASKS * self.workers)))
-        tasks = (
-            [sources_of(self.here.sources, block) for block in blocks[begin : begin + n]]
-            for begin in range(first, len(blocks), n)
-        )
-        with _shared((self.here.plan, message)) as path:
-            yield from _Pool(self.workers, path).sums(tasks)
-
-
-def with_workers(engine: LocalEngine[Any, Any, Any], workers: int | Workers | None) -> Engine:
-    """Return the engine with so many processes; as it is for None or 1.
-
-    >>> with_workers(None, 0)
-    Traceback (most recent call last):
-    ValueError: workers is 0; pass 1 or more, or None for this process alone
-    """
-    if isinstance(workers, Workers):
-        return workers.over(engine)
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers is {workers}; pass 1 or more, or None for this process alone")
-    return engine if workers is None or workers == 1 else Processes(engine, workers)
+    n = max(1, min(MOST_BLOCKS, (len(blocks) - first) // (TASKS * workers)))
+    tasks = (
+        [sources_of(here.sources, block) for block in blocks[begin : begin + n]]
+        for begin in range(first, len(blocks), n)
+    )
+    with _shared((here.plan, message)) as path:
+        yield from _Pool(workers, path).sums(tasks)
 
 
 def sum_sources(plan: AnyPlan, message: bytes, sources: Sources) -> BlockSum | None:

@@ -52,12 +52,7 @@ from catchment.features.random_fourier import (
     VALUE_DIGITS as VALUE_DIGITS,
     WEIGHT_DIGITS as WEIGHT_DIGITS,
 )
-from catchment.features.sizes import (
-    gram_bytes as gram_bytes,
-    is_large as is_large,
-    n_features_of as n_features_of,
-    spoken as spoken,
-)
+from catchment.features.sizes import gram_bytes as gram_bytes, spoken as spoken
 from catchment.features.stacked import Part as Part
 from catchment.features.union import (
     DIGITS as DIGITS,

@@ -40,6 +40,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import count
+from operator import attrgetter, methodcaller
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
@@ -69,6 +71,7 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "random_fourier": ("random_fourier", "RandomFourier"),
     "with_norm": ("union", "WithNorm"),
 }
+NAMES = {place: name for name, place in LIBRARY.items()}
 # Maps that a training makes, and nobody describes.
 LEARNED = frozenset({"layers"})
 # Metadata of a field that is this machine's own affair, such as a path, and not in the recipe.
@@ -176,16 +179,20 @@ class FeatureMap(ABC):
     @cached_property
     def inner_maps(self) -> tuple[FeatureMap, ...]:
         """The maps that are settings of this one."""
-        held = (getattr(self, one.name) for one in fields(self))
-        several = (one for value in held for one in (value if type(value) is tuple else (value,)))
-        return tuple(one for one in several if isinstance(one, FeatureMap))
+        found = []
+        for one in fields(self):
+            value = getattr(self, one.name)
+            for inner in value if type(value) is tuple else (value,):
+                if isinstance(inner, FeatureMap):
+                    found.append(inner)
+        return tuple(found)
 
     @cached_property
     def is_bound(self) -> bool:
         """Whether all is known that depends on the data, so that it has rows."""
-        if not all(one.is_bound for one in self.inner_maps):
+        if not all(map(attrgetter("is_bound"), self.inner_maps)):
             return False
-        waits = self.n_inputs is None and any(one.name == "n_inputs" for one in fields(self))
+        waits = self.n_inputs is None and "n_inputs" in self.__dataclass_fields__
         return not waits and self.grid != "auto"
 
     @property
@@ -241,12 +248,13 @@ class FeatureMap(ABC):
                     "built, such as EchoState(200)"
                 )
             return self
-        inside = n_inputs + self.n_more_inputs
-        made = self.with_inner(
-            [one.build(inside, per_step=per_step, classes=classes) for one in self.inner_maps]
-        )
+        made = self
+        if self.inner_maps:
+            inside = n_inputs + self.n_more_inputs
+            bound = methodcaller("build", inside, per_step=per_step, classes=classes)
+            made = self.with_inner(list(map(bound, self.inner_maps)))
         filled = made.settled(n_inputs, per_step=per_step, classes=classes)
-        if any(one.name == "n_inputs" for one in fields(self)):
+        if "n_inputs" in self.__dataclass_fields__:
             filled["n_inputs"] = n_inputs
         if made.grid == "auto":
             filled["grid"] = made.auto_grid(classes)
@@ -254,18 +262,15 @@ class FeatureMap(ABC):
 
     def with_inner(self, maps: Sequence[FeatureMap]) -> Self:
         """Return it with other inner maps, in the order of `inner_maps`."""
-        if not maps:
-            return self
         waiting = iter(maps)
         changed: dict[str, Any] = {}
         for one in fields(self):
             value = getattr(self, one.name)
-            if isinstance(value, FeatureMap):
-                changed[one.name] = next(waiting)
-            elif type(value) is tuple and any(isinstance(item, FeatureMap) for item in value):
-                changed[one.name] = tuple(
-                    next(waiting) if isinstance(item, FeatureMap) else item for item in value
-                )
+            items = list(value) if type(value) is tuple else [value]
+            for k, item in enumerate(items):
+                if isinstance(item, FeatureMap):
+                    items[k] = next(waiting)
+                    changed[one.name] = tuple(items) if type(value) is tuple else items[0]
         return replace(self, **changed)
 
     def refuse_steps(self, per_step: bool) -> None:
@@ -283,10 +288,10 @@ class FeatureMap(ABC):
         """Return the feature rows (n, F) of each recording's inputs."""
         if not self.is_bound:
             raise self.unbound()
-        us = [self.checked_inputs(u, k) for k, u in enumerate(inputs)]
+        us = list(map(self.checked_inputs, inputs, count()))
         if not us:
             return []
-        found = [np.asarray(z, dtype=np.float64) for z in self.compute_rows(us, threads)]
+        found = list(map(np.asarray, self.compute_rows(us, threads)))
         if len(found) != len(us):
             raise ValueError(f"{name_of(self)} gave {len(found)} results for {len(us)} recordings")
         per_step, washout, n_features = self.per_step, self.washout, self.n_features
@@ -297,13 +302,12 @@ class FeatureMap(ABC):
                     f"{name_of(self)} gave rows of shape {z.shape} for a recording of {len(u)} "
                     f"steps; return ({n_rows}, {n_features})"
                 )
-        together = np.concatenate(found)
+        together = np.concatenate(found, dtype=np.float64)
         # A few rows at a time stay in the cache from one step to the next.
         size = max(1, AT_ONCE // n_features)
         for at in range(0, len(together), size):
             together[at : at + size] = self.checked_rows(together[at : at + size])
-        ends = np.cumsum([len(z) for z in found]).tolist()
-        return [together[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+        return np.split(together, np.cumsum(list(map(len, found)))[:-1])
 
     @property
     def streams(self) -> bool:
@@ -450,12 +454,12 @@ class FeatureMap(ABC):
         if self.grid is not None:
             facts["grid"] = self.grid
         arrays: list[NDArray[Any]] = []
-        facts["settings"] = {
-            one.name: _told(getattr(self, one.name), f"{name}.{one.name}", arrays)
-            for one in fields(self)
-            if not one.metadata.get("local")
-        }
-        return Parts(KIND, facts, tuple(arrays))
+        settings: dict[str, Fact] = {}
+        for one in fields(self):
+            if not one.metadata.get("local"):
+                value = getattr(self, one.name)
+                settings[one.name] = _told(value, f"{name}.{one.name}", arrays)
+        return Parts(KIND, facts | {"settings": settings}, tuple(arrays))
 
     def describes(
         self,
@@ -564,6 +568,11 @@ def _fits(own: object, told: object, parts: Parts, n_inputs: int, kinds: dict[st
 
 def _raise_unbound(features: FeatureMap) -> Any:
     raise features.unbound()
+
+
+def handed(path: str) -> Any:
+    """Return a property of a map that is one of a setting, such as "map.washout"."""
+    return property(attrgetter(path))
 
 
 # Members of a map that is never bound itself: it stands for another.
@@ -688,7 +697,7 @@ def name_of(features: FeatureMap) -> str:
     if not kind.__module__.startswith("catchment.features."):
         return f"{kind.__module__}:{kind.__qualname__}"
     place = (kind.__module__.removeprefix("catchment.features."), kind.__qualname__)
-    return next((name for name, known in LIBRARY.items() if known == place), kind.__qualname__)
+    return NAMES.get(place, kind.__qualname__)
 
 
 def label_of(features: FeatureMap) -> str:
@@ -912,7 +921,8 @@ def of_one_length(inputs: Sequence[Array], n_steps: int) -> Iterator[list[int]]:
         by_length.setdefault(len(u), []).append(k)
     for length, places in by_length.items():
         size = max(1, n_steps // length)
-        yield from (places[at : at + size] for at in range(0, len(places), size))
+        for at in range(0, len(places), size):
+            yield places[at : at + size]
 
 
 def warn_of_clipping(u: Array, largest: float) -> None:

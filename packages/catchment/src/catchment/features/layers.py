@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.features.base import FeatureMap
+from catchment.features.base import FeatureMap, handed
 from catchment.features.echo_state.weights import Purpose, Words, uniform
 
 
@@ -58,6 +58,10 @@ class Layers(FeatureMap):
     scale: float = 1.0
     beside: bool = False
 
+    n_inputs = handed("map.n_inputs")
+    per_step = handed("map.per_step")
+    washout = handed("map.washout")
+
     def __post_init__(self) -> None:
         for name, number in (("width", self.width), ("random", self.random)):
             if number < 1:
@@ -69,20 +73,8 @@ class Layers(FeatureMap):
             )
 
     @property
-    def n_inputs(self) -> int | None:
-        return self.map.n_inputs
-
-    @property
     def n_features(self) -> int:
         return self.width + self.random if self.beside else self.width
-
-    @property
-    def per_step(self) -> bool:
-        return self.map.per_step
-
-    @property
-    def washout(self) -> int:
-        return self.map.washout
 
     @property
     def bounds(self) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -89,23 +89,11 @@ def suited(described: FeatureMap, prepare: Prepare) -> FeatureMap:
     >>> suited(Concat(EchoState(20)), Prepare(gaps="restart")).maps[0].grid is None
     True
     """
-    if prepare.gaps != "restart":
+    if prepare.gaps != "restart" or described.is_bound:
         return described
-    without: FeatureMap = _without_grid(described)
-    return without
-
-
-def _without_grid(value: Any) -> Any:
-    """Return a map with None for every grid that is "auto", its inner maps' too."""
-    if isinstance(value, tuple):
-        return tuple(_without_grid(one) for one in value)
-    if not isinstance(value, FeatureMap):
-        return value
-    own = {one.name: getattr(value, one.name) for one in fields(value)}
-    without = {name: _without_grid(held) for name, held in own.items()}
-    without |= {"grid": None} if own.get("grid") == "auto" else {}
-    changed = {name: held for name, held in without.items() if held is not own[name]}
-    return replace(value, **changed) if changed else value
+    made = described.with_inner([suited(one, prepare) for one in described.inner_maps])
+    changed: dict[str, Any] = {"grid": None} if vars(made).get("grid") == "auto" else {}
+    return replace(made, **changed)
 
 
 def as_pipeline(value: Pipeline | FeatureMap | str, prepare: Prepare = RAW) -> Pipeline:

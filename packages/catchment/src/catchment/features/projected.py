@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.features.base import FeatureMap, checked_bits, digits_after_point
+from catchment.features.base import FeatureMap, checked_bits, handed
 from catchment.features.echo_state.recipe import real, whole
 from catchment.features.echo_state.weights import Purpose, Words, permutation, signs
 
@@ -62,6 +62,11 @@ class Projected(FeatureMap):
     bound: float = 4.0
     grid: int | Literal["auto"] | None = "auto"
 
+    n_inputs = handed("inner.n_inputs")
+    n_features = handed("features")
+    per_step = handed("inner.per_step")
+    washout = handed("inner.washout")
+
     def __post_init__(self) -> None:
         whole(self.features, "features", at_least=1)
         whole(self.seed, "seed", below=1 << 64)
@@ -79,22 +84,6 @@ class Projected(FeatureMap):
 
     def auto_grid(self, classes: bool) -> int | None:
         return None if self.inner.feature_grid is None else super().auto_grid(classes)
-
-    @property
-    def n_inputs(self) -> int | None:
-        return self.inner.n_inputs
-
-    @property
-    def n_features(self) -> int:
-        return self.features
-
-    @property
-    def per_step(self) -> bool:
-        return self.inner.per_step
-
-    @property
-    def washout(self) -> int:
-        return self.inner.washout
 
     @property
     def bounds(self) -> Array:
@@ -126,10 +115,8 @@ class Projected(FeatureMap):
         """Raise if a sum of features on their grid would need more digits than a float64 has."""
         if self.inner.feature_grid is None:
             return
-        digits = digits_after_point(self.inner.bounds, self.inner.feature_grid)
-        needed = math.log2(
-            float(np.ldexp(1.0, digits.max() - digits + self.inner.feature_grid).sum())
-        )
+        digits, bits = self.inner.grid_digits, self.inner.feature_grid
+        needed = math.log2(float(np.ldexp(1.0, digits.max() - digits + bits).sum()))
         if needed > 53:
             raise ValueError(
                 f"sums of these features take {needed:.0f} binary digits, and 53 are exact; give "

@@ -17,7 +17,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.compiling import njit
-from catchment.features.base import FeatureMap
+from catchment.features.base import FeatureMap, handed
 from catchment.features.echo_state.kernels import GRID_MATH, grid_sin
 from catchment.features.echo_state.weights import ROUND, Purpose, Words, rounded, uniform
 
@@ -72,6 +72,8 @@ class RandomFourier(FeatureMap):
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
+    n_features = handed("features")
+
     def __post_init__(self) -> None:
         if self.features < 1:
             raise ValueError(f"features is {self.features}; give 1 or more")
@@ -97,10 +99,6 @@ class RandomFourier(FeatureMap):
     @property
     def _width(self) -> int:
         return self.known_inputs if self.map is None else self.map.n_features
-
-    @property
-    def n_features(self) -> int:
-        return self.features
 
     @property
     def per_step(self) -> bool:

@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from operator import attrgetter
 
 import numpy as np
 
 from catchment.arrays import Array
 from catchment.compiling import njit
-from catchment.features.base import FeatureMap, known_map, name_of
+from catchment.features.base import FeatureMap, handed, known_map, name_of
 
 
 @dataclass(frozen=True, init=False)
@@ -53,11 +54,11 @@ class Concat(FeatureMap):
         *several: FeatureMap | str,
         maps: Sequence[FeatureMap | str] = (),
     ) -> None:
-        given = tuple(known_map(m) for m in (*several, *maps))
+        given = tuple(map(known_map, (*several, *maps)))
         if not given:
             raise ValueError("a Concat of no maps; pass some, such as Concat(EchoState(100), own)")
         object.__setattr__(self, "maps", given)
-        if self.is_bound and len({one.per_step for one in self.maps}) > 1:
+        if self.is_bound and len(set(map(attrgetter("per_step"), self.maps))) > 1:
             kinds = [f"{name_of(m)} {'step' if m.per_step else 'recording'}" for m in self.maps]
             raise ValueError(
                 "maps side by side give a row per the same thing, and these do not "
@@ -66,12 +67,11 @@ class Concat(FeatureMap):
 
     @property
     def n_inputs(self) -> int | None:
-        known = [one.n_inputs for one in self.maps if one.n_inputs is not None]
-        return known[0] if known else None
+        return next(filter(None, map(attrgetter("n_inputs"), self.maps)), None)
 
     @property
     def n_features(self) -> int:
-        return sum(one.n_features for one in self.maps)
+        return int(sum(map(attrgetter("n_features"), self.maps)))
 
     @property
     def per_step(self) -> bool:
@@ -79,24 +79,24 @@ class Concat(FeatureMap):
 
     @property
     def washout(self) -> int:
-        return max(one.washout for one in self.maps)
+        return int(max(map(attrgetter("washout"), self.maps)))
 
     @property
     def grid(self) -> int | None:
-        bits = [one.feature_grid for one in self.maps]
-        return None if None in bits else max(b for b in bits if b is not None)
+        bits = list(map(attrgetter("feature_grid"), self.maps))
+        return None if None in bits else max(bits)
 
     @property
     def bounds(self) -> Array:
-        return np.concatenate([one.reached_bounds for one in self.maps])
+        return np.concatenate(list(map(attrgetter("reached_bounds"), self.maps)))
 
     @property
     def standardise(self) -> bool:
-        return any(one.standardise for one in self.maps)
+        return any(map(attrgetter("standardise"), self.maps))
 
     @property
     def cost(self) -> float:
-        return sum(one.cost for one in self.maps)
+        return float(sum(map(attrgetter("cost"), self.maps)))
 
     def title(self) -> str:
         return " + ".join(one.title() for one in self.maps)
@@ -106,13 +106,11 @@ class Concat(FeatureMap):
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
-        maps, washout = self.maps, self.washout
-        found = [one.rows(inputs, threads=threads) for one in maps]
-        late = [washout - one.washout if self.per_step else 0 for one in maps]
-        return [
-            np.concatenate([z[skip:] for z, skip in zip(parts, late, strict=True)], axis=1)
-            for parts in zip(*found, strict=True)
-        ]
+        found = []
+        for one in self.maps:
+            skip = self.washout - one.washout if self.per_step else 0
+            found.append([z[skip:] for z in one.rows(inputs, threads=threads)])
+        return list(map(partial(np.concatenate, axis=1), zip(*found, strict=True)))
 
 
 DIGITS = 16  # of inputs, after the point
@@ -143,44 +141,21 @@ class WithNorm(FeatureMap):
     map: FeatureMap
     n_inputs: int | None = None
 
-    @property
-    def n_features(self) -> int:
-        return self.map.n_features
-
-    @property
-    def per_step(self) -> bool:
-        return self.map.per_step
-
-    @property
-    def washout(self) -> int:
-        return self.map.washout
-
-    @property
-    def bounds(self) -> Array:
-        return self.map.reached_bounds
-
-    @property
-    def grid(self) -> Any:
-        return self.map.feature_grid
-
-    @property
-    def constant(self) -> bool:
-        return self.map.constant
-
-    @property
-    def standardise(self) -> bool:
-        return self.map.standardise
-
-    @property
-    def cost(self) -> float:
-        return self.map.cost
+    n_features = handed("map.n_features")
+    per_step = handed("map.per_step")
+    washout = handed("map.washout")
+    bounds = handed("map.reached_bounds")
+    grid = handed("map.feature_grid")
+    constant = handed("map.constant")
+    standardise = handed("map.standardise")
+    cost = handed("map.cost")
 
     def names(self) -> list[str]:
         return self.map.names()
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
-        return self.map.rows([inputs_with_norm(u) for u in inputs], threads=threads)
+        return self.map.rows(list(map(inputs_with_norm, inputs)), threads=threads)
 
 
 def inputs_with_norm(u: Array) -> Array:

@@ -14,8 +14,8 @@ from catchment.federation.plan import Plan as Plan
 from catchment.federation.protection import Masking as Masking, Protection as Protection
 from catchment.federation.rows import Rows as Rows
 from catchment.federation.runs.explain import explain as explain
+from catchment.federation.runs.folder import RunFolder as RunFolder
 from catchment.federation.runs.read import messages_of as messages_of, read_run as read_run
-from catchment.federation.runs.write import Store as Store
 from catchment.federation.workflow import Workflow as Workflow
 
 # For the other packages and the tests; may change without notice.
@@ -55,7 +55,7 @@ from catchment.federation.limits import (
     claimed as claimed,
     in_rows as in_rows,
 )
-from catchment.federation.loop import Keeper as Keeper, model_of as model_of, run as run
+from catchment.federation.loop import model_of as model_of, run as run
 from catchment.federation.messages import (
     REPLY_HEADER as REPLY_HEADER,
     Refusal as Refusal,
@@ -65,7 +65,7 @@ from catchment.federation.messages import (
     headline as headline,
 )
 from catchment.federation.plan import describe as describe
-from catchment.federation.protection import Journal as Journal, Read as Read
+from catchment.federation.protection import Read as Read
 from catchment.federation.rows import (
     FoldedRows as FoldedRows,
     augmented as augmented,
@@ -121,8 +121,8 @@ __all__ = [
     "Record",
     "Result",
     "Rows",
+    "RunFolder",
     "SmallestUpload",
-    "Store",
     "Turn",
     "Workflow",
     "explain",

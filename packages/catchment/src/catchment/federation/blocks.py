@@ -23,13 +23,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol, TypeVar, final, runtime_checkable
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,7 @@ from catchment.federation.messages import (
     Watch,
 )
 from catchment.federation.plan import Plan
-from catchment.federation.runs.ledger import Entries, Entry
+from catchment.federation.runs.ledger import Entries, Entry, EntryList, Keeper
 from catchment.parallel import available_cores, ordered_map
 from catchment.wire import (
     NOTHING,
@@ -322,9 +323,9 @@ def sum_block(
     engine
         Carries it to these clients.
     """
-    entries: list[Entry] = []
+    ledger = EntryList()
     claims: list[Claim] = []
-    asked = Round(plan, Request.from_bytes(message, "").turn, engine, note=entries.append)
+    asked = Round(plan, Request.from_bytes(message, "").turn, engine, ledger)
     sums, first = Sums(clients), PLAIN
     letters = dict.fromkeys(clients, message)
     for client, (update, outline, claim) in asked.replies(letters, asked.look):
@@ -339,7 +340,7 @@ def sum_block(
         total=sums.total(1) if claims else None,
         outline=first,
         claims=in_rows(claims),
-        entries=Entries.of(entries),
+        entries=Entries.of(ledger.entries),
         bytes_up=asked.bytes_up,
         refused=tuple(asked.refused),
     )
@@ -392,21 +393,6 @@ def joined(blocks: Sequence[BlockSum]) -> BlockSum | None:
     )
 
 
-@runtime_checkable
-class PrefixKeeper(Protocol):
-    """A keeper that also keeps the part of a round that is done."""
-
-    @property
-    def every(self) -> float:
-        """Seconds between two times that it is kept."""
-
-    def begun(self, round_: int) -> Parts | None:
-        """Return what was kept of a round that is not over."""
-
-    def keep_begun(self, round_: int, parts: Parts) -> None:
-        """Keep the part of a round that is done, with the ledger of it, in place of what was."""
-
-
 @dataclass(eq=False)
 class Round:
     """One round under way: its letters, the answers to them, and their sum.
@@ -415,24 +401,20 @@ class Round:
     ----------
     plan, turn, engine
         What is run, which round it is, and who carries its letters.
-    note, note_all
-        Write down a message, or many at once where that is quicker.
+    keeper
+        Writes down the messages, and now and then the sum of the first blocks, to go on from there.
     watch
         Called with (round, clients done, clients asked) as replies come in.
     context
         What clients must know to make the plan for themselves.
-    keeper
-        Where the sum of the first blocks is kept now and then, to go on from there.
     """
 
     plan: AnyPlan
     turn: Turn
     engine: Engine
-    note: Callable[[Entry], None] | None = None
+    keeper: Keeper[Any] | None = None
     watch: Watch | None = None
     context: Parts = NOTHING
-    keeper: PrefixKeeper | None = None
-    note_all: Callable[[Entries], None] | None = None
     started: float = field(default_factory=time.perf_counter)
     bytes_down: int = 0
     bytes_up: int = 0
@@ -444,8 +426,8 @@ class Round:
     def __post_init__(self) -> None:
         cohort = self.turn.cohort
         self.sums, self.screen = Sums(cohort), Screen(self.plan.limits, len(cohort), self._refuse)
-        if self.keeper is not None:
-            self.due += self.keeper.every
+        self.keeps = self.keeper is not None and self.keeper.keep_every < math.inf
+        self.due += self.keeper.keep_every if self.keeper is not None else math.inf
 
     def _refuse(self, client: str, error: Exception) -> None:
         self.refused.append(Refusal.because(client, error))
@@ -460,8 +442,8 @@ class Round:
                 last = payload, request.to_bytes()
             messages[client] = last[1]
             self.bytes_down += len(last[1]) * copies
-            if self.note:
-                self.note(Entry.of(self.turn.round, client, "down", payload, last[1]))
+            if self.keeper is not None:
+                self.keeper.note(Entry.of(self.turn.round, client, "down", payload, last[1]))
         self.done = 0
         return messages
 
@@ -469,7 +451,7 @@ class Round:
         """Return the sum of the answers to one letter to everybody, and how many are in it."""
         cohort = self.turn.cohort
         self.message = self.send("update", {"": payload}, len(cohort))[""]
-        first = self._take_up() if self.keeper is not None else 0
+        first = self._take_up() if self.keeps else 0
         blocks: list[tuple[str, ...]] = []
         for begin in range(0, len(cohort), BLOCK):
             blocks.append(cohort[begin : begin + BLOCK])
@@ -503,11 +485,8 @@ class Round:
                 continue
             self.bytes_up += block.bytes_up
             self.refused.extend(block.refused)
-            if self.note_all:
-                self.note_all(block.entries)
-            elif self.note:
-                for entry in block.entries:
-                    self.note(entry)
+            if self.keeper is not None:
+                self.keeper.note_all(block.entries)
             self._progress(block.asked[-1], len(block.asked), len(self.turn.cohort))
         assert next(left, None) is None, "an engine gave fewer sums than there are blocks"
 
@@ -558,8 +537,8 @@ class Round:
         if isinstance(parts, str):
             raise IntegrityError(parts)
         self.bytes_up += len(reply.message)
-        if self.note:
-            self.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
+        if self.keeper is not None:
+            self.keeper.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
         before = seen.get(reply.client)
         seen[reply.client] = before or digest(reply.message)
         if before is not None:
@@ -576,7 +555,7 @@ class Round:
         self.done += n
         if self.watch:
             self.watch(self.turn.round, self.done, n_asked)
-        if self.keeper is not None and self.message:
+        if self.keeps and self.keeper is not None and self.message:
             self._keep(self.keeper, last)
 
     def record(self, n_used: int, figures: Mapping[str, float]) -> Record:
@@ -636,7 +615,7 @@ class Round:
         log.info("round %d goes on after %d clients", self.turn.round + 1, self.done)
         return int(told["blocks"])
 
-    def _keep(self, keeper: PrefixKeeper, last: str) -> None:
+    def _keep(self, keeper: Keeper[Any], last: str) -> None:
         """Keep what is done if it is time to and a block is complete; `last` answered last."""
         done, began = self.done, time.monotonic()
         whole = done % BLOCK == 0 and done < len(self.turn.cohort)
@@ -649,7 +628,7 @@ class Round:
             except (CatchmentError, ValueError, TypeError) as error:
                 log.debug("a round under way is not kept: %s", error)
         now = time.monotonic()
-        self.due = now + max(keeper.every, SHARE * (now - began))
+        self.due = now + max(keeper.keep_every, SHARE * (now - began))
 
     def _parts(self, screen: ScreenState) -> Parts:
         told = {

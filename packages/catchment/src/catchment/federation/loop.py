@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 from catchment.data.prepare import Prepare
 from catchment.errors import FederationError, TooFewClientsError
 from catchment.federation.algorithm import Additive, Turn, check_base
-from catchment.federation.blocks import PrefixKeeper, Round, reasons
+from catchment.federation.blocks import Round, reasons
 from catchment.federation.client import digest_of
 from catchment.federation.limits import check_total
 from catchment.federation.messages import (
@@ -25,13 +25,13 @@ from catchment.federation.messages import (
     check_client_names,
 )
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Exchange, Journal
-from catchment.federation.runs.ledger import Entries, Entry
+from catchment.federation.protection import Exchange
+from catchment.federation.runs.ledger import Keeper
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.wire import NOTHING, Parts
 
-__all__ = ["Engine", "Keeper", "Record", "Refusal", "Reply", "Result", "Watch", "run"]
+__all__ = ["Engine", "Record", "Refusal", "Reply", "Result", "Watch", "run"]
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -112,30 +112,13 @@ def predictor_of(made: object) -> Predictor | None:
     return made if isinstance(made, Predictor) else model_of(made)
 
 
-@runtime_checkable
-class NotesMany(Protocol):
-    """A keeper that writes down the messages of many clients at once."""
-
-    def note_all(self, entries: Entries) -> None: ...
-
-
-class Keeper(Protocol[S]):
-    """Where a run is written down, so that it can be explained and resumed."""
-
-    def resume(self) -> tuple[S, tuple[Record, ...]] | None: ...
-
-    def note(self, entry: Entry) -> None: ...
-
-    def close_round(self, state: S, record: Record) -> None: ...
-
-
 def run(
     plan: Plan[S, U, R],
     engine: Engine,
     *,
     keeper: Keeper[S] | None = None,
     watch: Watch | None = None,
-    journal: Journal | None = None,
+    journal: Any = None,
     context: Parts = NOTHING,
     onto: S | None = None,
 ) -> Result[S, R]:
@@ -163,8 +146,6 @@ def run(
     kept = keeper.resume() if keeper else None
     begun = algorithm.start() if onto is None else onto
     state, records = kept if kept else (begun, ())
-    prefix = keeper if isinstance(keeper, PrefixKeeper) else None
-    note_all = keeper.note_all if isinstance(keeper, NotesMany) else None
     told = digest_of(context)
     for number in range(len(records), plan.rounds):
         if algorithm.finished(state):
@@ -175,8 +156,7 @@ def run(
         turn = Turn(number, cohort, plan.seed, plan=plan.fingerprint(), told=told)
         for protection in plan.protections:
             protection.before(turn)
-        note = keeper.note if keeper else None
-        under_way = Round(plan, turn, engine, note, watch, context, prefix, note_all)
+        under_way = Round(plan, turn, engine, keeper, watch, context)
         payload = algorithm.broadcast(state, turn)
         exchange = None
         if plan.masking is None:

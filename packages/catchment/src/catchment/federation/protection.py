@@ -1,13 +1,13 @@
 """What a protection is: a change to uploads on the client, undone on the sum if it can be.
 
 A `Masking` has messages of its own before and after the upload, such as a secure sum; `Exchange` is
-the server's half of those in one round, and `Journal` what that half writes down.
+the server's half of those in one round.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from catchment.federation.algorithm import NO_NEEDS, Additive, Memory, Needs, Turn, Upload
@@ -74,8 +74,11 @@ class Masking(Protection, ABC):
         """
 
     @abstractmethod
-    def open(self, turn: Turn, *, min_clients: int, journal: Journal | None) -> Exchange:
-        """Return the server's half of one round, or of the one that the journal left unfinished."""
+    def open(self, turn: Turn, *, min_clients: int, journal: Any) -> Exchange:
+        """Return the server's half of one round, or of the one that the journal left unfinished.
+
+        A journal is the protection's own: what that half writes down before it acts on it.
+        """
 
     @abstractmethod
     def on_stage(self, stage: str, received: Parts, turn: Turn, memory: Memory) -> Parts:
@@ -118,41 +121,3 @@ class Exchange(Protocol):
 
     def publish(self) -> None:
         """Note that the state after the round is kept, so that the round is never run again."""
-
-
-class Journal(Protocol):
-    """What the server's half of a masking protocol writes down before it acts on it."""
-
-    def begin(
-        self, plan: str, round_: int, cohort: Sequence[str], *, after: int = 0
-    ) -> tuple[int, tuple[str, ...]]:
-        """Return the number and the cohort of the unfinished attempt at a round, or of a new one.
-
-        Numbers of attempts only grow, and are above `after`.
-        """
-
-    def closed(self, attempt: int) -> Mapping[str, tuple[str, ...]]:
-        """Return the stages that are over, in their order, and who went on."""
-
-    def replies(self, attempt: int, stage: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the answers to a stage that are kept."""
-
-    def keep(self, attempt: int, client: str, message: bytes) -> bool:
-        """Keep an upload, on the disk when this returns; False if the same was kept before.
-
-        UploadError if the client gave another, or if the uploads are sealed.
-        """
-
-    def close(
-        self,
-        attempt: int,
-        stage: str,
-        members: Sequence[str],
-        replies: Mapping[str, bytes],
-        *,
-        state: str,
-    ) -> None:
-        """Keep the answers to a stage, that it is over, and who goes on: all or nothing."""
-
-    def advance(self, attempt: int, state: str) -> None:
-        """Note how far an attempt has come; there is no way back."""

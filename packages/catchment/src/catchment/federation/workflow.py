@@ -37,11 +37,12 @@ from catchment.features.pipeline import suited
 from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.learn.scaling import FederatedScaling
 from catchment.federation.limits import Limits
-from catchment.federation.loop import Engine, Keeper, Record, Result, run
+from catchment.federation.loop import Engine, Record, Result, run
 from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
 from catchment.federation.plan import Plan, describe
-from catchment.federation.protection import Journal, Masking, Protection
-from catchment.federation.runs.write import Logged, Notes, Store
+from catchment.federation.protection import Masking, Protection
+from catchment.federation.runs.folder import RunFolder
+from catchment.federation.runs.ledger import Keeper
 from catchment.federation.sums import Tally
 from catchment.readout.predictor import Predictor
 from catchment.wire import GATHERED, NOTHING, Fact, Kind, Parts, Structure, Summable, join, split
@@ -205,7 +206,7 @@ class Workflow:
         return Known(tuple(maps), prepare, self.fingerprint if named else "")
 
     def run(
-        self, engines: Engines, folder: Store | Notes | None = None, *, onto: Any = None
+        self, engines: Engines, folder: RunFolder | None = None, *, onto: Any = None
     ) -> tuple[Known, Result[Any, Any]]:
         """Run the stages up to the training, and return what is known and what the training gave.
 
@@ -414,7 +415,7 @@ class Engines(ABC):
     """
 
     watch: Callable[[str, int, int, int], None] | None = None
-    journal: Journal | None = None
+    journal: Any = None
     telling: bool = True
     settled: Callable[[AnyPlan], AnyPlan] | None = None
     had: Mapping[str, int] = field(default_factory=dict)
@@ -438,7 +439,7 @@ class Engines(ABC):
         stage: str,
         plan: AnyPlan,
         known: Known,
-        folder: Store | Notes | None,
+        folder: RunFolder | None,
         *,
         onto: Any = None,
     ) -> Result[Any, Any]:
@@ -449,11 +450,8 @@ class Engines(ABC):
         if had is not None:
             plan = replace(plan, rounds=had + 1)
         keeper: Keeper[Any] | None = None
-        if isinstance(folder, Store):
-            keeper = folder.keeper(stage, plan, goes_on=had is not None)
-            keeper = Logged(keeper, stage, plan.rounds) if self.telling else keeper
-        elif folder is not None:
-            keeper = folder.keeper(stage, plan)
+        if folder is not None:
+            keeper = folder.keeper(stage, plan, goes_on=had is not None, logs=self.telling)
         result = run(
             plan,
             self.engine(stage, plan),

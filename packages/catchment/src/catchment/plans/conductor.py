@@ -17,7 +17,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,23 +34,21 @@ from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Result, model_of
 from catchment.federation.measure.baselines import Outcome, Row
 from catchment.federation.measure.calibration import Calibration, without_each
-from catchment.federation.measure.evaluation import Scores, metrics
+from catchment.federation.measure.evaluation import Scores
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Protection
 from catchment.federation.runs.drawn import draw
-from catchment.federation.runs.read import map_facts, map_sentence
-from catchment.federation.runs.write import (
+from catchment.federation.runs.folder import (
     CHARGED,
     DATABASE,
     MODEL,
     PLAN,
-    Store,
+    RunFolder,
     is_begun,
     remove_run,
-    write_comparison,
-    write_confusions,
     write_results,
 )
+from catchment.federation.runs.read import map_facts, map_sentence
 from catchment.federation.workflow import (
     CALIBRATION,
     DELIVERY,
@@ -122,7 +120,7 @@ class PlanRun:
     workflow: Workflow
     about: About
     engines: Engines
-    store: Store
+    store: RunFolder
     tested: Callable[[], Scores] | None = None
     known: Mapping[str, Sequence[str]] = field(default_factory=dict)
     week: Week | None = None
@@ -237,9 +235,6 @@ class PlanRun:
     def _keep(self, done: Done) -> None:
         kept = done.plan.algorithm.kept(done.result.state)
         write_results(self.store, kept, done.scores, self.about.classes)
-        write_confusions(self.store, done.scores, self.about.classes)
-        if done.scores.total is not None:
-            self.store.write_facts({"metric": metrics(done.scores.total)[0][0]})
         facts = self._facts(done)
         self.store.write_facts(facts)
         if map_sentence(facts):
@@ -283,7 +278,8 @@ class PlanRun:
         """Keep the rows of the comparison, and that the run is over."""
         if "finished" in self.store.facts():
             return
-        write_comparison(self.store, list(rows))
+        numbered = [(k, *astuple(row)) for k, row in enumerate(rows)]
+        self.store.insert("comparison", numbered, replace=True)
         self.store.write_facts({"finished": now(), "model_sha256": self._sha256})
 
 
@@ -295,7 +291,7 @@ def opened(
     resume: bool = False,
     force: bool = False,
     keep_every: float = EVERY,
-) -> Iterator[Store]:
+) -> Iterator[RunFolder]:
     """Open a run's folder; a run that fails before its training leaves nothing behind.
 
     One that was charged for its noise is kept, and the error says so: taken up again, it is not
@@ -319,7 +315,7 @@ def opened(
     # One that is moved is another to its budget, and nothing is lost if it is moved back.
     found = is_begun(folder)
     try:
-        with Store(
+        with RunFolder(
             folder,
             fingerprint=file.fingerprint,
             plan=file.text,
@@ -371,7 +367,7 @@ def now() -> str:
 SHOWN_STEPS = 300
 
 
-def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanData) -> None:
+def write_forecast(store: RunFolder, model: Predictor, scores: Scores, held: PlanData) -> None:
     """Keep a stretch of the worst test client's targets and predictions, to be drawn.
 
     The data are in this process; where clients are elsewhere this would stay with them. These
@@ -395,7 +391,7 @@ def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanDat
 
 
 def write_drawn(
-    store: Store,
+    store: RunFolder,
     model_of: Callable[[str], Predictor],
     scores: Scores,
     tested: Clients,

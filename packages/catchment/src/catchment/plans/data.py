@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -187,21 +187,21 @@ class Files(Origin):
                 raise ValueError(f"two files of {self.files} have one name; rename one of them")
             clients = {name: Cached(SomeFiles(tuple(own), self)) for name, own in held.items()}
             return Recordings(clients, self.about())
-        found, usable = self._readable(paths)
+        found, how, bad, notices = self._readable(paths)
         first = next(one for held in found.values() for one in held)
         classes = None if found.classes is None else tuple(map(str, found.classes))
-        about = usable.how.about(found.channels or (), classes, bool(first.per_step))
+        about = how.about(found.channels or (), classes, bool(first.per_step))
         settled = replace(self, inputs=about.channels, per_step=about.per_step)
         if found.classes is not None:
             settled = replace(settled, classes=tuple(found.classes))
         every: Clients = dict(found)
-        if usable.bad:
+        if bad:
             # Each of them is a client, which the run asks, names and leaves out. Clients are dealt
             # in their order, which a bad file must not change.
-            unread = {client_of(path): SomeFiles((path,), settled) for path in usable.bad}
+            unread = {client_of(path): SomeFiles((path,), settled) for path in bad}
             names = map(client_of, paths)
             every = {name: found[name] if name in found else unread[name] for name in names}
-        return Recordings(every, about, notices=usable.notices)
+        return Recordings(every, about, notices=tuple(notices))
 
     def is_lake(self, base: Path) -> bool:
         """Return whether the clients of these files are read one by one, by row groups."""
@@ -242,36 +242,32 @@ class Files(Origin):
         lake = parquet.open_lake(self._places(base), leave_out=self.leave_out, **self.columns)
         return Recordings(lake, self.about(), notices=tuple(parquet.slow_parts(lake, self.client)))
 
-    def _readable(self, paths: list[Path]) -> tuple[ReadClients, Usable]:
-        """Return what can be read; an error if that is nothing, or no file is a client."""
-        try:
-            return self.read(paths), Usable(self)
-        except (ValueError, OSError):
-            apart = self.client is None and self.client_by == "file"
-            usable = self._usable(paths) if apart else Usable(self)
-            if len(usable.bad) == len(paths) or usable == Usable(self):
-                raise
-            good = [path for path in paths if path not in usable.bad]
-            return usable.how.read(good), usable
+    def _readable(self, paths: list[Path]) -> tuple[ReadClients, Files, list[Path], list[str]]:
+        """Return what can be read, how, which files cannot, and sentences on what is passed over.
 
-    def _usable(self, paths: list[Path]) -> Usable:
-        """Return how most files are read, and which of them cannot be read so."""
-        seen = {path: channels for path in paths if (channels := self._channels(path))}
-        bad = tuple(path for path in paths if path not in seen)
-        if not seen or self.inputs is not None:
-            return Usable(self, bad)
-        usual, n_alike = Counter(seen.values()).most_common(1)[0]
-        if 2 * n_alike <= len(paths):
-            return Usable(self, bad)
-        how = replace(self, inputs=usual)
-        bad = tuple(path for path in paths if path not in seen or how._channels(path) is None)
-        notices = [
-            f"{path.name} has {', '.join(own)} besides {', '.join(usual)}, which most files have: "
-            "it is not used"
-            for path in paths
-            if path not in bad and (own := [name for name in seen[path] if name not in usual])
-        ]
-        return Usable(how, bad, tuple(notices))
+        The error if that is nothing, or no file is a client.
+        """
+        try:
+            return self.read(paths), self, [], []
+        except (ValueError, OSError):
+            if self.client is not None or self.client_by != "file":
+                raise
+            seen = {path: channels for path in paths if (channels := self._channels(path))}
+            how, bad, notices = self, [path for path in paths if path not in seen], list[str]()
+            usual, n_alike = Counter(seen.values()).most_common(1)[0] if seen else ((), 0)
+            if self.inputs is None and 2 * n_alike > len(paths):
+                how = replace(self, inputs=usual)
+                bad = [path for path in paths if path not in seen or how._channels(path) is None]
+                for path in paths:
+                    own = [name for name in seen.get(path, ()) if name not in usual]
+                    if own and path not in bad:
+                        notices.append(
+                            f"{path.name} has {', '.join(own)} besides {', '.join(usual)}, which "
+                            "most files have: it is not used"
+                        )
+            if len(bad) == len(paths) or (how, bad) == (self, []):
+                raise
+            return how.read([path for path in paths if path not in bad]), how, bad, notices
 
     def _channels(self, path: Path) -> tuple[str, ...] | None:
         """Return the inputs of a file by itself, or None if it cannot be read."""
@@ -310,15 +306,6 @@ class Files(Origin):
         }
         kept = tuple((name, column) for name, column in columns.items() if column)
         return About(known, named if self.label is not None else None, steps, kept)
-
-
-@dataclass(frozen=True)
-class Usable:
-    """How files are read, which of them cannot be read so, and what is passed over."""
-
-    how: Files
-    bad: tuple[Path, ...] = ()
-    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -641,8 +628,10 @@ def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients
 
 def _dealt(clients: Clients, sharing: Sharing) -> Clients:
     split = sharing.split
-    if split is None and len(clients) == 1 and _is_one_long(clients):
-        split = "contiguous"
+    if split is None and len(clients) == 1:
+        only = list(data_of(next(iter(clients.values())))())
+        if len(only) == 1 and (only[0].y is None or only[0].per_step):
+            split = "contiguous"
     if split in (None, "natural"):
         return clients
     every = [s for name in sorted(clients) for s in data_of(clients[name])()]
@@ -656,12 +645,5 @@ def _dealt(clients: Clients, sharing: Sharing) -> Clients:
         return dict(contiguous(every[0], n))
     if split == "iid":
         return dict(iid(every, n, seed=seed))
-    skewed: Callable[..., dict[str, list[Recording]]]
     skewed = label_skew if split == "label_skew" else quantity_skew
     return dict(skewed(every, n, alpha=sharing.alpha, seed=seed))
-
-
-def _is_one_long(clients: Clients) -> bool:
-    (source,) = clients.values()
-    every = list(data_of(source)())
-    return len(every) == 1 and (every[0].y is None or bool(every[0].per_step))

@@ -82,17 +82,16 @@ def read_plan(path: str | Path, *, base: Path | None = None) -> PlanFile:
 def _no_plan(path: Path) -> str:
     """Return that a plan is not there, and which file may be meant."""
     folder = path if path.is_dir() else path.parent
-    plans = sorted(one.name for one in folder.glob("*.toml")) if folder.is_dir() else []
+    plans = sorted(one.name for one in folder.glob("*.toml"))
     near = plans if path.is_dir() else difflib.get_close_matches(path.name, plans, n=1)
-    if path.is_dir() and not plans:
-        return (
-            f"{path} is a folder and has no plan; `catchment fit {path} --label COLUMN` makes one, "
-            "`catchment plan --example` lists examples"
-        )
     if near:
         wrong = "is a folder" if path.is_dir() else "is not there"
         return f"the plan {path} {wrong}; did you mean {folder / near[0]}?"
-    return f"there is no plan {path}; `catchment plan --example` lists examples"
+    examples = "`catchment plan --example` lists examples"
+    if path.is_dir():
+        made = f"`catchment fit {path} --label COLUMN` makes one"
+        return f"{path} is a folder and has no plan; {made}, {examples}"
+    return f"there is no plan {path}; {examples}"
 
 
 def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -> PlanFile:

@@ -54,8 +54,8 @@ from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregr
 from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking
+from catchment.federation.runs.folder import CLIENTS, JOURNAL, MODEL, RunFolder
 from catchment.federation.runs.read import Fold, Run, folds_fact, read_run, reported
-from catchment.federation.runs.write import CLIENTS, JOURNAL, MODEL, Store
 from catchment.federation.workflow import DELIVERY, EVALUATION, TRAINING, AnyPlan
 from catchment.plans.conductor import (
     Done,
@@ -606,7 +606,7 @@ def without(held: PlanData, devices: Mapping[str, Elsewhere]) -> PlanData:
 
 
 def _show(
-    store: Store, file: PlanFile, held: PlanData, done: Done, models: Mapping[str, Predictor]
+    store: RunFolder, file: PlanFile, held: PlanData, done: Done, models: Mapping[str, Predictor]
 ) -> None:
     """Keep what pictures of single clients need, unless the plan hides its clients.
 
@@ -636,7 +636,7 @@ def _by_folds(
     held: PlanData,
     threads: int | None,
     watch: Watch | None,
-    store: Store,
+    store: RunFolder,
     models: dict[str, Predictor],
     workers: int | Workers | None = None,
 ) -> Scores:
@@ -666,7 +666,7 @@ def client_memories(folder: Path, clients: Iterable[str]) -> dict[str, Memory]:
     return {name: FileMemory(folder / CLIENTS / name) for name in names}
 
 
-def forget_clients(store: Store, identities: dict[str, str]) -> None:
+def forget_clients(store: RunFolder, identities: dict[str, str]) -> None:
     """Remove what clients of this process remembered, private keys included: the run is over.
 
     The journal of their sums goes with it. The public keys are kept, so that the plan is still the

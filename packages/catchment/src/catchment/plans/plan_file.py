@@ -24,7 +24,6 @@ from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.features.base import FeatureMap, imported
 from catchment.features.default_map import DefaultMap
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.nvar import NVAR
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
@@ -35,12 +34,11 @@ from catchment.federation.learn.personal import PersonalIncrements, PersonalRead
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.protection import Masking
-from catchment.federation.runs.write import CLIENTS, EARLIER, MODEL, PRIVATE, Store
+from catchment.federation.runs.folder import CLIENTS, EARLIER, MODEL, PRIVATE, RunFolder, records_of
 from catchment.federation.workflow import (
     DELIVERY,
     EVALUATION,
     TRAINING,
-    Adaptation,
     Maps,
     Workflow,
 )
@@ -72,7 +70,7 @@ from catchment.readout.predictor import Predictor
 from catchment.readout.storage import load
 
 NORMAL_PLAN = "normal"
-PLASTICITY_ROUNDS = 10
+HOW_OFTEN = ("rounds", "share", "min_clients", "limits", "seed")
 WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
 Baseline = Literal["random", "majority", "mean", "persistence", "autoregression", "local",
                    "averaging", "ensemble", "centralised", "personalised"]  # fmt: skip
@@ -205,7 +203,7 @@ def weekly_memories(folder: Path, clients: list[str]) -> dict[str, Memory]:
 
 
 def begin_week(
-    store: Store,
+    store: RunFolder,
     about: About,
     train: Clients,
     memories: Mapping[str, Memory],
@@ -236,7 +234,8 @@ def begin_week(
         _refuse_others(about, facts)
         number += 1
         replace_file(store.folder / EARLIER, (store.folder / MODEL).read_bytes(), mode=PRIVATE)
-        had = {stage: len(store.finished(stage)) for stage in (TRAINING, DELIVERY, EVALUATION)}
+        stages = (TRAINING, DELIVERY, EVALUATION)
+        had = {stage: len(records_of(store.database, stage)) for stage in stages}
         store.go_on({"week": str(number), "rounds_before": json.dumps(had)})
         facts = store.facts()
     if number == 1:
@@ -290,8 +289,7 @@ def check(file: PlanFile) -> None:
         raise ValueError("a personalised baseline needs test_after in [data]; try test_after = 0.5")
     if file.run.intervals or file.run.bands:
         _check_intervals(file)
-    alone = not file.candidates and all(isinstance(one, EchoState) for one in file.maps)
-    if file.plasticity and not alone:
+    if file.plasticity and (file.candidates or file.map_name != "echo_state"):
         raise ValueError(
             '[plasticity] adapts one reservoir; use map = "echo_state" and leave out [[candidates]]'
         )
@@ -527,10 +525,10 @@ class PlanFile:
             self._protection(table, f"[[protect]] {k}", identities or {})
             for k, table in enumerate(self.protect, start=1)
         )
-        windows = self.prepare.window is not None
         # What is normal is a matter of every step, unless recordings have a label each.
         bare = self.algorithm == NORMAL_PLAN and about.classes is None
-        per_step = not windows and (about.per_step or bare or self.prepare.horizon is not None)
+        per_step = about.per_step or bare or self.prepare.horizon is not None
+        per_step = per_step and self.prepare.window is None
         n_inputs = self.prepare.n_inputs(len(about.channels))
         offered = self.offered(n_inputs, per_step, n_clients)
         table = self._learning(offered)
@@ -547,18 +545,12 @@ class PlanFile:
                 refuse_large(one, n_inputs, per_step=per_step, classes=classes, remedy=remedy)
 
         def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
-            several = bool(self.candidates) or offered.several
-            known = given | {"features": maps if several else maps[0]}
             if uploads is not None:
                 return uploads.learner(n_clients=n_clients, **own | {"features": maps[0]})
-            made: Any = read(kind, rest, "[learn]", known)
-            if isinstance(made, PersonalReadouts) and made.ridge.carries:
-                return PersonalIncrements(ridge=made.ridge, method=made.method)
-            if isinstance(made, FederatedNormal) and hidden:
-                return replace(made, keep_clients=False)
-            return made if isinstance(made, Algorithm) else made.algorithm()
+            several = bool(self.candidates) or offered.several
+            known = given | {"features": maps if several else maps[0]}
+            return _settled(read(kind, rest, "[learn]", known), hidden=hidden)
 
-        adapt, adapt_rounds = self._plasticity()
         return Workflow(
             prepare=self.prepare,
             maps=offered.maps,
@@ -568,14 +560,9 @@ class PlanFile:
             classes=about.classes,
             per_step=per_step,
             targets=_n_targets(about),
-            adapt=adapt,
-            adapt_rounds=adapt_rounds,
-            rounds=self.run.rounds,
-            share=self.run.share,
-            min_clients=self.run.min_clients,
-            limits=self.run.limits,
             protections=protections if uploads is None else uploads.added_to(protections),
-            seed=self.run.seed,
+            **self._plasticity(),
+            **{name: getattr(self.run, name) for name in HOW_OFTEN},
         )
 
     def offered(self, n_inputs: int, per_step: bool, n_clients: int | None) -> Offered:
@@ -621,14 +608,25 @@ class PlanFile:
         budget = Budget(path=self.base / path, epsilon=epsilon, delta=noise.delta, known=known)
         return replace(noise, budget=budget)
 
-    def _plasticity(self) -> tuple[Adaptation | None, int]:
+    def _plasticity(self) -> dict[str, Any]:
         """Return what adapts a reservoir before the training, and over how many rounds."""
         if not self.plasticity:
-            return None, PLASTICITY_ROUNDS
-        kind, rest = chosen(PLASTICITY, self.plasticity, "[plasticity]")
-        found = values(kind, rest, "[plasticity]", {"reservoir": None}, MORE["plasticity"])
-        rounds = found.pop("rounds", PLASTICITY_ROUNDS)
-        return (lambda one: made(kind, found | {"reservoir": one}, "[plasticity]")), rounds
+            return {}
+        where = "[plasticity]"
+        kind, rest = chosen(PLASTICITY, self.plasticity, where)
+        found = values(kind, rest, where, {"reservoir": None}, MORE["plasticity"])
+        given = {"adapt_rounds": found.pop("rounds")} if "rounds" in found else {}
+        return given | {"adapt": lambda one: made(kind, found | {"reservoir": one}, where)}
+
+
+def _settled(made: Any, *, hidden: bool) -> Algorithm[Any, Any, Any]:
+    """Return what [learn] describes as the algorithm that it is for those who take part."""
+    if isinstance(made, PersonalReadouts) and made.ridge.carries:
+        return PersonalIncrements(ridge=made.ridge, method=made.method)
+    if isinstance(made, FederatedNormal) and hidden:
+        return replace(made, keep_clients=False)
+    learner: Algorithm[Any, Any, Any] = made if isinstance(made, Algorithm) else made.algorithm()
+    return learner
 
 
 def _uploads(own: dict[str, Any], about: About, *, protected: bool, hidden: bool) -> Uploads:

@@ -10,7 +10,6 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,37 +32,17 @@ MARK = "# fit: "
 Section = dict[str, tuple[object, str]]  # by setting: its value, and what is said of it
 
 
-@dataclass(frozen=True)
-class Choices:
-    """What the user settled; None and nothing where it was left to the proposal.
-
-    Parameters
-    ----------
-    window
-        As in [prepare]; "none" for whole recordings.
-    map
-        Name of the feature map.
-    horizon
-        Steps ahead that the inputs are predicted, where there is neither a label nor a target.
-    """
-
-    window: str | None = None
-    map: str | None = None
-    horizon: int | None = None
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A plan, how it is written down, and what it chose in a few words."""
-
-    file: PlanFile
-    said: str
-
-
 def propose(
-    found: Survey, files: Sequence[str], place: Path, choices: Choices, command: str
-) -> Proposal:
-    """Return a plan for the files of a survey.
+    found: Survey,
+    files: Sequence[str],
+    place: Path,
+    command: str,
+    *,
+    window: str | None = None,
+    map: str | None = None,
+    horizon: int | None = None,
+) -> tuple[PlanFile, str]:
+    """Return a plan for the files of a survey, and what it chose in a few words.
 
     Parameters
     ----------
@@ -73,18 +52,24 @@ def propose(
         The file of the plan, to whose folder its files are relative.
     command
         What was typed, for the first line.
+    window
+        As in [prepare], "none" for whole recordings; proposed if not given.
+    map
+        Name of the feature map; proposed if not given.
+    horizon
+        Steps ahead that the inputs are predicted, where there is neither a label nor a target.
     """
-    window, why = _window(found, choices)
+    cut, why = _window(found, window)
     rate = _rate(found)
-    one_each = window is not None or not (found.per_step or choices.horizon)
-    map_ = choices.map or ("auto" if one_each else "default")
+    one_each = cut is not None or not (found.per_step or horizon)
+    map_ = map or ("auto" if one_each else "default")
     others = [f'"{name}"' for name in ("auto", "default", "minirocket", "echo_state")]
     roles = found.roles
     what = ", ".join(roles.predicted) or f"{', '.join(roles.inputs[:3])} ahead"
     title = f"{what} of {len(found.clients)} people"
     sections: dict[str, Section] = {
-        "data": _data(found, files, place.parent) | _test(found, choices),
-        "prepare": _prepare(found, window, why, rate, choices),
+        "data": _data(found, files, place.parent) | _test(found, horizon),
+        "prepare": _prepare(found, cut, why, rate, horizon),
         "features": {
             "map": (map_, f"or {', '.join(one for one in others if one != _toml(map_))}"),
         },
@@ -95,27 +80,22 @@ def propose(
     if ratio > 5:
         many = "times the rows of the middle person that one may have"
         sections["run"] = {"over_median": (float(math.ceil(2 * ratio)), many)}
-    text = written(
-        f"# Written by: {command}\n"
-        f"# Change what you like, then: catchment run {shlex.quote(place.name)}\n"
-        f"title = {_toml(title)}\n",
-        sections,
-    )
+    head = f"# Written by: {command}\n# Change what you like, then: catchment run "
+    text = written(f"{head}{shlex.quote(place.name)}\ntitle = {_toml(title)}\n", sections)
     tables: dict[str, object] = {"title": title}
     for name, section in sections.items():
-        tables[name] = {setting: value for setting, (value, _) in section.items()}
+        tables[name] = {setting: section[setting][0] for setting in section}
     said = [f"map: {map_}"]
-    if window is None:
-        said.append("whole recordings" if one_each else "one answer per row")
-    else:
-        said.append(f"windows of {window}" + (" rows" if isinstance(window, int) else ""))
+    said.append("whole recordings" if one_each else "one answer per row")
+    if cut is not None:
+        said[-1] = f"windows of {cut}{' rows' if isinstance(cut, int) else ''}"
     said += [f"brought to {rate:g} Hz"] if rate and found.unit == 1 else []
     said += ["gaps held"] if found.gaps else []
     base = place.resolve().parent
     if str(base) not in sys.path:
         sys.path.append(str(base))  # a map of one's own lies beside the plan
     made = plan_of_tables(tables, text=text, base=base, name=place.name)
-    return Proposal(made, ", ".join([*said, "scaled by federated moments"]))
+    return made, ", ".join([*said, "scaled by federated moments"])
 
 
 def written(head: str, sections: Mapping[str, Section]) -> str:
@@ -191,8 +171,8 @@ def _data(found: Survey, files: Sequence[str], place: Path) -> Section:
     return section
 
 
-def _test(found: Survey, choices: Choices) -> Section:
-    if choices.horizon is not None:
+def _test(found: Survey, horizon: int | None) -> Section:
+    if horizon is not None:
         return {"test": (0.25, "the last quarter of every recording")}
     if len(found.clients) >= 3:
         said = "everyone trains, and is tested by a model that has not seen them"
@@ -202,7 +182,7 @@ def _test(found: Survey, choices: Choices) -> Section:
 
 
 def _prepare(
-    found: Survey, window: str | int | None, why: str, rate: float | None, choices: Choices
+    found: Survey, window: str | int | None, why: str, rate: float | None, horizon: int | None
 ) -> Section:
     section: Section = {"gaps": ("hold", 'a missing value is the one before; or "interpolate"')}
     if rate is not None:
@@ -213,8 +193,8 @@ def _prepare(
         if found.per_step:
             label = "majority" if found.classes is not None else "mean"
             section["label"] = (label, "of the rows in a window")
-    if choices.horizon is not None:
-        section["horizon"] = (choices.horizon, "rows ahead")
+    if horizon is not None:
+        section["horizon"] = (horizon, "rows ahead")
     section["scale"] = ("federated", 'by all people\'s mean and deviation; or "own"')
     return section
 
@@ -227,14 +207,12 @@ def _rate(found: Survey) -> float | None:
     return float(round(nice)) if nice >= 1 and abs(nice - round(nice)) < 0.01 * nice else nice
 
 
-def _window(found: Survey, choices: Choices) -> tuple[str | int | None, str]:
+def _window(found: Survey, asked: str | None) -> tuple[str | int | None, str]:
     """Return the length of windows and the reason; None where recordings stay whole."""
-    if choices.window is not None:
-        text = choices.window.strip()
-        if text == "none":
-            return None, ""
+    if asked is not None and asked.strip() != "none":
+        text = asked.strip()
         return (int(text) if text.isdecimal() else text), "as you said"
-    if found.classes is None:
+    if asked is not None or found.classes is None:
         return None, ""  # numbers to predict are predicted at every row
     steps = np.array([one.steps for one in found.recordings])
     stretches = np.array([n for one in found.recordings for n in one.stretches] or [1])

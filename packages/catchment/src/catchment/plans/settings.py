@@ -53,7 +53,6 @@ from catchment.features.base import (
     known_map,
     library_class,
 )
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.encoder import Encoder
 from catchment.federation.algorithm import Algorithm
@@ -118,10 +117,10 @@ CHOICES: dict[object, Mapping[str, type]] = {
 }
 # Fields that a file cannot say: no plain settings.
 HIDDEN = {
-    GradientAveraging: "initial",
-    GaussianNoise: "budget",
-    Clip: "reference",
-    EchoState: "matrices",
+    GradientAveraging: ("initial",),
+    GaussianNoise: ("budget",),
+    Clip: ("reference",),
+    MAPS["echo_state"]: ("n_inputs", "matrices"),
 }
 GIVEN = ("features", "classes", "base", "identities", "reservoir")
 BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
@@ -203,7 +202,7 @@ def settings(kind: type) -> Mapping[str, Setting]:
     """Return the settings of a dataclass by their names in a file."""
     hints = get_type_hints(kind, include_extras=True)
     of = ("map", "inner") if kind.__module__.startswith("catchment.features.") else ()
-    shown = [f for f in fields(kind) if f.init and f.name != HIDDEN.get(kind)]
+    shown = [f for f in fields(kind) if f.init and f.name not in HIDDEN.get(kind, ())]
     return {"of" if f.name in of else f.name: Setting(f, hints[f.name]) for f in shown}
 
 
@@ -313,7 +312,9 @@ def _made_of(hint: Any, value: object, info: pydantic.ValidationInfo) -> object:
     if hint is FeatureMap:
         return map_of(value, HERE)
     if hint in CHOICES:
-        return named(CHOICES[hint], {"name": value} if isinstance(value, str) else value, HERE)
+        table = {"name": value} if isinstance(value, str) else value
+        kind, rest = chosen(CHOICES[hint], table, HERE)
+        return read(kind, rest, HERE)
     if get_origin(hint) is np.ndarray:
         return _array(value)
     if not isinstance(value, Mapping):
@@ -323,7 +324,7 @@ def _made_of(hint: Any, value: object, info: pydantic.ValidationInfo) -> object:
     if hint is Recipe:
         given: Any = info.context
         reservoir, classes = given["features"].reservoir, given["classes"] is not None
-        own = read(EchoState, value, HERE)
+        own = read(MAPS["echo_state"], value, HERE)
         return own.recipe(reservoir.n_inputs, per_step=given["features"].per_step, classes=classes)
     return read(hint, value, HERE)
 
@@ -401,6 +402,10 @@ def chosen(
     ----------
     own
         Whether a class of one's own may be named, as `module:Class`.
+
+    >>> chosen(MAPS, {"map": "echo_sate"}, "[features]", key="map")
+    Traceback (most recent call last):
+    ValueError: map in [features] is 'echo_sate'; did you mean 'echo_state'?
     """
     if not isinstance(table, Mapping):
         raise ValueError(f"{where} is {table!r}; make it a table of settings")
@@ -417,27 +422,6 @@ def chosen(
     if kind is None:
         raise ValueError(f"{key} in {where} is {name!r}; {nearest(str(name), kinds)}")
     return kind, rest
-
-
-def named(
-    kinds: Mapping[str, type],
-    table: object,
-    where: str,
-    given: Mapping[str, Any] = NOTHING,
-    *,
-    key: str = "name",
-    own: bool = False,
-) -> Any:
-    """Return what a table describes; its entry `key` says which of some dataclasses it is.
-
-    >>> named(MAPS, {"map": "echo_state", "units": 50}, "[features]", key="map").units
-    50
-    >>> named(MAPS, {"map": "echo_sate"}, "[features]", key="map")
-    Traceback (most recent call last):
-    ValueError: map in [features] is 'echo_sate'; did you mean 'echo_state'?
-    """
-    kind, rest = chosen(kinds, table, where, key=key, own=own)
-    return read(kind, rest, where, given)
 
 
 def with_map(table: Table, *, reservoir: bool = False) -> dict[str, object]:
@@ -472,8 +456,8 @@ def map_of(table: object, where: str = "[features]") -> FeatureMap:
     if not isinstance(table, Mapping):
         raise ValueError(f"{where} is {table!r}; make it a table of a map's settings")
     filled = with_map(table)
-    given = BUILT if filled["map"] in MAPS else NOTHING
-    return known_map(named(MAPS, filled, where, given, key="map", own=True))
+    kind, rest = chosen(MAPS, filled, where, key="map", own=True)
+    return known_map(read(kind, rest, where, BUILT if filled["map"] in MAPS else NOTHING))
 
 
 def beside(one: Any, base: Path) -> Any:
@@ -584,4 +568,4 @@ def _inner(hint: Any) -> dict[str, Any]:
     if hint is Scaler:
         numbers = {"type": "array", "items": {"type": "number"}}
         return {"type": "object", "properties": {"mean": numbers, "scale": numbers}}
-    return schema(EchoState if hint is Recipe else hint)
+    return schema(MAPS["echo_state"] if hint is Recipe else hint)

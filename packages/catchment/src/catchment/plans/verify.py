@@ -14,9 +14,9 @@ from catchment.data.files import find_files
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.errors import CatchmentError
+from catchment.federation.runs.folder import MODEL, PLAN
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.verify import Check, Verification, compared, verified
-from catchment.federation.runs.write import MODEL, PLAN
 from catchment.plans.data import About, Recordings, arrange
 from catchment.plans.file import PlanFile, fingerprint_of, read_plan
 from catchment.readout.answers import read_for

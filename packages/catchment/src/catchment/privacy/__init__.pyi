@@ -1,8 +1,11 @@
-from catchment.privacy.dp.accounting import epsilon_spent as epsilon_spent
 from catchment.privacy.dp.budget import Budget as Budget
 from catchment.privacy.dp.clipping import Clip as Clip
-from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise, PromptNoise as PromptNoise
-from catchment.privacy.dp.per_sequence import PerSequence as PerSequence
+from catchment.privacy.dp.gaussian import epsilon_spent as epsilon_spent
+from catchment.privacy.dp.noise import (
+    GaussianNoise as GaussianNoise,
+    PerSequence as PerSequence,
+    PromptNoise as PromptNoise,
+)
 from catchment.privacy.in_the_clear import (
     PlainStatisticsWarning as PlainStatisticsWarning,
     networked as networked,
@@ -21,12 +24,12 @@ from catchment.privacy.secure_sum.protection import Identities as Identities, Se
 from catchment.privacy.secure_sum.server_journal import Journal as Journal
 
 # For the other packages and the tests; may change without notice.
-from catchment.privacy.floors import (
+from catchment.privacy.in_the_clear import (
+    PlainRules as PlainRules,
     check_floors as check_floors,
     check_memory as check_memory,
     policy_of as policy_of,
 )
-from catchment.privacy.in_the_clear import PlainRules as PlainRules
 from catchment.privacy.policy import (
     NAME as NAME,
     OwnData as OwnData,

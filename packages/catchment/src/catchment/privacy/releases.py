@@ -42,7 +42,7 @@ from typing import Any, final
 from catchment.data.units import ALL, Piece, Units, piece_of
 from catchment.errors import BudgetError, IntegrityError, RuleError
 from catchment.federation.algorithm import Cost, Data, Memory
-from catchment.privacy.dp.gaussian import epsilon_of
+from catchment.privacy.dp.gaussian import epsilon_spent
 from catchment.privacy.policy import Policy
 
 ROOT = "releases"
@@ -425,7 +425,7 @@ class Releases:
         first = (before or [made])[0]
         limit = first.epsilon if self._policy.epsilon is None else self._policy.epsilon
         delta = first.delta if self._policy.delta is None else self._policy.delta
-        after = epsilon_of(sum((one.cost for one in before), start=made.cost), delta)
+        after = epsilon_spent(sum((one.cost for one in before), start=made.cost), delta)
         if not after <= limit * (1 + TOLERANCE):
             raise BudgetError(
                 f"with this release these data would have told epsilon {after:.4g} at delta "

@@ -30,8 +30,8 @@ from catchment.readout.storage import (
     save_statistics as save_statistics,
 )
 from catchment.readout.uncertainty import (
-    bayesian_readout as bayesian_readout,
     conformal_quantile as conformal_quantile,
+    predictive_variance as predictive_variance,
 )
 
 # For the other packages and the tests; may change without notice.
@@ -90,7 +90,6 @@ from catchment.readout.ridge_choice import (
     FINEST_CLASSES as FINEST_CLASSES,
     best_ridge as best_ridge,
     chosen_readout as chosen_readout,
-    held_out_errors as held_out_errors,
     ridge_grid as ridge_grid,
 )
 from catchment.readout.solve import (
@@ -137,7 +136,7 @@ from catchment.readout.storage import (
     to_bytes as to_bytes,
     typed as typed,
 )
-from catchment.readout.uncertainty import BayesianReadout as BayesianReadout
+from catchment.readout.uncertainty import leverage as leverage
 
 __all__ = [
     "ClassCounts",
@@ -162,7 +161,6 @@ __all__ = [
     "Unit",
     "accumulate",
     "accuracy",
-    "bayesian_readout",
     "choose_by_blocks",
     "choose_by_gcv",
     "conformal_quantile",
@@ -170,6 +168,7 @@ __all__ = [
     "load_statistics",
     "log_edges",
     "nrmse",
+    "predictive_variance",
     "save_statistics",
     "train",
 ]

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain, islice
-from operator import add
+from operator import add, attrgetter
 from typing import Any
 
 import numpy as np
@@ -283,7 +283,7 @@ def _window_statistics(
         )
         return made
     if not features.per_step:
-        rows = features.rows([s.u for s in window], threads=threads)
+        rows = features.rows(list(map(attrgetter("u"), window)), threads=threads)
         return _of_rows(features, window, rows, grid)
     if len(window) == 1 and _is_short(features, window[0]):
         with single_blas_thread():
@@ -303,7 +303,7 @@ def _of_rows(
     features: FeatureMap, window: Sequence[Recording], rows: Sequence[Array], grid: Grid | None
 ) -> RidgeStatistics:
     """Return the statistics of one row of each recording."""
-    weight = np.array([s.weight for s in window])
+    weight = np.array(list(map(attrgetter("weight"), window)))
     targets = recording_targets(window, per_step=False)
     # One thread of BLAS for the small product too: to wake the others takes longer.
     with single_blas_thread():

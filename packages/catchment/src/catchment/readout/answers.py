@@ -1,4 +1,4 @@
-"""What a model says of files: one row per window, recording or step, ready for a table."""
+"""What a model says of files: a row per window, recording, step or horizon, ready for a table."""
 
 from __future__ import annotations
 
@@ -12,47 +12,14 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array
 from catchment.data.frames import from_frame, missing_values
-from catchment.data.prepare import Prepared
 from catchment.data.recording import Recording
 from catchment.readout.detector import Detector
+from catchment.readout.forecasting import check_ahead, forecasts
 from catchment.readout.heads import united
 from catchment.readout.open_model import UNKNOWN, OpenModel
 from catchment.readout.predictor import Predictor
 
 Cell = str | int | float
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """The outputs (K,) for one row: a step, a window or a whole recording.
-
-    `start` is the time of its first step where times are known, else the step's number.
-    """
-
-    recording: int
-    start: float
-    outputs: Array
-
-
-def answers(
-    model: Predictor,
-    recordings: Sequence[Recording],
-    client: str = "",
-    *,
-    device: str | None = None,
-) -> Iterator[Answer]:
-    """Yield what a model says of one client's raw recordings, in their order.
-
-    >>> from catchment import EchoState, Recording, fit
-    >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
-    >>> data = [Recording.labelled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
-    >>> model = fit(EchoState(30), data)
-    >>> [model.classes[a.outputs.argmax()] for a in answers(model, [Recording(waves[1])])]
-    ['slow']
-    """
-    for piece, outputs in model.pieces(recordings, client, device=device):
-        for k, row in enumerate(outputs):
-            yield Answer(piece.source, _start(piece, k, model), row)
 
 
 def output_names(model: Predictor) -> tuple[str, ...]:
@@ -85,6 +52,14 @@ class Table:
         Whose part of the model to use, for all files; each client's own if not given.
     device
         Where to predict, as `Model.predict` has it.
+    ahead
+        Whether to write the time after files, one row per recording and horizon.
+
+    >>> from catchment import EchoState, Recording, fit
+    >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
+    >>> data = [Recording.labelled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
+    >>> Table(fit(EchoState(30), data)).header()
+    ['file', 'recording', 'start', 'prediction', 'probability']
     """
 
     model: Predictor
@@ -92,8 +67,11 @@ class Table:
     coverage: float = 0.9
     client: str | None = None
     device: str | None = None
+    ahead: bool = False
 
     def __post_init__(self) -> None:
+        if self.ahead:
+            check_ahead(self.model)
         if not 0 < self.coverage < 1:
             raise ValueError(f"coverage is {self.coverage}; pass a probability between 0 and 1")
         if self.client is not None and self.client not in self.model.clients:
@@ -115,25 +93,53 @@ class Table:
 
     def header(self) -> list[str]:
         """Return the names of the columns."""
-        names = output_names(self.model)
-        who = ["file", *(["client"] if self.names_clients else []), "recording", "start"]
-        if isinstance(self.model, Detector):
-            return [*who, "prediction", "score", "threshold"]
-        if self.model.classes is not None:
-            extra = [f"p_{name}" for name in names] if self.probabilities else []
-            return [*who, "prediction", "probability", *extra]
-        ends = ("_low", "_high") if self.knows_intervals else ()
-        return [*who, *(name + end for name in names for end in ("", *ends))]
+        model = self.model
+        who = ["file", *(["client"] if self.names_clients else []), "recording"]
+        ends = ("", "_low", "_high") if self.knows_intervals else ("",)
+        if self.ahead:
+            assert model.channels is not None  # `read_for` refuses models without them
+            names = [model.channels[k] for k in model.prepare.predicted_of(model.channels)]
+            return [*who, "ahead", "time", *(name + end for name in names for end in ends)]
+        if isinstance(model, Detector):
+            return [*who, "start", "prediction", "score", "threshold"]
+        outputs = output_names(model)
+        if model.classes is not None:
+            extra = [f"p_{name}" for name in outputs] if self.probabilities else []
+            return [*who, "start", "prediction", "probability", *extra]
+        return [*who, "start", *(name + end for name in outputs for end in ends)]
 
     def rows(self, path: str | Path) -> Iterator[list[Cell]]:
-        """Yield the rows of one file."""
+        """Yield the rows of one file; what is wrong with a recording is told with its name."""
         for name, recordings in read_for(self.model, path).items():
             client = name if self.client is None else self.client
-            said = answers(self.model, recordings, client, device=self.device)
-            for answer in _with_file(path, said):
-                who = [name] if self.names_clients else []
-                place = [answer.recording, rounded(answer.start)]
-                yield [str(path), *who, *place, *self._said(answer.outputs)]
+            who = [str(path), *([name] if self.names_clients else [])]
+            rows = self._ahead if self.ahead else self._answers
+            try:
+                for row in rows(recordings, client):
+                    yield [*who, *row]
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from error
+
+    def _answers(self, recordings: Sequence[Recording], client: str) -> Iterator[list[Cell]]:
+        """Yield recording, start and what is said, of every row."""
+        model = self.model
+        for piece, outputs in model.pieces(recordings, client, device=self.device):
+            times = piece.recording.times
+            for k, row in enumerate(outputs):
+                step = model.washout + k
+                start = float(piece.start + step) if times is None else float(times[step])
+                if not model.per_step:
+                    start = float(piece.start) if piece.seconds is None else piece.seconds
+                yield [piece.source, rounded(start), *self._said(row)]
+
+    def _ahead(self, recordings: Sequence[Recording], client: str) -> Iterator[list[Cell]]:
+        """Yield recording, horizon, time and what is said, of every horizon."""
+        settings: dict[str, Any] = {"coverage": self.coverage, "device": self.device}
+        for one in forecasts(self.model, recordings, client, **settings):
+            columns = [each for each in (one.values, one.lower, one.upper) if each is not None]
+            for k, (horizon, moment) in enumerate(zip(one.horizons, one.moments(), strict=True)):
+                cells = np.stack([column[k] for column in columns], axis=1).ravel()
+                yield [one.recording, horizon, moment, *map(rounded, cells.tolist())]
 
     def _said(self, outputs: Array) -> list[Cell]:
         model = self.model
@@ -147,15 +153,7 @@ class Table:
         columns = [outputs]
         if self.knows_intervals:
             columns.extend(end[0] for end in model.interval(outputs[None], self.coverage))
-        return [rounded(float(value)) for value in np.stack(columns, axis=1).ravel()]
-
-
-def _with_file(path: str | Path, found: Iterator[Answer]) -> Iterator[Answer]:
-    """Yield answers; what is wrong with a recording is told with its file's name."""
-    try:
-        yield from found
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        return list(map(rounded, np.stack(columns, axis=1).ravel().tolist()))
 
 
 def read_for(
@@ -276,14 +274,6 @@ def _ahead(model: Predictor) -> list[str]:
 def _per_step(model: Predictor) -> bool:
     """Whether files have a target for every step: where rows do, or windows take theirs."""
     return model.per_step or model.columns.get("per_step") == "yes"
-
-
-def _start(piece: Prepared, row: int, model: Predictor) -> float:
-    if not model.per_step:
-        return float(piece.start) if piece.seconds is None else piece.seconds
-    step = model.washout + row
-    times = piece.recording.times
-    return float(piece.start + step) if times is None else float(times[step])
 
 
 def rounded(value: float) -> float:

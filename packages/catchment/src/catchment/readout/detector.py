@@ -362,10 +362,6 @@ class Detector(Predictor):
         return found[0] if is_alone(new) else found
 
     def said(self, outputs: Array) -> Booleans:
-        """Return which rows (n,) of a recording's outputs (n, 2) are alarms."""
-        return self.alarms(outputs)
-
-    def alarms(self, outputs: Array) -> Booleans:
         """Return which rows (n,) of outputs (n, 2) are alarms."""
         return np.asarray(outputs[:, self._anomaly] > self.threshold)
 

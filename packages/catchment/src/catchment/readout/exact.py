@@ -302,7 +302,18 @@ def exact_statistics(
     >>> exact_statistics(z, y, Grid(4, ((1, 4),))).gram
     array([80])
     """
-    _check_rows(z, grid)
+    from catchment.readout.exact_kernels import first_off_grid
+
+    if z.shape[1] != grid.n_features:
+        raise ValueError(f"features have {z.shape[1]} columns, the grid has {grid.n_features}")
+    flat, scale = np.require(z, requirements=["C", "W"]).reshape(-1), np.ldexp(1.0, grid.digits)
+    place = int(first_off_grid(flat, scale, 2.0**grid.bits)) if z.size else -1
+    if place >= 0:
+        row, column = divmod(place, z.shape[1])
+        raise ValueError(
+            f"feature {column} is {z[row, column]!r} in row {row}, which is not on its grid of "
+            f"{grid.bits} bits; round rows with catchment.features.grid.on_grid"
+        )
     if weight is None:
         return _unweighted(z, y, grid, fingerprint)
     found = RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
@@ -327,23 +338,6 @@ def whole_weights(weight: Array) -> list[int]:
     return [int(value) for value in values]
 
 
-def _check_rows(z: Array, grid: Grid) -> None:
-    if z.shape[1] != grid.n_features:
-        raise ValueError(f"features have {z.shape[1]} columns, the grid has {grid.n_features}")
-    if not z.size:
-        return
-    from catchment.readout.exact_kernels import first_off_grid
-
-    flat = np.require(z, requirements=["C", "W"]).reshape(-1)
-    place = int(first_off_grid(flat, np.ldexp(1.0, grid.digits), 2.0**grid.bits))
-    if place >= 0:
-        row, column = divmod(place, z.shape[1])
-        raise ValueError(
-            f"feature {column} is {z[row, column]!r} in row {row}, which is not on its grid of "
-            f"{grid.bits} bits; round rows with catchment.features.grid.on_grid"
-        )
-
-
 def _unweighted(z: Array, y: Array, grid: Grid, fingerprint: str) -> RidgeStatistics:
     if not len(z):
         return RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
@@ -351,8 +345,7 @@ def _unweighted(z: Array, y: Array, grid: Grid, fingerprint: str) -> RidgeStatis
     constant = bool(z.shape[1] and (z[:, 0] == 1.0).all() and 0 <= grid.digits[0] <= grid.bits)
     total = ExactGram.of(grid, pieces.shape[1], constant=constant)
     rows = np.concatenate([z, pieces, np.ones((len(z), 1))], axis=1)
-    for start in range(0, len(rows), _MOST_COLUMNS):
-        total.add(rows[start : start + _MOST_COLUMNS].T)
+    total.add(rows.T)
     return statistics_of(
         total.result(), len(z), grid, places, constant=constant, fingerprint=fingerprint
     )

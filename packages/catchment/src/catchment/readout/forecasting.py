@@ -15,10 +15,9 @@ What a model of several horizons says of the time after a recording, one row per
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +31,6 @@ from catchment.data.steps import resample
 from catchment.features.base import name_of
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.run import advance
-from catchment.readout.answers import Cell, Table, read_for, rounded
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 
@@ -351,52 +349,6 @@ def check_ahead(model: Predictor) -> None:
             'the model predicts means over windows, label="mean", and no single step ahead; train '
             'with label="last"'
         )
-
-
-@dataclass(frozen=True)
-class AheadTable:
-    """How the time after files is written: one row per recording and horizon.
-
-    `table` says of which model, at which coverage and for whom.
-    """
-
-    table: Table
-
-    def __post_init__(self) -> None:
-        check_ahead(self.table.model)
-
-    def header(self) -> list[str]:
-        """Return the names of the columns."""
-        table = self.table
-        ends = ("", "_low", "_high") if table.knows_intervals else ("",)
-        who = ["file", *(["client"] if table.names_clients else []), "recording"]
-        return [*who, "ahead", "time", *(name + end for name in self._names() for end in ends)]
-
-    def rows(self, path: str | Path) -> Iterator[list[Cell]]:
-        """Yield the rows of one file."""
-        table = self.table
-        for name, recordings in read_for(table.model, path).items():
-            client = name if table.client is None else table.client
-            try:
-                found = forecasts(
-                    table.model, recordings, client, coverage=table.coverage, device=table.device
-                )
-            except ValueError as error:
-                raise ValueError(f"{path}: {error}") from error
-            for one in found:
-                yield from self._rows(str(path), [name] if table.names_clients else [], one)
-
-    def _rows(self, path: str, who: list[str], one: Forecast) -> Iterator[list[Cell]]:
-        columns = [each for each in (one.values, one.lower, one.upper) if each is not None]
-        for k, (horizon, moment) in enumerate(zip(one.horizons, one.moments(), strict=True)):
-            cells = np.stack([column[k] for column in columns], axis=1).ravel()
-            said = [rounded(float(value)) for value in cells]
-            yield [path, *who, one.recording, horizon, moment, *said]
-
-    def _names(self) -> list[str]:
-        model = self.table.model
-        assert model.channels is not None  # `read_for` has refused models without them
-        return [model.channels[k] for k in model.prepare.predicted_of(model.channels)]
 
 
 def _times(model: Predictor, piece: Prepared) -> Array:

@@ -19,6 +19,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -173,10 +174,10 @@ class Model(Predictor):
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
     ) -> list[Array]:
         """Return the readout's outputs (rows, K) of each prepared recording."""
-        inputs = [one.u for one in prepared]
+        inputs = list(map(attrgetter("u"), prepared))
         place = device_for(self.features, device)
         if place is None:
-            return [self.readout(z) for z in self.features.rows(inputs)]
+            return list(map(self.readout, self.features.rows(inputs)))
         found: list[Array] = torch_form().outputs_on(place, self.features, self.readout, inputs)
         return found
 

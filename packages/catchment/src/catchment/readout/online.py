@@ -6,11 +6,10 @@ step and so blows up as soon as the inputs stop exciting it. Here only the stati
     G <- forgetting G + z z',    C <- forgetting C + z y',
 
 and the ridge is added anew at each solve, so the system is never worse posed than at the first
-step. The window subtracts the rows that leave; it is summed afresh once per window's worth of rows,
-because rounding left by subtraction would otherwise pile up.
+step. The window keeps its rows and sums them when it is asked: what rounding a subtraction of old
+rows leaves would pile up.
 
-Both are frozen values: `update` returns the next one and costs little until a block of rows is
-full, when the block enters the statistics in one matrix product. A solve is a Cholesky
+Both are frozen values: `update` returns the next one and costs little. A solve is a Cholesky
 factorisation, so ask for the readout when it is needed, not after every row.
 """
 
@@ -18,8 +17,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -146,11 +143,7 @@ class SlidingWindow(Online):
 
     length: int
     held: tuple[Rows, ...] = ()
-    entering: tuple[Rows, ...] = ()
-    leaving: tuple[Rows, ...] = ()
     n_held: int = 0
-    n_moving: int = 0
-    n_since_sum: int = 0
 
     def __post_init__(self) -> None:
         if self.length < 1:
@@ -159,64 +152,23 @@ class SlidingWindow(Online):
     def update(self, z: Array, y: Array) -> SlidingWindow:
         """Return the state after feature rows (n, F) with targets (n, K), oldest first."""
         rows = self._checked(z, y)
-        n = len(rows[0])
-        held, n_held = (*self.held, rows), self.n_held + n
-        gone, held = _split(held, n_held - self.length)
-        moved = replace(
-            self,
-            held=held,
-            entering=(*self.entering, rows),
-            leaving=(*self.leaving, *gone),
-            n_held=min(n_held, self.length),
-            n_moving=self.n_moving + n,
-            n_since_sum=self.n_since_sum + n,
-        )
-        return moved if moved.n_moving < BLOCK else moved._settled()
+        grown = replace(self, held=(*self.held, rows), n_held=self.n_held + len(rows[0]))
+        if len(grown.held) < BLOCK and grown.n_held < 2 * self.length:
+            return grown
+        last = grown._last()
+        return replace(self, held=(last,), n_held=len(last[0]))
 
     @property
     def statistics(self) -> RidgeStatistics:
         """The sums over the rows in the window."""
-        return self.folded + self._sums(self.entering) - self._sums(self.leaving)
+        if not self.held:
+            return self.folded
+        return RidgeStatistics.from_states(*self._last(), fingerprint=self.folded.fingerprint)
 
-    def _settled(self) -> SlidingWindow:
-        """Return the same window with no rows under way, summed afresh when that is due."""
-        old, new = _split(self.held, self.n_held - self.n_moving)
-        held = (*old, _joined(new))
-        due = self.n_since_sum >= self.length
-        return replace(
-            self,
-            held=held,
-            folded=reduce(add, (self._sums((chunk,)) for chunk in held))
-            if due
-            else self.statistics,
-            n_since_sum=0 if due else self.n_since_sum,
-            entering=(),
-            leaving=(),
-            n_moving=0,
-        )
-
-    def _sums(self, chunks: tuple[Rows, ...]) -> RidgeStatistics:
-        F, K, fingerprint = *self.folded.cross.shape, self.folded.fingerprint
-        if not chunks:
-            return RidgeStatistics.zero(F, K, fingerprint)
-        return RidgeStatistics.from_states(*_joined(chunks), fingerprint=fingerprint)
+    def _last(self) -> Rows:
+        z, y = _joined(self.held)
+        return z[-self.length :], y[-self.length :]
 
 
 def _joined(chunks: tuple[Rows, ...]) -> Rows:
-    if len(chunks) == 1:
-        return chunks[0]
     return np.concatenate([z for z, _ in chunks]), np.concatenate([y for _, y in chunks])
-
-
-def _split(chunks: tuple[Rows, ...], n_rows: int) -> tuple[tuple[Rows, ...], tuple[Rows, ...]]:
-    """Return the first rows and the others."""
-    first: list[Rows] = []
-    for i, (z, y) in enumerate(chunks):
-        if n_rows <= 0:
-            return tuple(first), chunks[i:]
-        if len(z) > n_rows:
-            first.append((z[:n_rows], y[:n_rows]))
-            return tuple(first), ((z[n_rows:], y[n_rows:]), *chunks[i + 1 :])
-        first.append((z, y))
-        n_rows -= len(z)
-    return tuple(first), ()

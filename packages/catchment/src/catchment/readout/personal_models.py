@@ -124,7 +124,10 @@ class PersonalModels(Predictor):
             own = [self.readouts[name] for name in sorted(self.readouts)]
             tensors["own.weights"] = np.stack([readout.weights for readout in own])
             tensors["own.intercept"] = np.stack([readout.intercept for readout in own])
-            tensors["own.ridge"] = _ridges(own)
+            # (M,) of all, or (M, K) where outputs have ridges of their own.
+            ridges = [np.asarray(readout.ridge, dtype=np.float64) for readout in own]
+            width = (self.n_outputs,) if any(map(np.ndim, ridges)) else ()
+            tensors["own.ridge"] = np.stack([np.broadcast_to(one, width) for one in ridges])
         for k, (name, features) in enumerate(sorted(self.maps.items())):
             described = stored_map(features, f"own_map.{k}")
             facts["maps"][name] = described.facts
@@ -148,12 +151,3 @@ def personal_models_of(held: Stored, use: Own = ()) -> PersonalModels:
         for k, name in enumerate(sorted(facts["maps"]))
     }
     return PersonalModels(model_of(held, use), readouts, maps)
-
-
-def _ridges(readouts: Sequence[Readout]) -> Array:
-    """Return the ridges (M,) of readouts, or (M, K) where outputs have ridges of their own."""
-    ridges = [np.asarray(readout.ridge, dtype=np.float64) for readout in readouts]
-    if all(ridge.ndim == 0 for ridge in ridges):
-        return np.array(ridges)
-    K = readouts[0].n_outputs
-    return np.stack([np.broadcast_to(ridge, (K,)) for ridge in ridges])

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -176,7 +177,8 @@ class Predictor(ABC):
         for k, recording in enumerate(recordings):
             self.check_channels(recording, k)
         pieces = self.prepare.inputs(recordings)
-        outputs = self.outputs_of([piece.recording for piece in pieces], client, device=device)
+        prepared = list(map(attrgetter("recording"), pieces))
+        outputs = self.outputs_of(prepared, client, device=device)
         return list(zip(pieces, outputs, strict=True))
 
     def interval(self, outputs: Array, coverage: float = 0.9) -> tuple[Array, Array]:
@@ -191,7 +193,7 @@ class Predictor(ABC):
         if self.deviation is None:
             raise ValueError(
                 "the model does not know its error on new data; let the ridge be chosen, or use "
-                "catchment.readout.uncertainty"
+                "catchment.calibrate"
             )
         if not 0 < coverage < 1:
             raise ValueError(f"coverage is {coverage}; pass a probability between 0 and 1")

@@ -8,7 +8,7 @@ block's error is
     SSE_k = q_k - 2 tr(W'C_k) + tr(W'G_k W)
 
 plus the terms of the intercept, so it needs no rows. A block may be a stretch of time, or one
-client: `held_out_errors` is the part that a client can compute for itself.
+client, which can compute its part for itself: `path_errors` of what `solve_path` finds of the rest.
 
 `chosen_readout` is the way from a sum to a readout that every way in takes: `fit`, `federate`,
 scikit-learn's estimators and plans therefore solve to the same bits.
@@ -265,7 +265,8 @@ def choose_by_blocks(
     weights = np.array(list(map(attrgetter("weight"), filled)))
 
     def held_out(some: Array, block: RidgeStatistics) -> Array:
-        return held_out_errors(total - block, block, some, intercept=intercept, scale=scale)
+        path = solve_path(total - block, some, intercept=intercept, scale=scale)
+        return path_errors(block, path)
 
     tried = _tried(acted_on, ridges)
     errors = np.array(list(ordered_map(partial(held_out, tried), filled, threads=threads)))
@@ -278,27 +279,6 @@ def choose_by_blocks(
         warn_of_edge(acted_on, tried, mean)
     best = best_ridge(tried, mean, per_output, doubt(acted_on, tried))
     return RidgeChoice(tried, mean, best, errors, weights)
-
-
-def held_out_errors(
-    rest: RidgeStatistics,
-    block: RidgeStatistics,
-    ridges: Sequence[float] | Array,
-    *,
-    intercept: bool = True,
-    scale: Array | None = None,
-) -> Array:
-    """Return the sums (R, K) of squared errors on a block of the readouts solved on the rest.
-
-    A client that is sent the total computes its own with `total - mine` and `mine`; the sums of all
-    clients add up to the leave-one-client-out error. `scale` is that of `solve_readout`.
-
-    >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [1.0], [4.0]])
-    >>> mine = RidgeStatistics.from_states(z[2:], y[2:])
-    >>> held_out_errors(RidgeStatistics.from_states(z, y) - mine, mine, [0.0])
-    array([[4.]])
-    """
-    return path_errors(block, solve_path(rest, ridges, intercept=intercept, scale=scale))
 
 
 def _smaller(statistics: RidgeStatistics, tried: Array, errors: Array) -> Array:

@@ -48,6 +48,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -355,7 +356,7 @@ class ExactSystem:
         >>> system.solved(np.array([0]), 1.0, lambda r: r / 5.4)
         (array([[-0.27272727]]), array([0.90909091]))
         """
-        first = int(self.intercept)
+        first, mean = int(self.intercept), self.sums.feature_sum / self.sums.weight
         d = np.ones(len(self.digits) - first) if scale is None else scale
         columns: list[_Column] = []
         for k, beta in zip(outputs, np.broadcast_to(ridge, outputs.shape), strict=True):
@@ -366,7 +367,14 @@ class ExactSystem:
             for k, column in enumerate(columns):
                 left[:, k] = column.rest / (1 << column.places + column.point)
             left = np.ldexp(left, places - 2 * self.digits[:, None])
-            step = np.ldexp(self._step(left, solve, d[:, None]), -places)
+            # The solution of what is left, about.
+            centred = left[first:] - np.outer(mean, left[0]) if first else left
+            centred[self.constant - first] = 0.0
+            step = solve(centred / d[:, None]) / d[:, None]
+            if first:
+                level = left[0] / self.sums.weight - mean @ step
+                step = np.concatenate([level[None], step])
+            step = np.ldexp(step, -places)
             if not np.isfinite(step).all():
                 return None
             for column, change in zip(columns, step.T, strict=True):
@@ -376,16 +384,6 @@ class ExactSystem:
             left[:, k] = column.solution / (1 << column.point)
         found = np.ldexp(left, places)
         return found[first:], found[0] if self.intercept else np.zeros(len(columns))
-
-    def _step(self, left: Array, solve: Callable[[Array], Array], d: Array) -> Array:
-        """Return the solution of what is left, about."""
-        if not self.intercept:
-            return solve(left / d) / d
-        mean = self.sums.feature_sum / self.sums.weight
-        centred = left[1:] - np.outer(mean, left[0])
-        centred[self.constant - 1] = 0.0
-        step = solve(centred / d) / d
-        return np.concatenate([(left[0] / self.sums.weight - mean @ step)[None], step])
 
 
 class _Column:
@@ -536,18 +534,20 @@ def solve_path(
     >>> [round(float(readout.weights[0, 0]), 9) for readout in path]
     [2.0, 1.0]
     """
-    if scale is not None:
-        path = solve_path(rescaled(statistics, scale), ridges, intercept=intercept)
-        return [for_raw_features(readout, scale) for readout in path]
-    statistics = statistics.floats
-    values = [float(checked_ridges(ridge, 1)[0]) for ridge in ridges]
-    if len(values) < SPECTRUM_FROM:
-        return [solve_readout(statistics, value, intercept=intercept) for value in values]
-    spectrum = Spectrum.of(statistics, intercept=intercept)
-    return [
-        readout_from(statistics, spectrum.weights(value), value, intercept=intercept)
-        for value in values
-    ]
+    acted_on = statistics.floats if scale is None else rescaled(statistics, scale)
+    values = checked_ridges(np.array(list(ridges), dtype=np.float64), None).tolist()
+    spectrum = None
+    if len(values) >= SPECTRUM_FROM:
+        spectrum = Spectrum.of(acted_on, intercept=intercept)
+    found = []
+    for value in values:
+        if spectrum is None:
+            readout = solve_readout(acted_on, value, intercept=intercept)
+        else:
+            weights = spectrum.weights(value)
+            readout = readout_from(acted_on, weights, value, intercept=intercept)
+        found.append(readout if scale is None else for_raw_features(readout, scale))
+    return found
 
 
 def squared_errors(statistics: RidgeStatistics, readout: Readout) -> Array:
@@ -583,12 +583,12 @@ def path_errors(statistics: RidgeStatistics, readouts: Sequence[Readout]) -> Arr
     if statistics.weight <= 0 or R == 0:
         return np.zeros((R, K))
     G, C = statistics.moments()
-    W = np.hstack([readout.weights for readout in readouts])
+    W = np.hstack(list(map(attrgetter("weights"), readouts)))
     quadratic = (W * (G @ W)).sum(axis=0).reshape(R, K)
     linear = (W * np.tile(C, R)).sum(axis=0).reshape(R, K)
     spread = statistics.target_moments() - 2 * linear + quadratic
     mean = statistics.target_sum - (statistics.feature_sum @ W).reshape(R, K)
-    mean = mean / statistics.weight - np.array([readout.intercept for readout in readouts])
+    mean = mean / statistics.weight - np.array(list(map(attrgetter("intercept"), readouts)))
     return np.asarray(np.maximum(spread, 0.0) + statistics.weight * mean**2)
 
 
@@ -626,18 +626,18 @@ class Spectrum:
 
     def weights(self, ridge: float | Array) -> Array:
         """Return the weights (F, K) at one ridge, or at (K,) ridges, one per output."""
-        return np.asarray(self.vectors @ (self.cross * self._known_inverse(ridge)))
+        return self._turned(self.cross, ridge)
 
     def solve(self, right: Array, ridge: float | Array) -> Array:
         """Return what `weights` does for another right side (F, K) than the cross moments."""
-        return np.asarray(self.vectors @ ((self.vectors.T @ right) * self._known_inverse(ridge)))
+        return self._turned(self.vectors.T @ right, ridge)
 
-    def _known_inverse(self, ridge: float | Array) -> Array:
+    def _turned(self, right: Array, ridge: float | Array) -> Array:
         inverse = self.inverse(ridge)
         if (inverse == 0).any():
             column = int(np.argmin(inverse.min(axis=0)))
             raise singular_error(self.values, float(np.atleast_1d(ridge)[column]), None)
-        return inverse
+        return np.asarray(self.vectors @ (right * inverse))
 
     def squared_errors(self, ridge: float | Array) -> Array:
         """Return the sum (K,) of squared training errors at one ridge, or at (K,) ridges."""
@@ -658,13 +658,17 @@ class Spectrum:
         return np.asarray(np.divide(1.0, shifted, out=np.zeros_like(shifted), where=kept))
 
 
-def checked_ridges(ridge: float | Array, n_outputs: int) -> Array:
+def checked_ridges(ridge: float | Array, n_outputs: int | None) -> Array:
     """Return (K,) ridges, one per output, after checking that each is finite and not negative.
+
+    With None for the outputs there may be any number.
 
     >>> checked_ridges(0.5, 2)
     array([0.5, 0.5])
     """
     ridges = np.asarray(ridge, dtype=np.float64)
+    if n_outputs is None:
+        n_outputs = len(ridges)
     if ridges.shape not in ((), (n_outputs,)):
         raise ValueError(
             f"ridge has shape {ridges.shape}; pass one number or one per output ({n_outputs},)"

@@ -32,10 +32,10 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, cython_blas, lapack
 
 from catchment.arrays import Array, frozen, refuse_nonfinite
@@ -245,6 +245,7 @@ def _syrk() -> _CFunctionType | None:
 CONSTANT = 1e-12
 
 SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")  # as they travel
+_sums_of = attrgetter(*SUMS)
 _HEAVIEST = 2**53  # whole weights up to here are exact
 
 
@@ -452,7 +453,7 @@ class RidgeStatistics(Structure):
             one, two = self._in_units(digits), other._in_units(digits)
         elif sign < 0 and n_rows == 0:
             return RidgeStatistics.zero(self.n_features, self.n_targets, self.fingerprint)
-        held = [getattr(one, name) for name in SUMS], [getattr(two, name) for name in SUMS]
+        held = _sums_of(one), _sums_of(two)
         found: Iterable[Any]
         if one.grid is None:
             found = map(np.add if sign > 0 else np.subtract, *held)
@@ -561,9 +562,9 @@ class RidgeStatistics(Structure):
         """
         if self.grid is None:
             return None
-        counts = self.grid.limbs
+        counts = map(self.grid.limbs.__getitem__, SUMS)
         try:
-            arrays = [integers.to_limbs(getattr(self, name), counts[name]) for name in SUMS]
+            arrays = tuple(map(integers.to_limbs, _sums_of(self), counts))
         except (OverflowError, TypeError) as error:
             raise ValueError(
                 f"sums over {self.n_rows} rows of weight {self.weight:g} do not fit the limbs of "
@@ -587,7 +588,16 @@ class RidgeStatistics(Structure):
             raise IntegrityError(f"grid came as {str(text)[:80]!r}, which it cannot be")
         grid = Grid.from_json(text)
         numbers, *came = parts.expect(cls.KIND.name, 1 + len(SUMS)).arrays
-        n_rows, weight = _read_counts(numbers)
+        if numbers.shape != (2,):
+            raise IntegrityError(f"the counts of {cls.KIND.name!r} came as {numbers.shape}")
+        if numbers.dtype != np.float64:
+            raise UploadError("type", f"numbers came as {numbers.dtype}; they are float64")
+        n_rows, weight = numbers.tolist()
+        for name, number in (("n_rows", n_rows), ("weight", weight)):
+            if not (abs(number) < _HEAVIEST and number == int(number)):
+                raise UploadError("count", f"{name} is {number}; on a grid it is a whole number")
+        if n_rows < 0:
+            raise UploadError("count", f"n_rows is {n_rows:g}; a count cannot be negative")
         sums: dict[str, integers.Whole] = {}
         shapes = shapes_of(grid.n_features, came[1].shape[-1] if came[1].ndim else 0)
         for name, limbs, bare in zip(SUMS, came, shapes, strict=True):
@@ -599,7 +609,7 @@ class RidgeStatistics(Structure):
             if (most := integers.largest(limbs)) > integers.LARGEST_LIMB:
                 raise UploadError("range", f"{name} holds {most}, more than it can be")
             sums[name] = integers.from_limbs(limbs)
-        return cls(n_rows, weight, **sums, fingerprint=fingerprint, grid=grid)
+        return cls(int(n_rows), weight, **sums, fingerprint=fingerprint, grid=grid)
 
     def moments(self, *, intercept: bool = True) -> tuple[Array, Array]:
         """Return the Gram matrix (F, F) and cross moments (F, K), centred if there is an intercept.
@@ -693,21 +703,6 @@ class RidgeStatistics(Structure):
                 f"statistics on grids of {self.grid.bits} and {other.grid.bits} bits with other "
                 "units do not add; use one feature map"
             )
-
-
-def _read_counts(numbers: NDArray[Any]) -> tuple[int, float]:
-    """Return the rows and the weight that came, both whole numbers."""
-    if numbers.shape != (2,):
-        raise IntegrityError(f"the counts of 'ridge-statistics' came with shape {numbers.shape}")
-    if numbers.dtype != np.float64:
-        raise UploadError("type", f"numbers came as {numbers.dtype}; they are float64")
-    n_rows, weight = numbers.tolist()
-    for name, number in (("n_rows", n_rows), ("weight", weight)):
-        if not (abs(number) < _HEAVIEST and number == int(number)):
-            raise UploadError("count", f"{name} is {number}; on a grid it is a whole number")
-    if n_rows < 0:
-        raise UploadError("count", f"n_rows is {n_rows:g}; a count cannot be negative")
-    return int(n_rows), weight
 
 
 def _column_sums(rows: Array, weight: Array) -> Array:

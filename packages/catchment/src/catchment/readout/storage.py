@@ -213,7 +213,8 @@ def before_of(held: Stored, use: Own = ()) -> dict[str, Any]:
 def stored_map(features: FeatureMap, prefix: str) -> Stored:
     """Return what a file holds of a feature map, its arrays numbered behind a prefix."""
     described = features.parts()
-    arrays = {f"{prefix}.{k}": array for k, array in enumerate(described.arrays)}
+    names = map(f"{prefix}.{{}}".format, range(len(described.arrays)))
+    arrays = dict(zip(names, described.arrays, strict=True))
     return Stored("map", {"kind": described.kind, "facts": described.facts}, arrays)
 
 
@@ -290,13 +291,12 @@ def typed(tensors: Mapping[str, NDArray[Any]], name: str, dtype: type[np.generic
 
 def packed_file(header: Header, tensors: Mapping[str, NDArray[Any]]) -> bytes:
     """Return the content of a file."""
-    dense = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
-    stored = header | {
-        "format": FORMAT,
-        "library": catchment.__version__,
-        "tensors": {name: _sha256(dense[name]) for name in sorted(dense)},
-        "header_sha256": "0" * 64,
-    }
+    dense, sums = dict[str, NDArray[Any]](), dict[str, str]()
+    for name, tensor in tensors.items():
+        dense[name] = np.asarray(tensor, order="C")
+        sums[name] = _sha256(dense[name])
+    about = {"format": FORMAT, "library": catchment.__version__, "tensors": sums}
+    stored = header | about | {"header_sha256": "0" * 64}
     text = json.dumps(stored, sort_keys=True, separators=(",", ":"), allow_nan=False)
     content = bytearray(safe.save(dense, {_KEY: text}))
     size = 8 + int.from_bytes(content[:8], "little")
@@ -334,8 +334,9 @@ def read_file(file: BinaryIO, path: str, kind: str) -> tuple[Header, Tensors]:
     for name, tensor in tensors.items():
         if _sha256(tensor) != header["tensors"][name]:
             raise IntegrityError(f"{path} is damaged in tensor {name!r}; get it again")
-    # Copies, because what is read from a buffer is read-only and the kernels compile for writable.
-    return header, {name: tensor.copy() for name, tensor in tensors.items()}
+        # What is read from a buffer is read-only, and the kernels compile for writable.
+        tensors[name] = tensor.copy()
+    return header, tensors
 
 
 def _checked_header(raw: bytes, path: str) -> Header:

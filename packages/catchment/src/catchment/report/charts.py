@@ -1,15 +1,11 @@
-"""Charts of lines over time, rounds or ridges, and of one dot for each name.
+"""Charts as SVG text: of lines, of one dot for each name, and of one client's signals over time.
 
-The parts of charts as SVG text: they take their colours from the page, light or dark.
+They take their colours from the page, light or dark. They are 400 units wide with letters of 13, so
+that they are readable on a phone, where they fill the width, and beside each other on a desk.
 
-Charts are 400 units wide with letters of 13, so that they are readable on a phone, where they fill
-the width, and beside each other on a desk.
-
-One client's signals over time, and below them what was true and what a model said.
-
-Every channel has a lane of its own, since their units differ. Every class has a row: a broad pale
-bar where it is true, a narrow one where it was predicted, so that a mistake is seen by its place
-and not by its colour alone. Numbers are two lines.
+Of signals, every channel has a lane of its own, since their units differ. Below them every class
+has a row: a broad pale bar where it is true, a narrow one where it was predicted, so that a mistake
+is seen by its place and not by its colour alone. Numbers are two lines.
 """
 
 from __future__ import annotations
@@ -17,8 +13,8 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
 
@@ -146,17 +142,6 @@ def text(
     return f"<text{marked} {place}>{whole}{escape(words)}</text>"
 
 
-def stretches(points: Sequence[tuple[float, float]]) -> list[str]:
-    """Return the points of each unbroken stretch; a point that is nowhere breaks a line."""
-    found: list[list[str]] = [[]]
-    for x, y in points:
-        if math.isfinite(x) and math.isfinite(y):
-            found[-1].append(f"{x:.1f},{y:.1f}")
-        elif found[-1]:
-            found.append([])
-    return [" ".join(stretch) for stretch in found if stretch]
-
-
 def letters(words: str) -> float:
     """Return how many usual letters wide words are, rather too many than too few.
 
@@ -217,48 +202,60 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class _Frame:
-    """The two axes of a chart of lines, and where on the page they are."""
+class _Box:
+    """A part of a chart: where its two axes begin and end, and what is drawn between them."""
 
     x: Axis
     y: Axis
-    top: int
-    height: int
-    right: int = 18
-    bottom: int = 42
-
-    @property
-    def left(self) -> int:
-        longest = max((len(number(tick)) for tick in self.y.ticks()), default=1)
-        return 28 + round(LETTER * longest)
-
-    @property
-    def floor(self) -> int:
-        return self.height - self.bottom
+    left: float
+    right: float
+    top: float
+    floor: float
 
     def across(self, x: float) -> float:
-        return self.left + self.x.place(x) * (WIDTH - self.left - self.right)
+        return self.left + self.x.place(x) * (self.right - self.left)
 
     def up(self, y: float) -> float:
         return self.floor - self.y.place(y) * (self.floor - self.top)
 
-    def grid(self) -> list[str]:
+    def line(self, kind: str, x: Array, y: Array) -> list[str]:
+        """Return a line; a point that is nowhere breaks it."""
+        found: list[list[str]] = [[]]
+        for a, b in zip(map(self.across, x), map(self.up, y), strict=True):
+            if math.isfinite(a) and math.isfinite(b):
+                found[-1].append(f"{a:.1f},{b:.1f}")
+            elif found[-1]:
+                found.append([])
+        return [f'<polyline class="{kind}" points="{" ".join(one)}"/>' for one in found if one]
+
+    def level(self, kind: str, y: float) -> str:
+        """Return a line from left to right at a place on the page."""
+        return straight(kind, self.left, y, self.right, y)
+
+    def levels(self, ticks: Sequence[float]) -> list[str]:
+        """Return lines from left to right, each with its number."""
         parts = []
-        for tick in self.y.ticks():
-            y = self.up(tick)
-            parts.append(straight("grid", self.left, y, WIDTH - self.right, y))
-            parts.append(text(self.left - 6, y + 4, number(tick), "end", "muted"))
-        for tick in spaced(self.x, WIDTH - self.left - self.right, number):
-            x = self.across(tick)
-            parts.append(straight("grid", x, self.top, x, self.floor))
-            parts.append(text(x, self.floor + 15, number(tick), "middle", "muted"))
+        for tick in ticks:
+            number_ = text(self.left - 6, self.up(tick) + 4, number(tick), "end", "muted")
+            parts += [self.level("grid", self.up(tick)), number_]
         return parts
 
-    def titles(self, x_label: str, y_label: str) -> list[str]:
-        middle = (self.left + WIDTH - self.right) / 2
-        turned = f'<g transform="rotate(-90 12 {self.height / 2})">'
-        across = text(12, self.height / 2, y_label, "middle", "muted")
-        return [text(middle, self.height - 6, x_label, "middle", "muted"), f"{turned}{across}</g>"]
+    def columns(self, top: float, end: float, title: str, write: Callable[[float], str]) -> str:
+        """Return lines between two heights with a number below each, and a title below all."""
+        parts = []
+        for tick in spaced(self.x, self.right - self.left, write, 4 if write is not number else 5):
+            x = self.across(tick)
+            parts += [straight("grid", x, top, x, end)]
+            parts += [text(x, self.floor + 16, write(tick), "middle", "muted")]
+        middle = (self.left + self.right) / 2
+        return "".join([*parts, text(middle, self.floor + 34, title, "middle", "muted")])
+
+    def mark(self, x: float, words: str) -> list[str]:
+        """Return a vertical line with words above it, moved so that they stay in the chart."""
+        half, at = LETTER * letters(words) / 2, self.across(x)
+        place = min(max(at, half), WIDTH - half)
+        above = text(place, self.top - 5, words, "middle")
+        return [straight("mark", at, self.top, at, self.floor), above]
 
 
 def line_chart(
@@ -293,25 +290,26 @@ def line_chart(
     >>> line_chart([Line(x, x**2, "s0")], label="squares").startswith("<svg")
     True
     """
-    legend = [line for line in lines if line.name]
+    legend = [(line.kind, line.name) for line in lines if line.name]
+    x = Axis.around(np.concatenate([line.x for line in lines]), log=log_x, whole=whole_x)
+    y = Axis.around(np.concatenate([line.y for line in lines]), log=log_y, limits=limits)
+    left = 28 + round(LETTER * max(len(number(tick)) for tick in [0.0, *y.ticks()]))
     top = 10 + 16 * bool(legend) + 16 * bool(marks)
-    frame = _Frame(
-        Axis.around(np.concatenate([line.x for line in lines]), log=log_x, whole=whole_x),
-        Axis.around(np.concatenate([line.y for line in lines]), log=log_y, limits=limits),
-        top,
-        height,
-    )
-    parts = frame.grid()
+    box = _Box(x, y, left, WIDTH - 18, top, height - 42)
+    parts = [*box.levels(y.ticks()), box.columns(top, box.floor, x_label, number)]
+    told = []
     for line in lines:
-        points = [(frame.across(x), frame.up(y)) for x, y in zip(line.x, line.y, strict=True)]
-        parts += [f'<polyline class="{line.kind}" points="{p}"/>' for p in stretches(points)]
+        parts += box.line(line.kind, line.x, line.y)
+        known = line.y[np.isfinite(line.y)]
+        if len(known) and line.kind != "faint":
+            first, last, low, high = map(number, (*known[[0, -1]], known.min(), known.max()))
+            name = f"{line.name}: " if line.name else ""
+            told.append(f"{name}from {first} to {last}, least {low}, most {high}")
     for value, word in marks:
-        x = frame.across(value)
-        parts.append(straight("mark", x, top, x, frame.floor))
-        parts.append(_within(x, top - 5, word))
-    parts += _legend(legend, frame.left)
-    parts += frame.titles(x_label, y_label)
-    return svg(parts, height, label, _told(label, lines))
+        parts += box.mark(value, word)
+    turned = text(12, height / 2, y_label, "middle", "muted")
+    parts += [*_key(left, 10, legend), f'<g transform="rotate(-90 12 {height / 2})">{turned}</g>']
+    return svg(parts, height, label, f"{label}. {'; '.join(told)}.")
 
 
 def dot_chart(
@@ -330,6 +328,8 @@ def dot_chart(
 ) -> str:
     """Return a row per name with a dot at its value, which is written at the end of the row.
 
+    Names and numbers stand beside the axis, so that no line goes through them.
+
     Parameters
     ----------
     marked
@@ -346,117 +346,53 @@ def dot_chart(
     >>> dot_chart(["a", "b"], [0.2, 0.9], label="scores", x_label="score").count("<circle")
     2
     """
-    rows = _Rows(
-        Axis.around(
-            np.array([*values, *every, *([] if whole is None else [whole])]), limits=limits
-        ),
-        [shortened(name, NAME) for name in names],
-        [write(value) if math.isfinite(value) else "not defined" for value in values],
-        f"all {len(every):,}" if len(every) else "",
-    )
-    parts = rows.grid(tick)
-    if whole is not None and math.isfinite(whole):
-        x = rows.across(whole)
-        parts.append(straight("mark", x, rows.top, x, rows.floor))
-        parts.append(_within(x, rows.top - 6, f"{whole_name} {write(whole)}"))
-    parts += rows.rug(every)
+    alone = [] if whole is None else [whole]
+    axis = Axis.around(np.array([*values, *every, *alone]), limits=limits)
+    said = [write(value) if math.isfinite(value) else "not defined" for value in values]
+    above = f"all {len(every):,}" if len(every) else ""
+    cut = [shortened(name, NAME) for name in names]
+    left = 16 + round(LETTER * max(map(letters, [*cut, above, "-"])))
+    right = WIDTH - 20 - round(LETTER * max(map(len, [*said, "-"])))
+    first = 20 + ROW * bool(above)
+    box = _Box(axis, Axis(0, 1), left, right, 20, first + ROW * len(names))
+    parts = [box.columns(box.top, box.floor, x_label, tick)]
+    for value in alone:
+        parts += box.mark(value, f"{whole_name} {write(value)}") if math.isfinite(value) else []
+    if above:
+        y = box.top + ROW / 2
+        parts.append(text(left - 8, y + 4, above, "end", "muted"))
+        places = sorted(box.across(value) for value in every if math.isfinite(value))
+        parts += [straight("rug", x, y - 7, x, y + 7) for x in places]
     for k, (name, value) in enumerate(zip(names, values, strict=True)):
-        parts += rows.row(k, name, value, "s1" if name == marked else "s0")
-    middle = (rows.left + WIDTH - rows.right) / 2
-    parts.append(text(middle, rows.floor + 33, x_label, "middle", "muted"))
-    listed = ", ".join(f"{name} {said}" for name, said in zip(names, rows.said, strict=True))
-    return svg(parts, rows.floor + 38, label, f"{label}: {listed}")
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The rows of a chart of dots: their names, what is written at their ends, and their places.
-
-    Names and numbers stand beside the axis, so that no line goes through them.
-    """
-
-    axis: Axis
-    names: Sequence[str]
-    said: Sequence[str]
-    above: str  # what the row of marks is called; "" if there is none
-    top: int = 20
-
-    @property
-    def left(self) -> int:
-        return 16 + round(LETTER * max(map(letters, [*self.names, self.above, "-"])))
-
-    @property
-    def right(self) -> int:
-        return 20 + round(LETTER * max(map(len, [*self.said, "-"])))
-
-    @property
-    def first(self) -> int:
-        return self.top + ROW * bool(self.above)
-
-    @property
-    def floor(self) -> int:
-        return self.first + ROW * len(self.names)
-
-    def across(self, value: float) -> float:
-        return self.left + self.axis.place(value) * (WIDTH - self.left - self.right)
-
-    def grid(self, tick: Callable[[float], str]) -> list[str]:
-        parts = []
-        for value in spaced(self.axis, WIDTH - self.left - self.right, tick, 4):
-            x = self.across(value)
-            parts.append(straight("grid", x, self.top, x, self.floor))
-            parts.append(text(x, self.floor + 16, tick(value), "middle", "muted"))
-        return parts
-
-    def row(self, k: int, name: str, value: float, kind: str) -> list[str]:
-        y, shown = self.first + ROW * (k + 0.5), self.names[k]
-        parts = [
-            text(self.left - 8, y + 4, shown, "end", title=name if name != shown else ""),
-            text(WIDTH - 4, y + 4, self.said[k], "end"),
-        ]
+        y = first + ROW * (k + 0.5)
+        parts += [_named(left, y + 4, name, NAME), text(WIDTH - 4, y + 4, said[k], "end")]
         if math.isfinite(value):
-            x = self.across(value)
-            parts.append(straight("stem", self.left, y, x, y))
+            kind, x = "s1" if name == marked else "s0", box.across(value)
+            parts.append(straight("stem", left, y, x, y))
             parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y}" r="4.5"/>')
-        return parts
-
-    def rug(self, values: Sequence[float]) -> list[str]:
-        """Return a row with a small mark at every value; nothing without values."""
-        if not len(values):
-            return []
-        y = self.top + ROW / 2
-        places = sorted(self.across(value) for value in values if math.isfinite(value))
-        marks = [straight("rug", x, y - 7, x, y + 7) for x in places]
-        return [text(self.left - 8, y + 4, self.above, "end", "muted"), *marks]
+    listed = ", ".join(map(" ".join, zip(names, said, strict=True)))
+    return svg(parts, box.floor + 38, label, f"{label}: {listed}")
 
 
-def _within(x: float, y: float, words: str) -> str:
-    """Return words in the middle over a place, moved so that they do not leave the chart."""
-    half = LETTER * letters(words) / 2
-    return text(min(max(x, half), WIDTH - half), y, words, "middle")
-
-
-def _legend(lines: Sequence[Line], left: int) -> list[str]:
-    parts, x = [], float(left)
-    for line in lines:
-        parts += [straight(line.kind, x, 10, x + 16, 10), text(x + 21, 14, line.name)]
-        x += 36 + LETTER * letters(line.name)
+def _key(left: float, y: float, kinds: Sequence[tuple[str, str]]) -> list[str]:
+    """Return what bars or lines of some kinds mean."""
+    parts, x = [], left
+    for kind, word in kinds:
+        if kind in ("truth", "right", "wrong"):
+            thick = 12 if kind == "truth" else 6
+            box = f'x="{x:.1f}" y="{y - thick / 2:.1f}" width="16" height="{thick}"'
+            parts.append(f'<rect class="{kind} key" {box}/>')
+        else:
+            parts.append(straight(kind, x, y, x + 16, y))
+        parts.append(text(x + 21, y + 4, word))
+        x += 36 + LETTER * letters(word)
     return parts
 
 
-def _told(label: str, lines: Sequence[Line]) -> str:
-    """Return what a chart of lines shows, for those who do not see it."""
-
-    def about() -> Iterator[str]:
-        for line in lines:
-            known = line.y[np.isfinite(line.y)]
-            if len(known) and line.kind != "faint":
-                ends = f"{number(float(known[0]))} to {number(float(known[-1]))}"
-                low, high = number(float(known.min())), number(float(known.max()))
-                name = f"{line.name}: " if line.name else ""
-                yield f"{name}from {ends}, least {low}, most {high}"
-
-    return f"{label}. {'; '.join(about())}."
+def _named(right: float, y: float, name: str, most: int) -> str:
+    """Return a name that ends at the left edge, cut where it is long; pointed at, it is whole."""
+    cut = shortened(name, most)
+    return text(right - 8, y, cut, "end", title="" if cut == name else name)
 
 
 MOST_LANES = 6
@@ -466,19 +402,8 @@ LANE = 34
 SMALL = 11 / 13  # of the size of letters
 CLASS_ROW = 20
 PANEL = 110
-RIGHT = 12
+RIGHT = WIDTH - 12
 OTHERS = "others"
-
-
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """Where the parts of a chart are: the left edge, and how time becomes a place."""
-
-    left: float
-    axis: Axis
-
-    def x(self, time: float) -> float:
-        return self.left + self.axis.place(time) * (WIDTH - RIGHT - self.left)
 
 
 def signal_chart(one: DrawnRecording) -> str:
@@ -491,31 +416,41 @@ def signal_chart(one: DrawnRecording) -> str:
     1
     """
     times, signals = thinned(one.times, one.signals)
-    place = _place(one)
-    parts, height = _lanes(place, one.channels, times, signals)
-    if len(one.scores):
-        more, height = _scores(place, one, height + 4)
-        parts += more
-    below = _classes if one.names_classes else _numbers
-    if one.spans:
-        more, height = below(place, one, height + 4)
-        parts += more
-    parts += _time(place, one.unit, height)
-    return svg(
-        parts, height + 38, f"Signals of {one.client} and what was predicted", _told_of_signals(one)
-    )
-
-
-def _place(one: DrawnRecording) -> _Place:
-    """Return where things are, with room on the left for all that is written there."""
-    names = [_cut(name) for name in one.channels[:MOST_LANES]]
-    names += [_cut(name) for name in _rows(one.spans)] if one.names_classes else ["-0.0001"]
-    reaches = [_reach(one.signals[:, k]) for k in range(min(MOST_LANES, len(one.channels)))]
+    lanes = one.channels[:MOST_LANES]
+    classes = _rows(one.spans) if one.names_classes else []
+    # Room on the left for all that is written there.
+    names = [shortened(name, CLIENT_NAME) for name in [*lanes, *(classes or ["-0.0001"])]]
+    reaches = [_reach(values) for values in signals.T[: len(lanes)]]
     widths = [*map(letters, names), *(SMALL * letters(reach) for reach in reaches), 4.0]
-    ends = [one.times[0], one.times[-1]] if len(one.times) else []
+    ends = [*one.times[[0, -1]]] if len(one.times) else []
     ends += [end for span in one.spans for end in (span.start, span.end)]
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
-    return _Place(12 + LETTER * max(widths), Axis(low, max(high, low + 1e-9)))
+    axis, left = Axis(low, max(high, low + 1e-9)), 12 + LETTER * max(widths)
+    time = _Box(axis, Axis(0, 1), left, RIGHT, 6, 6)
+    parts: list[str] = []
+    for name, values, reach in zip(lanes, signals.T, reaches, strict=False):
+        lane = replace(time, y=Axis(*_ends(values)), top=time.top + 4, floor=time.top + LANE - 4)
+        parts += [lane.level("grid", time.top + LANE), *lane.line("signal", times, values)]
+        parts.append(_named(time.left, time.top + LANE / 2 - 2, name, CLIENT_NAME))
+        under = time.top + LANE / 2 + 11
+        parts.append(text(time.left - 8, under, reach, "end", "muted small"))
+        time = replace(time, top=time.top + LANE)
+    if len(one.channels) > MOST_LANES:
+        more = f"and {len(one.channels) - MOST_LANES} more channels, not drawn"
+        parts.append(text(time.left, time.top + 15, more, kind="muted small"))
+        time = replace(time, top=time.top + 20)
+    if len(one.scores):
+        time = replace(time, top=time.top + 4 + 22)
+        parts += _scores(time, one)
+        time = replace(time, top=time.top + PANEL)
+    if one.spans:
+        time = replace(time, top=time.top + 4 + 22)
+        parts += _classes(time, one, classes) if classes else _numbers(time, one)
+        time = replace(time, top=time.top + (CLASS_ROW * len(classes) or PANEL))
+    end = replace(time, floor=time.top)
+    parts.append(end.columns(end.floor, end.floor + 4, f"{one.unit}s", number))
+    label = f"Signals of {one.client} and what was predicted"
+    return svg(parts, end.floor + 38, label, _told(one))
 
 
 def _ends(values: Array) -> tuple[float, float]:
@@ -526,123 +461,49 @@ def _ends(values: Array) -> tuple[float, float]:
 
 
 def _reach(values: Array) -> str:
-    low, high = (number(float(f"{end:.2g}")) for end in _ends(values))
-    return f"{low} to {high}"
+    return " to ".join(number(float(f"{end:.2g}")) for end in _ends(values))
 
 
-def _lanes(
-    place: _Place, channels: Sequence[str], times: Array, signals: Array
-) -> tuple[list[str], float]:
-    """Return a lane for each channel, and the height of them all."""
-    parts, y = [], 6.0
-    for k, name in enumerate(channels[:MOST_LANES]):
-        values = signals[:, k]
-        low, high = _ends(values)
-        up = _scaled(low, high, y + LANE - 4, y + 4)
-        parts.append(straight("grid", place.left, y + LANE, WIDTH - RIGHT, y + LANE))
-        points = [(place.x(t), up(v)) for t, v in zip(times, values, strict=True)]
-        parts += [f'<polyline class="signal" points="{run}"/>' for run in stretches(points)]
-        parts.append(_named(place.left, y + LANE / 2 - 2, name))
-        reach = _reach(values)
-        parts.append(text(place.left - 8, y + LANE / 2 + 11, reach, "end", "muted small"))
-        y += LANE
-    if len(channels) > MOST_LANES:
-        more = f"and {len(channels) - MOST_LANES} more channels, not drawn"
-        parts.append(text(place.left, y + 15, more, kind="muted small"))
-        y += 20
-    return parts, y
-
-
-def _classes(place: _Place, one: DrawnRecording, top: float) -> tuple[list[str], float]:
+def _classes(place: _Box, one: DrawnRecording, classes: Sequence[str]) -> list[str]:
     """Return a row for each class with bars where it is true and where it was predicted."""
-    parts = _key(place, top, (("truth", "true"), ("right", "predicted"), ("wrong", "wrong")))
-    y = top + 22
-    rows = {name: y + k * CLASS_ROW for k, name in enumerate(_rows(one.spans))}
-    for name, start in rows.items():
-        parts.append(
-            straight("grid", place.left, start + CLASS_ROW, WIDTH - RIGHT, start + CLASS_ROW)
-        )
-        parts.append(_named(place.left, start + CLASS_ROW / 2 + 4, name))
+    kinds = (("truth", "true"), ("right", "predicted"), ("wrong", "wrong"))
+    parts = _key(place.left, place.top - 11, kinds)
+    rows = {name: place.top + k * CLASS_ROW for k, name in enumerate(classes)}
+    for name, top in rows.items():
+        parts.append(place.level("grid", top + CLASS_ROW))
+        parts.append(_named(place.left, top + CLASS_ROW / 2 + 4, name, CLIENT_NAME))
     for span in one.spans:
-        said = f"<title>{escape(_sentence(span, one.unit))}</title>"
-        if span.truth is not None:
-            start = rows[_row(span.truth, rows)]
-            parts.append(_bar("truth", place, span, start + 2, CLASS_ROW - 4, said))
-        start = rows[_row(span.predicted, rows)]
+        start, end = place.across(span.start), place.across(span.end)
+        wide = f'x="{start:.1f}" y="{{:.1f}}" width="{max(end - start, 0.8):.1f}"'
+        inside = f"<title>{escape(_sentence(span, one.unit))}</title>"
         kind = "wrong" if span.is_wrong else "right"
-        parts.append(_bar(kind, place, span, start + CLASS_ROW / 2 - 3, 6, said))
-    return parts, y + CLASS_ROW * len(rows)
+        for bar, said, below, high in (("truth", span.truth, 2, CLASS_ROW - 4),
+                                       (kind, span.predicted, CLASS_ROW / 2 - 3, 6)):  # fmt: skip
+            if said is not None:
+                where = wide.format(rows.get(str(said), rows.get(OTHERS, 0.0)) + below)
+                parts.append(f'<rect class="{bar}" {where} height="{high:.1f}">{inside}</rect>')
+    return parts
 
 
-def _numbers(place: _Place, one: DrawnRecording, top: float) -> tuple[list[str], float]:
+def _numbers(place: _Box, one: DrawnRecording) -> list[str]:
     """Return the true and the predicted number over time."""
-    parts = _key(place, top, (("s0", "true"), ("s1", "predicted")))
-    y = top + 22
-    middles = [(span.start + span.end) / 2 for span in one.spans]
-    truth = np.array([_float(span.truth) for span in one.spans])
-    predicted = np.array([_float(span.predicted) for span in one.spans])
-    axis = Axis.around(np.concatenate([truth, predicted]))
-    up = _scaled(axis.low, axis.high, y + PANEL, y)
-    for tick in axis.ticks(3):
-        parts.append(straight("grid", place.left, up(tick), WIDTH - RIGHT, up(tick)))
-        parts.append(text(place.left - 6, up(tick) + 4, number(tick), "end", "muted"))
-    for kind, values in (("s0", truth), ("s1", predicted)):
-        points = [(place.x(t), up(v)) for t, v in zip(middles, values, strict=True)]
-        parts += [f'<polyline class="{kind}" points="{run}"/>' for run in stretches(points)]
-    return parts, y + PANEL
+    middles = np.array([(span.start + span.end) / 2 for span in one.spans])
+    said = np.array([(span.truth, span.predicted) for span in one.spans], dtype=np.float64)
+    box = replace(place, y=Axis.around(said.ravel()), floor=place.top + PANEL)
+    parts = _key(box.left, box.top - 11, (("s0", "true"), ("s1", "predicted")))
+    parts += box.levels(box.y.ticks(3))
+    return parts + box.line("s0", middles, said[:, 0]) + box.line("s1", middles, said[:, 1])
 
 
-def _scores(place: _Place, one: DrawnRecording, top: float) -> tuple[list[str], float]:
+def _scores(place: _Box, one: DrawnRecording) -> list[str]:
     """Return a detector's scores over time on a logarithmic scale, and its threshold as a line."""
-    parts = _key(place, top, (("s0", "score"), ("mark", "threshold")))
-    y, threshold = top + 22, one.threshold or 1.0
-    values = np.log10(np.maximum(one.scores[:, 1], 1e-3))
-    axis = Axis.around(np.append(values[np.isfinite(values)], math.log10(max(threshold, 1e-3))))
-    up = _scaled(axis.low, axis.high, y + PANEL, y)
-    for tick in range(math.ceil(axis.low), math.floor(axis.high) + 1):
-        parts.append(straight("grid", place.left, up(tick), WIDTH - RIGHT, up(tick)))
-        parts.append(text(place.left - 6, up(tick) + 4, number(10.0**tick), "end", "muted"))
-    points = [(place.x(t), up(v)) for t, v in zip(one.scores[:, 0], values, strict=True)]
-    parts += [f'<polyline class="s0" points="{run}"/>' for run in stretches(points)]
-    line = up(math.log10(max(threshold, 1e-3)))
-    parts.append(straight("mark", place.left, line, WIDTH - RIGHT, line))
-    return parts, y + PANEL
-
-
-def _time(place: _Place, unit: str, y: float) -> list[str]:
-    parts = []
-    for tick in spaced(place.axis, WIDTH - RIGHT - place.left, number):
-        parts.append(straight("grid", place.x(tick), y, place.x(tick), y + 4))
-        parts.append(text(place.x(tick), y + 17, number(tick), "middle", "muted"))
-    parts.append(text((place.left + WIDTH - RIGHT) / 2, y + 34, f"{unit}s", "middle", "muted"))
-    return parts
-
-
-def _key(place: _Place, top: float, kinds: Sequence[tuple[str, str]]) -> list[str]:
-    """Return what the bars or lines mean."""
-    parts, x = [], place.left
-    for kind, word in kinds:
-        if kind in ("s0", "s1", "mark"):
-            parts.append(straight(kind, x, top + 11, x + 16, top + 11))
-        else:
-            thick = 12 if kind == "truth" else 6
-            box = f'x="{x:.1f}" y="{top + 11 - thick / 2:.1f}" width="16" height="{thick}"'
-            parts.append(f'<rect class="{kind} key" {box}/>')
-        parts.append(text(x + 21, top + 15, word))
-        x += 36 + LETTER * len(word)
-    return parts
-
-
-def _bar(kind: str, place: _Place, span: Span, y: float, height: float, inside: str) -> str:
-    start, end = place.x(span.start), place.x(span.end)
-    size = f'width="{max(end - start, 0.8):.1f}" height="{height:.1f}"'
-    return f'<rect class="{kind}" x="{start:.1f}" y="{y:.1f}" {size}>{inside}</rect>'
-
-
-def _named(right: float, y: float, name: str) -> str:
-    """Return a name that ends at the left edge, cut where it is long; pointed at, it is whole."""
-    cut = _cut(name)
-    return text(right - 8, y, cut, "end", title="" if cut == name else name)
+    threshold = max(one.threshold or 1.0, 1e-3)
+    values = np.maximum(one.scores[:, 1], 1e-3)
+    axis = Axis.around(np.append(values, threshold), log=True)
+    box = replace(place, y=axis, floor=place.top + PANEL)
+    parts = _key(box.left, box.top - 11, (("s0", "score"), ("mark", "threshold")))
+    parts += [*box.levels(axis.ticks()), *box.line("s0", one.scores[:, 0], values)]
+    return [*parts, box.level("mark", box.up(threshold))]
 
 
 def _rows(spans: Sequence[Span]) -> list[str]:
@@ -655,13 +516,10 @@ def _rows(spans: Sequence[Span]) -> list[str]:
     return [*sorted(name for name, _ in seen.most_common(MOST_CLASSES - 1)), OTHERS]
 
 
-def _row(said: str | float | None, rows: dict[str, float]) -> str:
-    return str(said) if str(said) in rows else OTHERS
-
-
-def _told_of_signals(one: DrawnRecording) -> str:
+def _told(one: DrawnRecording) -> str:
     """Return what the chart shows, for those who do not see it."""
-    about = f"{len(one.channels)} channels over {number(_length(one))} {one.unit}s."
+    length = float(one.times[-1] - one.times[0]) if len(one.times) else 0.0
+    about = f"{len(one.channels)} channels over {number(length)} {one.unit}s."
     if not one.names_classes:
         return about
     known = [span for span in one.spans if span.truth is not None]
@@ -675,19 +533,3 @@ def _sentence(span: Span, unit: str) -> str:
     truth = "" if span.truth is None else f"true {span.truth}, "
     when = f"{unit}s {number(span.start)} to {number(span.end)}"
     return f"{when}: {truth}predicted {span.predicted}{sure}"
-
-
-def _length(one: DrawnRecording) -> float:
-    return float(one.times[-1] - one.times[0]) if len(one.times) else 0.0
-
-
-def _scaled(low: float, high: float, bottom: float, top: float) -> Callable[[float], float]:
-    return lambda value: bottom + (value - low) / (high - low) * (top - bottom)
-
-
-def _cut(name: str) -> str:
-    return shortened(name, CLIENT_NAME)
-
-
-def _float(value: str | float | None) -> float:
-    return math.nan if value is None else float(value)

@@ -11,8 +11,8 @@ from typing import Any
 from catchment.federation.measure.baselines import Comparison, Row
 from catchment.federation.messages import LeftOut, Record, left_out
 from catchment.federation.runs.explain import Explanation, Sent, explain, say_bytes, thin_clients
+from catchment.federation.runs.folder import PLAN
 from catchment.federation.runs.read import Run
-from catchment.federation.runs.write import PLAN
 from catchment.federation.workflow import EVALUATION, TRAINING
 from catchment.report.pages import listed, named, score, table
 

@@ -3,8 +3,7 @@
 The estimators describe a map and a `Prepare` with the library's own defaults, and learn by the
 functions behind `catchment.fit`: the same data give the same readout to the bit. X is raw: gaps are
 filled and inputs scaled as in `fit`. `TimeSeriesClassifier` takes any map with one row per
-recording, `MiniRocketClassifier` is the one of random convolutions, and those of `EchoState` have
-the settings of a reservoir.
+recording, and those of `EchoState` have the settings of a reservoir.
 
 One rule says what X holds. Without a pool the samples are steps; with a pool they are sequences:
 
@@ -46,7 +45,6 @@ from catchment.sklearn.base import time_first as time_first
 from catchment.sklearn.classifier import (
     AnomalyDetector,
     EchoStateClassifier,
-    MiniRocketClassifier,
     TimeSeriesClassifier,
 )
 from catchment.sklearn.classifier import SequenceClassifier as SequenceClassifier
@@ -59,7 +57,6 @@ __all__ = [
     "EchoStateFeatures",
     "EchoStateForecaster",
     "EchoStateRegressor",
-    "MiniRocketClassifier",
     "SequenceScaler",
     "TimeSeriesClassifier",
 ]

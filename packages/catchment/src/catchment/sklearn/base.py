@@ -51,8 +51,8 @@ from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
 from catchment.readout.accumulation import accumulate, accumulate_with_rows, grid_of
 from catchment.readout.model import Model, fitted_pipeline, solved
-from catchment.readout.solve import Spectrum, rescaled, scale_of
 from catchment.readout.statistics import Readout, RidgeStatistics
+from catchment.readout.uncertainty import leverage
 
 Inputs = ArrayLike | Sequence[ArrayLike]
 Targets = ArrayLike | Sequence[ArrayLike]
@@ -125,26 +125,20 @@ class Given:
             for u, y, w in zip(self.inputs, rows, weights, strict=True)
         ]
 
-    def arranged(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return rows (n, ...) in the arrangement of X; for a list, an array (B,) of arrays."""
+    def arranged(self, rows: NDArray[Any], *, turned: bool = False) -> NDArray[Any]:
+        """Return rows (n, ...) in the arrangement of X; for a list, an array (B,) of arrays.
+
+        With `turned` they are features (n, F), which come before time.
+        """
         if not self.nested:
             return rows
         if self.form == "stack":
-            return rows.reshape(len(self.inputs), -1, *rows.shape[1:])
+            stacked = rows.reshape(len(self.inputs), -1, *rows.shape[1:])
+            return stacked.transpose(0, 2, 1) if turned else stacked
         parts = np.empty(len(self.inputs), dtype=object)
-        parts[:] = np.split(rows, np.cumsum(self.lengths)[:-1])
+        for k, part in enumerate(np.split(rows, np.cumsum(self.lengths)[:-1])):
+            parts[k] = part.T if turned else part
         return parts
-
-    def laid(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return rows (n, F) of features arranged as X, with time where X has it."""
-        arranged = self.arranged(rows)
-        if not (self.nested and self.turned):
-            return arranged
-        if self.form == "stack":
-            return arranged.transpose(0, 2, 1)
-        turned = np.empty(len(arranged), dtype=object)
-        turned[:] = [part.T for part in arranged]
-        return turned
 
     def after(self, washout: int) -> Booleans:
         """Return a mask (n,) of the samples that a washout leaves; all of them if pooled."""
@@ -158,9 +152,7 @@ class Given:
             return None
         weight = as_numbers(self.flat(sample_weight, "sample_weight"), "sample_weight")
         if weight.ndim != 1:
-            raise ValueError(
-                f"sample_weight has shape {weight.shape}; pass one number for each sample"
-            )
+            raise ValueError(f"sample_weight has shape {weight.shape}; pass a number for a sample")
         if not (weight <= LARGEST).all() or (weight < 0).any():
             raise ValueError("sample_weight must be finite and not negative")
         if not weight.any():
@@ -238,23 +230,9 @@ Layout = Literal["auto", "time_first", "channels_first"]
 Found = Literal["time_first", "channels_first"]
 
 
-def checked_layout(layout: str) -> Layout:
-    """Return the layout; ValueError if there is none of this name.
-
-    >>> checked_layout("auto")
-    'auto'
-    """
-    if layout not in ("auto", "time_first", "channels_first"):
-        raise ValueError(
-            f"layout is {layout!r}; pass time_first for (n, time, channels), channels_first for "
-            "(n, channels, time), or auto"
-        )
-    return layout  # type: ignore[return-value]  # compared with the names above
-
-
 def found_layout(
     X: Inputs,
-    layout: str = "auto",
+    layout: Layout = "auto",
     *,
     steps: Sequence[int] | None = None,
     channels: int | None = None,
@@ -280,7 +258,11 @@ def found_layout(
     Traceback (most recent call last):
     ValueError: X holds sequences of shape (3, 40), which may be 3 steps of 40 channels or 3 ...
     """
-    said = checked_layout(layout)
+    if layout not in ("auto", "time_first", "channels_first"):
+        raise ValueError(
+            f"layout is {layout!r}; pass time_first for (n, time, channels), channels_first for "
+            "(n, channels, time), or auto"
+        )
     if not several(X, pooled=True):
         return None
     # A frame has a row for each step, whoever made it.
@@ -288,20 +270,28 @@ def found_layout(
     shapes = [np.shape(u) for u in X]  # type: ignore[union-attr]
     if any(len(shape) != 2 for shape in shapes):
         return None  # sequences of one channel, or a mistake that reading will name
-    if said != "auto":
-        return said
+    if layout != "auto":
+        return layout
     if framed or all(shape[1] == 1 for shape in shapes):
         return "time_first"
     possible: list[Found] = []
-    if _may_be(shapes, 0, steps, channels):
-        possible.append("time_first")
-    if _may_be(shapes, 1, steps, channels):
-        possible.append("channels_first")
+    axes: tuple[Found, Found] = ("time_first", "channels_first")
+    for time, name in enumerate(axes):
+        # This axis can be time if the other one is equal in all, and what is known fits.
+        widths, lengths = {shape[1 - time] for shape in shapes}, [shape[time] for shape in shapes]
+        fits = len(widths) == 1 and (channels is None or widths == {channels})
+        if fits and (steps is None or lengths == list(steps)):
+            possible.append(name)
     if len(possible) == 1:
         return possible[0]
     stacked = isinstance(X, np.ndarray) and X.ndim == 3
     if possible and (stacked or any(a <= b for a, b in shapes)):
-        raise ValueError(_both(shapes[0]))
+        a, b = shapes[0]
+        raise ValueError(
+            f"X holds sequences of shape {shapes[0]}, which may be {a} steps of {b} channels or "
+            f'{a} channels of {b} steps; pass layout="time_first" for the first, or '
+            'layout="channels_first" for the second, as aeon and sktime have them'
+        )
     return "time_first"  # a list as of recordings; or neither fits, and reading it will say why
 
 
@@ -316,28 +306,6 @@ def time_first(X: Inputs, found: Found | None) -> Inputs:
     if isinstance(X, np.ndarray) and X.ndim == 3:
         return X.transpose(0, 2, 1)
     return [np.asarray(u).T for u in X]  # type: ignore[union-attr]
-
-
-def _may_be(
-    shapes: Sequence[tuple[int, ...]],
-    time: int,
-    steps: Sequence[int] | None,
-    channels: int | None,
-) -> bool:
-    """Whether this axis can be time: the other one is equal in all, and what is known fits."""
-    widths = {shape[1 - time] for shape in shapes}
-    if len(widths) > 1 or (channels is not None and widths != {channels}):
-        return False
-    return steps is None or [shape[time] for shape in shapes] == list(steps)
-
-
-def _both(shape: tuple[int, ...]) -> str:
-    a, b = shape
-    return (
-        f"X holds sequences of shape {shape}, which may be {a} steps of {b} channels or {a} "
-        f'channels of {b} steps; pass layout="time_first" for the first, or '
-        'layout="channels_first" for the second, as aeon and sktime have them'
-    )
 
 
 def steps_of(y: Any) -> list[int] | None:
@@ -529,7 +497,7 @@ class ReservoirEstimator(PreparedEstimator):
 
     def _reservoir(self, pool: Pool | Literal["auto"] | None, segments: int = 1) -> EchoState:
         """Return the map that the settings describe, summed up by this pool."""
-        own = {"seed", "pool", "segments", "matrices"}
+        own = {"seed", "pool", "segments", "n_inputs", "matrices"}
         settings = {f.name: getattr(self, f.name) for f in fields(EchoState) if f.name not in own}
         seed = seed_of(self.random_state)
         return EchoState(seed=seed, pool=pool, segments=segments, **settings)
@@ -556,6 +524,18 @@ class EchoStateEstimator(ReservoirEstimator, SequenceEstimator):
     def _description(self) -> EchoState:
         return self._reservoir(self.pool, self.segments)
 
+    def _fit_features(self, X: Inputs) -> Given:
+        """Build the map and take the scale of X; a pool of "auto" is none. Return X as read."""
+        self.pooled_ = self.pool not in (None, "auto")
+        given = self._read(self._oriented(X, reset=True), pooled=self.pooled_, reset=True)
+        described = self._pipeline()
+        built = described.built(given.n_inputs, per_step=not self.pooled_)
+        prepare = described.prepare
+        if not prepare.is_fitted:
+            prepare = prepare.fitted(prepare.moments(given.recordings()))
+        self.pipeline_ = Pipeline(prepare, built.map)
+        return given
+
 
 def count_jobs(n_jobs: int | None) -> int:
     """Return the number of threads that scikit-learn's n_jobs asks for.
@@ -581,26 +561,16 @@ def seed_of(state: int | np.random.RandomState | None) -> int:
     return int(check_random_state(state).randint(2**31 - 1))
 
 
-def one_target_each(X: Inputs, y: Any) -> bool:
-    """Whether several sequences have one target each, and not one for every step.
-
-    As in `Recording`, values as many as a sequence has steps are a target per step.
-
-    >>> one_target_each([[[1.0]] * 5, [[1.0]] * 3], [0, 1])
-    True
-    >>> one_target_each([[[1.0]] * 5, [[1.0]] * 3], [[0] * 5, [1] * 3])
-    False
-    """
-    if y is None or np.isscalar(y):
-        return False
-    return not any(np.ndim(t) > 0 and len(t) == len(u) for u, t in zip(X, y, strict=False))  # type: ignore[arg-type]
-
-
 def follows_data(pool: object, X: Inputs, y: Any, *, matrix_pooled: bool) -> bool:
     """Whether there is one sample per sequence, as the pool says or as "auto" finds."""
     if pool != "auto":
         return pool is not None
-    return one_target_each(X, y) if several(X, pooled=matrix_pooled) else matrix_pooled
+    if not several(X, pooled=matrix_pooled):
+        return matrix_pooled
+    if y is None or np.isscalar(y):
+        return False
+    # As in `Recording`, values as many as a sequence has steps are a target per step.
+    return not any(np.ndim(t) > 0 and len(t) == len(u) for u, t in zip(X, y, strict=False))  # type: ignore[arg-type]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -628,17 +598,13 @@ class ReadoutEstimator(SequenceEstimator):
         Without weights it is what `catchment.fit` learns from the same recordings, to the bit.
         """
         recordings = given.recordings(y, weight)
+        is_classes, threads = classes is not None, count_jobs(self.n_jobs)
         if past is None:
-            pipeline = fitted_pipeline(
-                self._scaled(given, weight), recordings, classes=classes is not None
-            )
+            scaled = self._scaled(given, weight)
+            pipeline = fitted_pipeline(scaled, recordings, classes=is_classes)
         else:
             pipeline = past.pipeline
-        features, threads, is_classes = (
-            pipeline.features,
-            count_jobs(self.n_jobs),
-            classes is not None,
-        )
+        features = pipeline.features
         prepared = pipeline.prepare.apply(recordings)
         rows: Array | None = None
         if weight is not None and not (given.pooled and features.feature_grid is None):
@@ -656,10 +622,13 @@ class ReadoutEstimator(SequenceEstimator):
         else:
             total, rows = accumulate_with_rows(features, prepared, threads=threads, classes=True)
         if past is not None:
-            total = _sum(known_statistics(past), total)
-        found = solved(
-            pipeline, total, self.ridge, classes=classes, channels=recordings[0].channels
-        )
+            before = known_statistics(past)
+            if before.grid is None or total.grid is None:
+                # One of them has weights that are no whole numbers.
+                before, total = before.floats, total.floats
+            total = before + total
+        names = recordings[0].channels
+        found = solved(pipeline, total, self.ridge, classes=classes, channels=names)
         return replace(found.model, statistics=total), rows
 
     def _scaled(self, given: Given, weight: Array | None) -> Pipeline:
@@ -692,13 +661,6 @@ def weighted_scaler(recordings: list[Recording], weights: list[Array]) -> Scaler
     # What is within rounding of zero is a constant.
     varies = variance > 1e-12 * (variance + mean**2)
     return Scaler(mean, np.where(varies, np.sqrt(np.where(varies, variance, 1.0)), 1.0))
-
-
-def _sum(past: RidgeStatistics, new: RidgeStatistics) -> RidgeStatistics:
-    """Return the sum, in float64 if one of them has weights that are no whole numbers."""
-    if past.grid is None or new.grid is None:
-        return past.floats + new.floats
-    return past + new
 
 
 def known_statistics(model: Model) -> RidgeStatistics:
@@ -738,13 +700,7 @@ def leave_one_out(
     >>> bool(np.isclose(loo[0], solve_readout(last, 0.5)(z[:1])).all())
     True
     """
-    scale = scale_of(statistics, standardise)
-    centred = z - statistics.floats.feature_sum / statistics.weight
-    if scale is not None:
-        statistics, centred = rescaled(statistics, scale), centred / scale
-    spectrum = Spectrum.of(statistics)
-    along = (centred @ spectrum.vectors) ** 2
-    leverage = 1.0 / statistics.weight + along @ spectrum.inverse(readout.ridge)
+    spread, _ = leverage(statistics, readout.ridge, z, standardise=standardise)
     # Weights below one per row, or rows fitted exactly, leave nothing to divide by.
-    left = np.clip(1.0 - leverage, 1e-3, 1.0)
+    left = np.clip(1.0 - spread, 1e-3, 1.0)
     return np.asarray(y - (y - readout(z)) / left)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, Self
 
@@ -16,8 +17,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from catchment.arrays import Array, Integers
 from catchment.features.base import FeatureMap, known_map
 from catchment.features.default_map import AutoMap
-from catchment.features.minirocket import MiniRocket
-from catchment.features.pipeline import Pipeline
 from catchment.readout.detector import NormalModel
 from catchment.readout.model import Model, fitted_temperature, softmax
 from catchment.readout.statistics import RidgeStatistics
@@ -30,7 +29,6 @@ from catchment.sklearn.base import (
     follows_data,
     known_statistics,
     leave_one_out,
-    seed_of,
 )
 
 
@@ -237,42 +235,14 @@ class TimeSeriesClassifier(SequenceClassifier):
     map: FeatureMap | str = "default"
 
     def _description(self) -> FeatureMap | str:
-        described = known_map(self.map)
+        # A copy, as a map keeps what it has found out about itself, and settings stay as they are.
+        described = known_map(deepcopy(self.map))
         if isinstance(described, AutoMap):
             raise ValueError(
                 "map is 'auto', which catchment.fit and federate choose by; name the maps to "
                 "choose from in a search, such as GridSearchCV over map"
             )
-        return self.map
-
-
-@dataclass(eq=False, repr=False)
-class MiniRocketClassifier(SequenceClassifier):
-    """Classes of whole sequences, by ridge regression on random convolutions.
-
-    X, the attributes and the other settings are those of `TimeSeriesClassifier`.
-
-    Parameters
-    ----------
-    features
-        Columns.
-    random_state
-        An integer is the seed of `MiniRocket`; None draws new convolutions at each fit.
-    ridge, gaps, scale, layout, n_jobs
-        As in `TimeSeriesClassifier`.
-
-    >>> X = [np.sin(np.arange(50) / (3 + k % 2) + k) for k in range(20)]
-    >>> y = ["fast", "slow"] * 10
-    >>> MiniRocketClassifier(84).fit(X[:16], y[:16]).predict(X[16:]).tolist()
-    ['fast', 'slow', 'fast', 'slow']
-    """
-
-    features: int = MiniRocket.features
-    _: KW_ONLY
-    random_state: int | np.random.RandomState | None = 0
-
-    def _description(self) -> MiniRocket:
-        return MiniRocket(self.features, seed=seed_of(self.random_state))
+        return described
 
 
 @dataclass(eq=False, repr=False)
@@ -321,16 +291,7 @@ class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"contamination is {self.contamination}; pass a share between 0 and 1, such as 0.01"
             )
-        pooled = self.pool not in (None, "auto")
-        X = self._oriented(X, reset=True)
-        given = self._read(X, pooled=pooled, reset=True)
-        described = self._pipeline()
-        built = described.built(given.n_inputs, per_step=not pooled)
-        prepare = described.prepare
-        if not prepare.is_fitted:
-            prepare = prepare.fitted(prepare.moments(given.recordings()))
-        self.pipeline_ = Pipeline(prepare, built.map)
-        self.pooled_ = pooled
+        given = self._fit_features(X)
         features = self.pipeline_.features
         rows = self._rows(self.pipeline_, given)[given.after(features.washout)]
         if len(rows) < 2:

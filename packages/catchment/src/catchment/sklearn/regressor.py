@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ from catchment.data.recording import Recording
 from catchment.features.pipeline import Pipeline
 from catchment.readout.forecasting import backtest, forecast
 from catchment.readout.model import Model, learn
-from catchment.readout.uncertainty import bayesian_readout, conformal_quantile
+from catchment.readout.uncertainty import conformal_quantile, predictive_variance
 from catchment.sklearn.base import (
     EchoStateEstimator,
     Given,
@@ -110,20 +110,11 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         given = self._given(X)
         return self._learn(given, y, sample_weight, self.model_)
 
-    @overload
-    def predict(self, X: Inputs, return_std: Literal[False] = False) -> NDArray[Any]: ...
-
-    @overload
-    def predict(
-        self, X: Inputs, return_std: Literal[True]
-    ) -> tuple[NDArray[Any], NDArray[Any]]: ...
-
-    def predict(
-        self, X: Inputs, return_std: bool = False
-    ) -> NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]:
+    def predict(self, X: Inputs, return_std: bool = False) -> Any:
         """Return predictions arranged like X; with `return_std`, also their standard deviations.
 
-        The deviation is that of a new target under the Bayesian linear model of `bayesian_readout`.
+        The deviation is that of a new target under the Bayesian linear model, as
+        `catchment.readout.predictive_variance` has it.
         """
         check_is_fitted(self)
         given = self._given(X)
@@ -131,12 +122,10 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         mean = given.arranged(self._narrow(self.model_.readout(z)))
         if not return_std:
             return mean
-        bayesian = bayesian_readout(
-            known_statistics(self.model_),
-            self.model_.readout.ridge,
-            standardise=self.model_.features.standardise,
-        )
-        return mean, given.arranged(self._narrow(np.sqrt(bayesian.variance(z))))
+        known, ridge = known_statistics(self.model_), self.model_.readout.ridge
+        standardise = self.model_.features.standardise
+        variance = predictive_variance(known, ridge, z, standardise=standardise)
+        return mean, given.arranged(self._narrow(np.sqrt(variance)))
 
     def score(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> float:
         """Return the share of variance explained (R2), the washout of each sequence left out."""

@@ -15,7 +15,6 @@ from catchment.arrays import Array
 from catchment.data.prepare import Prepare
 from catchment.data.scaling import Moments, Scaler
 from catchment.features.base import FeatureMap
-from catchment.features.pipeline import Pipeline
 from catchment.sklearn.base import EchoStateEstimator, Inputs, ReadingEstimator
 
 
@@ -46,16 +45,7 @@ class EchoStateFeatures(TransformerMixin, EchoStateEstimator):  # type: ignore[m
 
     def fit(self, X: Inputs, y: object = None) -> Self:
         """Build the reservoir and take the scale of X; y is not used."""
-        pooled = self.pool not in (None, "auto")
-        X = self._oriented(X, reset=True)
-        given = self._read(X, pooled=pooled, reset=True)
-        described = self._pipeline()
-        built = described.built(given.n_inputs, per_step=not pooled)
-        prepare = described.prepare
-        if not prepare.is_fitted:
-            prepare = prepare.fitted(prepare.moments(given.recordings()))
-        self.pipeline_ = Pipeline(prepare, built.map)
-        self.pooled_ = pooled
+        self._fit_features(X)
         return self
 
     @property
@@ -71,7 +61,7 @@ class EchoStateFeatures(TransformerMixin, EchoStateEstimator):  # type: ignore[m
         """
         check_is_fitted(self, "pipeline_")
         given = self._given(X)
-        return given.laid(self._rows(self.pipeline_, given))
+        return given.arranged(self._rows(self.pipeline_, given), turned=given.turned)
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
         """Return the names (F,) of the features: inputs by their own names, states as x0, x1...
@@ -145,13 +135,15 @@ class SequenceScaler(OneToOneFeatureMixin, TransformerMixin, ReadingEstimator): 
         check_is_fitted(self, "prepare_")
         given = self._given(X)
         pieces = self.prepare_.inputs(given.recordings())
-        return given.laid(np.concatenate([piece.u for piece in pieces]))
+        return given.arranged(np.concatenate([piece.u for piece in pieces]), turned=given.turned)
 
     def inverse_transform(self, X: Inputs) -> NDArray[Any]:
         """Return scaled sequences in the units of `fit`; gaps that were filled stay filled."""
         check_is_fitted(self, "prepare_")
         given = self._given(X)
-        return given.laid(np.concatenate(given.inputs) * self.scale_ + self.mean_)
+        return given.arranged(
+            np.concatenate(given.inputs) * self.scale_ + self.mean_, turned=given.turned
+        )
 
     @property
     def mean_(self) -> Array:

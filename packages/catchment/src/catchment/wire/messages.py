@@ -22,6 +22,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,15 +76,14 @@ class Parts:
 
     def to_bytes(self) -> bytes:
         """Return the value as one message; equal values give equal bytes."""
-        arrays = [_written(array) for array in self.arrays]
-        header = {
-            "kind": self.kind,
-            "facts": self.facts,
-            "arrays": [entry for entry, _ in arrays],
-        }
-        version = VERSION if any(len(entry) == 3 for entry, _ in arrays) else WITHOUT_PACKING
+        entries, flat = [], []
+        for array in self.arrays:
+            entry, content = _written(array)
+            entries.append(entry)
+            flat.append(content)
+        version = VERSION if 3 in map(len, entries) else WITHOUT_PACKING
+        header = {"kind": self.kind, "facts": self.facts, "arrays": entries}
         text = _canonical(header).encode()
-        flat = (content for _, content in arrays)
         pieces: list[bytes | memoryview] = [struct.pack("<I", len(text)), text, *flat]
         body = hashlib.sha256()
         for piece in pieces:
@@ -110,7 +110,7 @@ class Parts:
             raise IntegrityError(
                 f"the header promises {layout.n_bytes} bytes of arrays, {len(payload)} came"
             )
-        arrays = tuple(_read(placed, payload) for placed in layout.arrays)
+        arrays = tuple(map(_read, layout.arrays, repeat(payload)))
         return cls(layout.kind, _copied(layout.facts), arrays)
 
     def as_read(self) -> Parts | None:
@@ -159,6 +159,8 @@ def plain_text(text: object, most: int = MOST_TEXT) -> str:
     """
     whole = str(text)
     cut = whole if len(whole) <= most else f"{whole[: most - 3]}..."
+    if cut.isprintable():
+        return cut
     return "".join(one if one.isprintable() else "?" for one in cut)
 
 
@@ -169,13 +171,13 @@ def digest(message: bytes) -> bytes:
 
 def join(kind: str, named: Mapping[str, Parts]) -> Parts:
     """Return several values as one; `split` takes it apart again."""
-    entries: list[Fact] = [
-        {"name": name, "kind": part.kind, "facts": part.facts, "arrays": len(part.arrays)}
-        for name, part in named.items()
-    ]
-    return Parts(
-        kind, {"parts": entries}, tuple(array for part in named.values() for array in part.arrays)
-    )
+    entries: list[Fact] = []
+    arrays: list[NDArray[Any]] = []
+    for name, part in named.items():
+        n = len(part.arrays)
+        entries.append({"name": name, "kind": part.kind, "facts": part.facts, "arrays": n})
+        arrays += part.arrays
+    return Parts(kind, {"parts": entries}, tuple(arrays))
 
 
 def split(parts: Parts, kind: str) -> dict[str, Parts]:

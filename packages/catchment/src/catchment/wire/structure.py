@@ -114,6 +114,8 @@ def _combined(one: T, other: T, how: Any) -> T:
                     "different", f"values of {part.name} {_short(a)} and {_short(b)} do not add"
                 )
             values[part.name] = a
+        elif GATHERED in part.marks:
+            values[part.name] = gathered(a, b)
         elif part.form == "named":
             values[part.name] = _by_key(part, a, b, how)
         elif part.form in ("arrays", "listed"):
@@ -139,8 +141,6 @@ def _one_sum(part: Part, one: Any, other: Any, how: Any) -> Any:
 
 
 def _by_key(part: Part, one: Mapping[Any, Any], other: Mapping[Any, Any], how: Any) -> Any:
-    if GATHERED in part.marks:
-        return gathered(one, other)
     if POOLED in part.marks and how is plus:
         new = {
             key: _one_sum(part, one[key], v, how) if key in one else v for key, v in other.items()
@@ -318,7 +318,7 @@ def _own_values(shape: Layout, own: Parts, trusted: bool) -> dict[str, Any]:
     counts = {part.name: len(own.arrays) - n_fixed for part in many}
     if len(many) > 1:
         counts = {part.name: _read(int, own.facts.get(f"n_{part.name}"), "") for part in many}
-    if any(count < 0 for count in counts.values()):
+    if min(counts.values(), default=0) < 0:
         raise IntegrityError(f"{own.kind!r} came with {len(own.arrays)} arrays, too few")
     arrays = iter(own.expect(shape.kind.name, n_fixed + sum(counts.values())).arrays)
     values: dict[str, Any] = {}
@@ -450,7 +450,8 @@ class Structure(Declared):
 
         IntegrityError if it is malformed, UploadError if no data can have it.
         """
-        return put_together(cls, parts)
+        made: Self = _together(layout(cls), parts, trusted=False)
+        return made
 
 
 class Summable(Structure):
@@ -467,11 +468,11 @@ class Summable(Structure):
     """
 
     def __add__(self, other: Self) -> Self:
-        return added(self, other)
+        return _combined(self, other, plus)
 
     def __sub__(self, other: Self) -> Self:
         """Return the value without another that was added."""
-        return subtracted(self, other)
+        return _combined(self, other, _minus)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and equal(self, other)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -16,10 +16,11 @@ from catchment.features import EchoState
 from catchment.federation import Plan, Tally, Turn, check_statistics
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import (
+    Flag,
     InfluenceCap,
-    flags,
     influence,
     left_out_losses,
+    loss_flags,
     robust_scores,
 )
 from catchment.readout import RidgeStatistics, accumulate, pack, unpack
@@ -29,6 +30,11 @@ FEATURES = EchoState.of(
     Reservoir.from_recipe(Recipe(units=60, inputs=1, leak_rate=0.8, seed=1)), washout=20
 )
 BOUNDS = FEATURES.bounds
+
+
+def flagged(by_client: Mapping[str, RidgeStatistics]) -> tuple[Flag, ...]:
+    """Return the clients whose left-out loss stands out."""
+    return loss_flags(left_out_losses(by_client, RIDGE))
 
 
 def task(k: int) -> Recording:
@@ -73,7 +79,7 @@ def indefinite() -> RidgeStatistics:
 def test_honest_clients_are_believed_and_not_flagged() -> None:
     everyone = {**HONEST, "client-20": GOOD}
     assert all(is_believed(s) for s in everyone.values())
-    assert flags(everyone, RIDGE) == ()
+    assert flagged(everyone) == ()
 
 
 @pytest.mark.parametrize(
@@ -102,7 +108,7 @@ def test_impossible_poison_is_refused(attack: Callable[[], RidgeStatistics]) -> 
 def test_plausible_poison_passes_and_is_flagged(targets: np.ndarray) -> None:
     poisoned = of(targets)
     assert is_believed(poisoned)
-    found = flags({**HONEST, "mallory": poisoned}, RIDGE)
+    found = flagged({**HONEST, "mallory": poisoned})
     assert [flag.client for flag in found] == ["mallory"]
     assert found[0].z == pytest.approx(z_of(poisoned))
     assert "mallory" in str(found[0])
@@ -111,7 +117,7 @@ def test_plausible_poison_passes_and_is_flagged(targets: np.ndarray) -> None:
 def test_replays_under_other_names_are_not_seen_but_a_replayed_message_counts_once() -> None:
     """Twenty copies of one upload agree with each other; only identities tell them apart."""
     copies = {f"copy-{k:02d}": GOOD for k in range(20)}
-    assert not any(flag.client.startswith("copy") for flag in flags({**HONEST, **copies}, RIDGE))
+    assert not any(flag.client.startswith("copy") for flag in flagged({**HONEST, **copies}))
     assert all(is_believed(copy) for copy in copies.values())
 
 
@@ -128,10 +134,10 @@ def test_losses_are_those_of_rows_and_scikit_learn() -> None:
 
 
 def test_few_or_empty_clients_flag_no_one() -> None:
-    assert flags({}, RIDGE) == ()
-    assert flags({"a": GOOD}, RIDGE) == ()
+    assert flagged({}) == ()
+    assert flagged({"a": GOOD}) == ()
     four = {**dict(list(HONEST.items())[:3]), "mallory": of(20 * Y)}
-    assert flags(four, RIDGE) == ()
+    assert flagged(four) == ()
     empty = RidgeStatistics.zero(FEATURES.n_features, 1, FEATURES.fingerprint)
     assert "none" not in left_out_losses({**HONEST, "none": empty}, RIDGE)
 

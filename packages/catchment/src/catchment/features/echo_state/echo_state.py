@@ -42,7 +42,7 @@ from catchment.features.echo_state.recipe import (
     grid_digits,
     power_of_two,
 )
-from catchment.features.echo_state.reservoir import Program, Reservoir
+from catchment.features.echo_state.reservoir import Program, Reservoir, drawn_reservoir
 from catchment.features.echo_state.run import (
     POOLS,
     Batch,
@@ -102,8 +102,8 @@ class Reading(TypedDict, total=False):
 class EchoState(FeatureMap):
     """A reservoir and the features made of its states.
 
-    `build` binds it to its inputs: then it has its `reservoir`, which alone says what the weights
-    are, and rows. `EchoState.of` makes it of a reservoir that is there already.
+    `build` binds it to its inputs: then it has rows, and its `reservoir`. `EchoState.of` makes it
+    of a reservoir that is there already, which alone then says what the weights are.
 
     Parameters
     ----------
@@ -138,8 +138,10 @@ class EchoState(FeatureMap):
     feature_grid
         Bits to which features are rounded, which makes their statistics whole numbers; it needs a
         grid. "auto" follows `AUTO_GRID`, and is at most the grid.
+    n_inputs
+        Channels, filled in by `build`.
     matrices
-        The reservoir itself; filled in by `build`.
+        The reservoir, if it is not drawn from the seed.
 
     >>> EchoState(50).build(3, per_step=False).n_features
     106
@@ -172,15 +174,15 @@ class EchoState(FeatureMap):
     grid: int | Literal["auto"] | None = "auto"
     feature_grid: int | Literal["auto"] | None = "auto"
     input_range: float | Literal["auto"] = "auto"
+    n_inputs: int | None = field(default=None, repr=False, metadata={"later": True})
     matrices: Reservoir | None = field(default=None, repr=False, metadata={"later": True})
 
     def __post_init__(self) -> None:
         if self.matrices is None:
-            self.recipe(1 << 31)
-        units = self.units if isinstance(self.units, tuple) else (self.units,)
-        if sum(units) > MOST_UNITS:
+            self.recipe(self.n_inputs or 1 << 31)
+        if self.n_units > MOST_UNITS:
             raise ValueError(
-                f"{sum(units):,} units are more than {MOST_UNITS:,}; ask for fewer units"
+                f"{self.n_units:,} units are more than {MOST_UNITS:,}; ask for fewer units"
             )
         if not (self.bias or self.input or self.state):
             raise ValueError("no features are chosen; set bias, input or state")
@@ -211,11 +213,6 @@ class EchoState(FeatureMap):
             raise ValueError(
                 f"precision is 'float32' and grid is {self.grid}; use one or the other"
             )
-        if self.matrices is not None and self.grid != self.matrices.grid:
-            raise ValueError(
-                f"grid is {self.grid} and the reservoir's {self.matrices.grid}; change it before "
-                "the map is built"
-            )
 
     @classmethod
     def of(cls, reservoir: Reservoir, **read: Unpack[Reading]) -> EchoState:
@@ -226,27 +223,47 @@ class EchoState(FeatureMap):
         (3, 2)
         """
         given: Reading = {"pool": None, "feature_grid": None, **read}
+        return cls(**given).reading(reservoir)
+
+    def reading(
+        self, reservoir: Reservoir, *, per_step: bool = True, classes: bool = False
+    ) -> EchoState:
+        """Return it bound to a reservoir; targets matter where something is "auto" yet."""
         units = tuple(layer.n_units for layer in reservoir.layers)
-        return cls(
-            units if len(units) > 1 else units[0],
+        given = replace(
+            self,
+            units=units if units[1:] else units[0],
             grid=reservoir.grid,
             input_range=reservoir.input_range,
+            n_inputs=None,
             matrices=reservoir,
-            **given,
         )
+        return given.build(reservoir.n_inputs, per_step=per_step, classes=classes)
 
-    # Binding.
+    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> EchoState:
+        """Return the map bound to inputs of this many channels."""
+        made = super().build(n_inputs, per_step=per_step, classes=classes)
+        assert isinstance(made, EchoState)
+        return made
 
-    @property
-    def is_bound(self) -> bool:
-        return self.matrices is not None
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        """Return what "auto" is."""
+        _, bits, largest = AUTO_GRID["classes" if classes else "numbers"]
+        grid = self.auto_grid(classes) if self.grid == "auto" else self.grid
+        pool = None if per_step else "mean_std"
+        auto = {**(PER_STEP if per_step else PER_RECORDING), "pool": pool, "input_range": largest}
+        auto["feature_grid"] = None if grid is None else min(bits, grid)
+        filled = {name: value for name, value in auto.items() if getattr(self, name) == "auto"}
+        if grid is None:
+            filled["input_range"] = DEFAULT_RANGE
+        if filled.get("pool", self.pool) is None:
+            filled["segments"] = 1
+        return filled
 
-    @property
-    def reservoir(self) -> Reservoir:
-        """The network whose states are read; ValueError before it is bound."""
-        if self.matrices is None:
-            raise self.unbound()
-        return self.matrices
+    def auto_grid(self, classes: bool) -> int | None:
+        """Return the bits of the states that "auto" is."""
+        bits = AUTO_GRID["classes" if classes else "numbers"][0]
+        return None if self.precision == "float32" else bits
 
     def recipe(self, n_inputs: int, *, per_step: bool = True, classes: bool = False) -> Recipe:
         """Return the reservoir's recipe for inputs of this many channels.
@@ -254,49 +271,17 @@ class EchoState(FeatureMap):
         >>> EchoState(50).recipe(3, per_step=False).input_scaling
         0.5
         """
+        settled = self.settled(n_inputs, per_step=per_step, classes=classes)
+        if self.grid == "auto":
+            settled["grid"] = self.auto_grid(classes)
         shared = {one.name for one in fields(Recipe)} & {one.name for one in fields(self)}
-        settings = {name: getattr(self, name) for name in shared}
-        auto = PER_STEP if per_step else PER_RECORDING
-        settings |= {name: value for name, value in auto.items() if settings[name] == "auto"}
-        if settings["grid"] == "auto":
-            settings["grid"] = self.auto_grid(classes)
-        if settings["grid"] is None:
-            settings["input_range"] = Recipe.input_range
-        elif settings["input_range"] == "auto":
-            settings["input_range"] = AUTO_GRID["classes" if classes else "numbers"][2]
-        return Recipe(inputs=n_inputs, **settings)
+        own = {name: settled.get(name, getattr(self, name)) for name in shared}
+        return Recipe(inputs=n_inputs, **own)
 
-    def auto_grid(self, classes: bool) -> int | None:
-        """Return the bits of the states that "auto" is."""
-        bits = AUTO_GRID["classes" if classes else "numbers"][0]
-        return None if self.precision == "float32" else bits
-
-    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> EchoState:
-        """Return the map bound to inputs of this many channels."""
-        if self.is_bound:
-            super().build(n_inputs, per_step=per_step, classes=classes)
-            return self
-        recipe = self.recipe(n_inputs, per_step=per_step, classes=classes)
-        return self.reading(Reservoir.from_recipe(recipe), per_step=per_step, classes=classes)
-
-    def reading(
-        self, reservoir: Reservoir, *, per_step: bool = True, classes: bool = False
-    ) -> EchoState:
-        """Return it bound to a reservoir; targets matter where something is "auto" yet."""
-        pool = (None if per_step else "mean_std") if self.pool == "auto" else self.pool
-        bits = self.feature_grid
-        if bits == "auto":
-            most = AUTO_GRID["classes" if classes else "numbers"][1]
-            bits = None if reservoir.grid is None else min(most, reservoir.grid)
-        return replace(
-            self,
-            matrices=reservoir,
-            grid=reservoir.grid,
-            input_range=reservoir.input_range,
-            pool=pool,
-            segments=self.segments if pool is not None else 1,
-            feature_grid=bits,
-        )
+    @cached_property
+    def reservoir(self) -> Reservoir:
+        """The network whose states are read; ValueError before it is bound."""
+        return self.matrices or drawn_reservoir(self.recipe(self.known_inputs).prepared())
 
     def foresees(
         self,
@@ -356,19 +341,18 @@ class EchoState(FeatureMap):
     # What a bound map is.
 
     @property
+    def n_units(self) -> int:
+        """Units of all layers together."""
+        return sum(self.units) if isinstance(self.units, tuple) else self.units
+
+    @property
     def n_base(self) -> int:
         """Features of one step."""
-        return (
-            self.bias + self.input * self.reservoir.n_inputs + self.state * self.reservoir.n_units
-        )
+        return self.bias + self.input * self.known_inputs + self.state * self.n_units
 
     @property
     def n_features(self) -> int:
         return self.n_base * self.segments * (2 if self.pool == "mean_std" else 1)
-
-    @property
-    def n_inputs(self) -> int | None:
-        return None if self.matrices is None else self.matrices.n_inputs
 
     @property
     def per_step(self) -> bool:
@@ -400,7 +384,7 @@ class EchoState(FeatureMap):
         return "EchoStateMap"
 
     def title(self) -> str:
-        return f"echo_state ({self.reservoir.n_units} units)" if self.is_bound else "echo_state"
+        return f"echo_state ({self.n_units} units)" if self.is_bound else "echo_state"
 
     @cached_property
     def bounds(self) -> Array:

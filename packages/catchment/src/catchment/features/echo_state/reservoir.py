@@ -633,6 +633,12 @@ class Reservoir:
         )
 
 
+@lru_cache(maxsize=8)
+def drawn_reservoir(recipe: Recipe) -> Reservoir:
+    """Return the reservoir of a prepared recipe, the same one where it was asked for lately."""
+    return Reservoir.from_recipe(recipe)
+
+
 def with_own_seed(recipe: Recipe, client: str) -> Recipe:
     """Return the recipe with a seed drawn from its seed and the client's name.
 

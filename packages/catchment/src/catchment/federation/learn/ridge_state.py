@@ -17,7 +17,13 @@ import numpy as np
 
 from catchment.errors import FederationError
 from catchment.federation.algorithm import Additive
-from catchment.federation.measure.outliers import AnyFlag, RoundScores, flags, rows_flags
+from catchment.federation.measure.outliers import (
+    AnyFlag,
+    RoundScores,
+    left_out_losses,
+    loss_flags,
+    rows_flags,
+)
 from catchment.federation.sums import Tally
 from catchment.readout.ridge_choice import RidgeChoice
 from catchment.readout.statistics import Readout, RidgeStatistics
@@ -60,8 +66,9 @@ class RidgeState:
         if self.readout is None:
             return ()
         rows = {name: s.n_rows for name, s in self.by_client.items()}
-        by_loss = flags(self.by_client, self.readout.ridge, standardise=self.standardised)
-        return (*by_loss, *rows_flags(rows))
+        ridge, divided = self.readout.ridge, self.standardised
+        losses = left_out_losses(self.by_client, ridge, standardise=divided)
+        return (*loss_flags(losses), *rows_flags(rows))
 
     def apart(self, how: float | str) -> list[RidgeStatistics]:
         """Return the statistics of clients, or of groups of them, that are left out in turn."""

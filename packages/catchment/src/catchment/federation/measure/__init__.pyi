@@ -38,7 +38,6 @@ from catchment.federation.measure.evaluation import (
 )
 from catchment.federation.measure.outliers import (
     AnyFlag as AnyFlag,
-    flags as flags,
     influence as influence,
     left_out_losses as left_out_losses,
     loss_flags as loss_flags,

@@ -120,40 +120,15 @@ def rows_flags(rows: Mapping[str, int], *, threshold: float = THRESHOLD) -> tupl
     return tuple(RowsFlag(name, filled[name], z) for name, z in found)
 
 
-def flags(
-    by_client: Mapping[str, RidgeStatistics],
-    ridge: float | Array,
-    *,
-    standardise: bool = False,
-    threshold: float = THRESHOLD,
-) -> tuple[Flag, ...]:
-    """Return the clients whose left-out loss stands out, the worst first.
+def loss_flags(losses: Mapping[str, float], *, threshold: float = THRESHOLD) -> tuple[Flag, ...]:
+    """Return the clients whose loss stands out among these, the worst first.
 
     Parameters
     ----------
-    by_client
-        Statistics of each client; fewer than five of them flag no one.
-    ridge
-        With which the readouts are solved, one number or (K,).
-    standardise
-        Whether it acts on features divided by their standard deviation over all clients.
+    losses
+        Of each client, as `left_out_losses` has them; fewer than five of them flag no one.
     threshold
         Robust deviations of the log loss above the median.
-
-    >>> rng = np.random.default_rng(0)
-    >>> z = rng.normal(size=(6, 40, 3))
-    >>> y = z.sum(axis=2, keepdims=True) + 0.1 * rng.normal(size=(6, 40, 1))
-    >>> y[4] *= -1
-    >>> sent = {f"c{k}": RidgeStatistics.from_states(z[k], y[k]) for k in range(6)}
-    >>> [flag.client for flag in flags(sent, 1e-3)]
-    ['c4']
-    """
-    losses = left_out_losses(by_client, ridge, standardise=standardise)
-    return loss_flags(losses, threshold=threshold)
-
-
-def loss_flags(losses: Mapping[str, float], *, threshold: float = THRESHOLD) -> tuple[Flag, ...]:
-    """Return the clients whose loss stands out among these, the worst first.
 
     >>> [one.client for one in loss_flags({"a": 1.0, "b": 1.1, "c": 0.9, "d": 1.0, "e": 9e9})]
     ['e']
@@ -168,9 +143,8 @@ def _standing_out(
     if len(values) < FEWEST:
         return []
     scores = robust_scores(np.log(np.maximum(list(values.values()), 1e-300)), least=least)
-    order = np.argsort(-scores, kind="stable")
-    names = list(values)
-    return [(names[k], float(scores[k])) for k in order if scores[k] > threshold]
+    found = filter(lambda pair: pair[1] > threshold, zip(values, scores.tolist(), strict=True))
+    return sorted(found, key=lambda pair: -pair[1])
 
 
 def left_out_losses(
@@ -187,11 +161,12 @@ def left_out_losses(
     >>> {name: round(loss, 9) for name, loss in left_out_losses(sent, 0.0).items()}
     {'c0': 2.0, 'c1': 2.0}
     """
-    filled = {name: s for name, s in sorted(by_client.items()) if s.n_rows > 0 and s.weight > 0}
+    filled = {name: by_client[name] for name in sorted(by_client) if _filled(by_client[name])}
     if len(filled) < 2:
         return {}
-    most = float(np.median([s.weight for s in filled.values()]))
-    if any(s.weight > most for s in filled.values()):
+    weights = np.array([s.weight for s in filled.values()])
+    most = float(np.median(weights))
+    if weights.max() > most:
         filled = {name: s.floats.scaled(min(1.0, most / s.weight)) for name, s in filled.items()}
     total = reduce(add, filled.values())
     scale, losses = scale_of(total, standardise), {}
@@ -424,13 +399,3 @@ def drifts(history: Sequence[RoundScores], false_alarms: float = FALSE_ALARMS) -
             ]
             earlier = np.concatenate([earlier, scores])
     return tuple(sorted(found, key=lambda drift: (drift.round, drift.p_value, drift.client)))
-
-
-def is_judged(history: Sequence[RoundScores], false_alarms: float = FALSE_ALARMS) -> bool:
-    """Return whether the last round had enough scores before it for anybody to stand out.
-
-    >>> is_judged([RoundScores(1, ("a",), np.zeros(1), np.zeros(1))])
-    False
-    """
-    n_earlier = sum(len(one.clients) for one in history[:-1])
-    return len(history) > 0 and 1 / (1 + n_earlier) <= false_alarms

@@ -8,7 +8,23 @@ from catchment.federation.runs.drawn import (
     thinned as thinned,
 )
 from catchment.federation.runs.explain import in_words as in_words, say_bytes as say_bytes
-from catchment.federation.runs.ledger import Entries as Entries, Entry as Entry
+from catchment.federation.runs.folder import (
+    BATCH as BATCH,
+    DATABASE as DATABASE,
+    JOURNAL as JOURNAL,
+    MODEL as MODEL,
+    PART as PART,
+    PLAN as PLAN,
+    PROGRESS as PROGRESS,
+    StageKeeper as StageKeeper,
+    remove_run as remove_run,
+)
+from catchment.federation.runs.ledger import (
+    Entries as Entries,
+    Entry as Entry,
+    EntryList as EntryList,
+    Keeper as Keeper,
+)
 from catchment.federation.runs.read import (
     Drawn as Drawn,
     Progress as Progress,
@@ -33,19 +49,6 @@ from catchment.federation.runs.verify import (
     described as described,
     refuse_sum as refuse_sum,
     unlearn_from_run as unlearn_from_run,
-)
-from catchment.federation.runs.write import (
-    BATCH as BATCH,
-    DATABASE as DATABASE,
-    JOURNAL as JOURNAL,
-    Logged as Logged,
-    MODEL as MODEL,
-    PART as PART,
-    PLAN as PLAN,
-    PROGRESS as PROGRESS,
-    StageNotes as StageNotes,
-    _lines as _lines,
-    remove_run as remove_run,
 )
 
 __all__ = []

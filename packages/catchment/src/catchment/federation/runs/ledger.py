@@ -1,16 +1,22 @@
-"""The ledger: for every message, who sent it, what for, how large, and its hash."""
+"""The ledger: for every message, who sent it, what for, how large, and its hash; who keeps it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.wire import Fact, Parts, digest, plain_text
+
+if TYPE_CHECKING:
+    from catchment.federation.messages import Record
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -135,3 +141,41 @@ def _epsilon(facts: Mapping[str, Fact]) -> float | None:
         case {"outline": {"facts": {"epsilon": float(epsilon)}}}:
             return epsilon
     return None
+
+
+class Keeper(Generic[S]):
+    """Where a run is written down, so that it can be explained and resumed; by default nowhere."""
+
+    keep_every: float = math.inf  # seconds between two times that a round under way is kept
+
+    def resume(self) -> tuple[S, tuple[Record, ...]] | None:
+        """Return the state and the records with which a run goes on, None if it begins."""
+        return None
+
+    def note(self, entry: Entry) -> None:
+        """Write down a message."""
+
+    def note_all(self, entries: Entries) -> None:
+        """Write down the messages of many clients."""
+        for entry in entries:
+            self.note(entry)
+
+    def begun(self, round_: int) -> Parts | None:
+        """Return what was kept of a round that is not over."""
+        return None
+
+    def keep_begun(self, round_: int, parts: Parts) -> None:
+        """Keep the part of a round that is done, with the ledger of it, in place of what was."""
+
+    def close_round(self, state: S, record: Record) -> None:
+        """Keep the state after a round."""
+
+
+class EntryList(Keeper[Any]):
+    """A keeper of the messages alone, in a list."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    def note(self, entry: Entry) -> None:
+        self.entries.append(entry)

@@ -26,14 +26,24 @@ from typing import Any, final
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.errors import FederationError, IntegrityError
+from catchment.errors import IntegrityError
 from catchment.federation.algorithm import Kept
 from catchment.federation.learn.digests import Digest
 from catchment.federation.measure.baselines import Comparison, Row
 from catchment.federation.measure.outliers import AnyFlag, Drift, Flag, rows_flags
-from catchment.federation.messages import Record, Refusal
+from catchment.federation.messages import Record
 from catchment.federation.runs.drawn import DrawnRecording
-from catchment.federation.runs.write import DATABASE, FORMAT, PRIVATE, PROGRESS, damage, last_seal
+from catchment.federation.runs.folder import (
+    DATABASE,
+    PRIVATE,
+    PROGRESS,
+    RunFolder,
+    check_format,
+    damage,
+    last_state_of,
+    reading,
+    records_of,
+)
 from catchment.wire import Kind, Parts
 
 
@@ -109,9 +119,8 @@ class Run:
     `scores` is by client and metric; the client "" is all of them together. `rows_by_client` says
     how many rows are behind each client's statistics, where the server knows. `kinds` says what
     each kind of message holds and tells, where that is known. `damage` says what is not as it was
-    written, and `sealed` is the last seal of the ledger, if it has any. `drawn` are signals of the
-    test clients served best and worst, in this order, where all are in one process. `served` is
-    the client of whom the folder says why, if it does.
+    written. `drawn` are signals of the test clients served best and worst, in this order, where all
+    are in one process. `served` is the client of whom the folder says why, if it does.
     """
 
     folder: Path
@@ -130,7 +139,6 @@ class Run:
     flags: tuple[AnyFlag, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     damage: tuple[str, ...] = ()
-    sealed: str = ""
     drawn: tuple[DrawnRecording, ...] = ()
     served: str = ""
 
@@ -160,46 +168,30 @@ class Run:
         )
 
 
-def read_run(folder: str | Path, *, seals: bool = True) -> Run:
+def read_run(folder: str | Path | RunFolder) -> Run:
     """Return what a run's folder says.
 
     Parameters
     ----------
     folder
-        Of the run.
-    seals
-        Whether to compare the seals with every row, for `Run.damage`; whoever is writing the folder
-        need not.
+        Of the run; or the run itself, closed, if it is in memory.
 
     >>> read_run("no/such/run")
     Traceback (most recent call last):
     FileNotFoundError: no/such/run holds no run; pass a folder that `catchment run` wrote
     """
-    folder = Path(folder)
-    with closing(_connected(folder)) as database:
+    place = folder.folder if isinstance(folder, RunFolder) else Path(folder)
+    with reading(folder) as database:
         try:
-            return _run(folder, database, seals)
+            return _run(place, database)
         except (sqlite3.DatabaseError, ValueError, TypeError, KeyError) as error:
-            raise IntegrityError(f"{folder / DATABASE} is damaged ({error})") from error
+            raise IntegrityError(f"{place / DATABASE} is damaged ({error})") from error
 
 
 def last_state(folder: str | Path, stage: str) -> Parts:
     """Return the state after the last finished round of a stage, its digest compared."""
-    folder = Path(folder)
-    with closing(_connected(folder)) as database:
-        found = database.execute(
-            "SELECT round, state_sha256 FROM rounds WHERE stage = ? ORDER BY round DESC LIMIT 1",
-            (stage,),
-        ).fetchone()
-    if found is None:
-        raise FederationError(f"{folder} has no finished round of {stage}; finish the run first")
-    path = folder / "states" / f"{stage}-{found[0]:06d}.bin"
-    if not path.is_file():
-        raise IntegrityError(f"{path} is missing; what it held cannot be had from elsewhere")
-    content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != found[1]:
-        raise IntegrityError(f"{path} is damaged; its digest is not the one that was written down")
-    return Parts.from_bytes(content)
+    with reading(folder) as database:
+        return last_state_of(database, Path(folder), stage)
 
 
 def state_sha256(folder: str | Path, stage: str) -> str:
@@ -208,9 +200,11 @@ def state_sha256(folder: str | Path, stage: str) -> str:
     return hashlib.sha256(paths[-1].read_bytes()).hexdigest() if paths else ""
 
 
-def messages_of(folder: str | Path, client: str | None = None, limit: int = 100) -> list[Message]:
+def messages_of(
+    folder: str | Path | RunFolder, client: str | None = None, limit: int = 100
+) -> list[Message]:
     """Return what one client sent, or the first messages of all, by client and round."""
-    with closing(_connected(Path(folder))) as database:
+    with reading(folder) as database:
         rows = database.execute(
             "SELECT stage, round, client, purpose, bytes, sha256, times, epsilon "
             "FROM messages JOIN stages USING (stage) "
@@ -226,7 +220,7 @@ def read_digests(folder: str | Path, stage: str) -> tuple[Digest, ...]:
 
     None in runs of versions that wrote none down, and of algorithms that keep no sum.
     """
-    with closing(_connected(Path(folder))) as database:
+    with reading(folder) as database:
         if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'digests'").fetchone():
             return ()
         rows = database.execute(
@@ -237,19 +231,9 @@ def read_digests(folder: str | Path, stage: str) -> tuple[Digest, ...]:
     return tuple(Digest(client, sha256, bool(exact)) for client, sha256, exact in rows)
 
 
-def _connected(folder: Path) -> sqlite3.Connection:
-    path = folder / DATABASE
-    if not path.is_file():
-        raise FileNotFoundError(f"{folder} holds no run; pass a folder that `catchment run` wrote")
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-
-
-def _run(folder: Path, database: sqlite3.Connection, seals: bool) -> Run:
+def _run(folder: Path, database: sqlite3.Connection) -> Run:
     facts = dict(database.execute("SELECT name, value FROM facts").fetchall())
-    if facts.get("format") != str(FORMAT):
-        raise IntegrityError(
-            f"{folder} has format {facts.get('format')}, this version reads {FORMAT}"
-        )
+    check_format(folder, facts)
     stages = tuple(
         Stage(name, fingerprint, rounds, json.loads(settings))
         for name, fingerprint, rounds, settings in database.execute(
@@ -270,7 +254,7 @@ def _run(folder: Path, database: sqlite3.Connection, seals: bool) -> Run:
         folder,
         facts,
         stages,
-        {stage.name: _records(database, stage.name) for stage in stages},
+        {stage.name: records_of(database, stage.name) for stage in stages},
         _traffic(database),
         scores,
         score_rows,
@@ -285,8 +269,7 @@ def _run(folder: Path, database: sqlite3.Connection, seals: bool) -> Run:
             purpose: Kind(purpose, holds, tuple(json.loads(tells)))
             for purpose, holds, tells in database.execute("SELECT * FROM kinds")
         },
-        damage(database) if seals else (),
-        last_seal(database),
+        damage(database, facts),
         tuple(map(DrawnRecording.from_dict, json.loads(facts.get("drawn", "[]")))),
         _served(database),
     )
@@ -298,37 +281,6 @@ def _served(database: sqlite3.Connection) -> str:
         return ""
     found = database.execute("SELECT client FROM served").fetchone()
     return str(found[0]) if found else ""
-
-
-def _records(database: sqlite3.Connection, stage: str) -> tuple[Record, ...]:
-    refused: dict[int, list[Refusal]] = {}
-    for round_, *about in database.execute(
-        "SELECT round, client, code, reason FROM refusals WHERE stage = ?", (stage,)
-    ):
-        refused.setdefault(round_, []).append(Refusal(*about))
-    figures: dict[int, dict[str, float]] = {}
-    for round_, name, value in database.execute(
-        "SELECT round, name, value FROM figures WHERE stage = ? ORDER BY name", (stage,)
-    ):
-        figures.setdefault(round_, {})[name] = math.nan if value is None else value
-    rows = database.execute(
-        "SELECT round, asked, used, seconds, bytes_down, bytes_up FROM rounds "
-        "WHERE stage = ? ORDER BY round",
-        (stage,),
-    )
-    return tuple(
-        Record(
-            number,
-            asked,
-            used,
-            seconds,
-            down,
-            up,
-            tuple(refused.get(number, ())),
-            figures.get(number, {}),
-        )
-        for number, asked, used, seconds, down, up in rows
-    )
 
 
 def _traffic(database: sqlite3.Connection) -> tuple[Traffic, ...]:

@@ -64,8 +64,8 @@ from catchment.federation.learn.unlearning import (
     unlearn_member,
     unlearn_normal,
 )
+from catchment.federation.runs.folder import MODEL, SEAL
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run, state_sha256
-from catchment.federation.runs.write import MODEL
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.plugins import plugin
@@ -342,12 +342,13 @@ def _checks(
 
 
 def _ledger(run: Run) -> Check:
-    """Compare the database with its seals."""
-    if not run.sealed:
-        return cannot("ledger", "the run keeps no seals of its database")
+    """Compare the rows of the database with their hash."""
+    said = run.facts.get(SEAL, "")
+    if not said:
+        return cannot("ledger", "the run keeps no hash of its database")
     if run.damage:
-        return Check("ledger", "differs", run.sealed, "; ".join(run.damage))
-    return Check("ledger", "ok", run.sealed)
+        return Check("ledger", "differs", said, "; ".join(run.damage))
+    return Check("ledger", "ok", said)
 
 
 def _settings(run: Run) -> Iterator[Check]:

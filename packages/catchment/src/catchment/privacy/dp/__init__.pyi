@@ -14,12 +14,11 @@ from catchment.privacy.dp.gaussian import (
     concentrated_multiplier as concentrated_multiplier,
     discrete_gaussian as discrete_gaussian,
     discrete_laplace as discrete_laplace,
-    epsilon_of as epsilon_of,
     gaussian_delta as gaussian_delta,
     gaussian_epsilon as gaussian_epsilon,
     gaussian_multiplier as gaussian_multiplier,
     rounded_normal as rounded_normal,
 )
-from catchment.privacy.dp.per_sequence import Records as Records
+from catchment.privacy.dp.noise import Records as Records
 
 __all__ = []

@@ -34,7 +34,7 @@ from typing import Any
 from catchment.data.units import block_digests
 from catchment.errors import BudgetError, IntegrityError
 from catchment.federation.algorithm import Cost
-from catchment.privacy.dp.gaussian import check_epsilon_delta, epsilon_of
+from catchment.privacy.dp.gaussian import check_epsilon_delta, epsilon_spent
 
 # What the accountants may be off by.
 TOLERANCE = 1e-4
@@ -224,7 +224,7 @@ class Budget:
         dearest = [max(exact, key=lambda cost: cost.gaussian)] if exact else []
         if mixed:
             dearest.append(max(mixed, key=lambda cost: cost.concentrated + cost.gaussian / 2))
-        return max((epsilon_of(cost, self.delta) for cost in dearest), default=0.0)
+        return max((epsilon_spent(cost, self.delta) for cost in dearest), default=0.0)
 
     @contextmanager
     def _books(self) -> Iterator[list[sqlite3.Connection]]:

@@ -28,7 +28,8 @@ Whole numbers k with probability proportional to exp(-k^2 / (2 s^2)), by rejecti
 Laplace distribution (Canonne, Kamath and Steinke, NeurIPS 2020, algorithms 1 to 3). All coins are
 tossed at once: a coin of probability exp(-g) compares 64 random bits with exp(-g) in floating
 point, and where the two agree to such precision that rounding could decide, more bits and exact
-arithmetic do. So the samples are exact to 2^-200.
+arithmetic do. So the samples are exact to 2^-200. OpenDP has such a sampler too; it takes no key,
+which noise that must be the same again needs, and was not at hand to be held against our checks.
 """
 
 from __future__ import annotations
@@ -159,13 +160,13 @@ def concentrated_epsilon(rho: float, delta: float) -> float:
     return _least_epsilon(lambda epsilon: concentrated_delta(rho, epsilon) <= delta)
 
 
-def epsilon_of(cost: Cost, delta: float) -> float:
+def epsilon_spent(cost: Cost, delta: float) -> float:
     """Return the least epsilon of releases of this cost together, at this delta.
 
     Gaussian releases add up to one Gaussian release; with discrete ones, through concentration.
 
     >>> one = Cost.of_discrete(concentrated_multiplier(1.0, 1e-5))
-    >>> round(epsilon_of(one, 1e-5), 4), round(epsilon_of(one + one, 1e-5), 2)
+    >>> round(epsilon_spent(one, 1e-5), 4), round(epsilon_spent(one + one, 1e-5), 2)
     (1.0, 1.46)
     """
     if cost == Cost():

@@ -40,17 +40,27 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError, UploadError
-from catchment.federation.algorithm import Additive, Cost, Ledger, Turn, Upload
+from catchment.federation.algorithm import (
+    Additive,
+    Algorithm,
+    Cost,
+    Data,
+    Kept,
+    Ledger,
+    Needs,
+    Turn,
+    Upload,
+)
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection, Read
 from catchment.privacy.dp.budget import Budget
@@ -72,14 +82,84 @@ from catchment.privacy.dp.gaussian import (
     gaussian_multiplier,
     rounded_normal,
 )
-from catchment.privacy.dp.per_sequence import Records
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Kind, Parts, taken_apart
 
+S = TypeVar("S")
+U = TypeVar("U")
+R = TypeVar("R")
 SMALL_COHORT = 100
 STEPS = 1 << 20  # fewest grid steps in a standard deviation
 COLLUDING = 0.2  # share of the clients that may work with the server, as for secure sums
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """One upload per sequence of a client, made as they are asked for; does not travel."""
+
+    uploads: Callable[[], Iterator[Upload]]
+
+    def parts(self) -> Parts:
+        raise UploadError(
+            "records",
+            "uploads per sequence must not leave the client; protect the plan with "
+            "GaussianNoise(unit='sequence', ...)",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerSequence(Algorithm[S, U, R]):
+    """An algorithm whose clients make one upload per sequence, for privacy per sequence.
+
+    Every sequence is run by itself from a state of zero, so that no input of one reaches the
+    features of another. The protection sums the uploads on the client.
+
+    Parameters
+    ----------
+    algorithm
+        Asked for one upload per sequence; its uploads must be ridge statistics.
+    """
+
+    algorithm: Algorithm[S, U, R]
+
+    @property
+    def needs(self) -> Needs:
+        return self.algorithm.needs | Needs(per_sequence=True)
+
+    def start(self) -> S:
+        return self.algorithm.start()
+
+    def broadcast(self, state: S, turn: Turn) -> Parts:
+        return self.algorithm.broadcast(state, turn)
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Records:
+        def uploads() -> Iterator[Upload]:
+            for sequence in data():
+                yield self.algorithm.client_update(received, partial(list, [sequence]), turn)
+
+        return Records(uploads)
+
+    def read_update(self, parts: Parts, turn: Turn) -> Any:
+        return self.algorithm.read_update(parts, turn)
+
+    def server_update(self, state: S, total: U, turn: Turn) -> S:
+        return self.algorithm.server_update(state, total, turn)
+
+    def result(self, state: S) -> R:
+        return self.algorithm.result(state)
+
+    def figures(self, state: S) -> Mapping[str, float]:
+        return self.algorithm.figures(state)
+
+    def kept(self, state: S) -> Kept:
+        return self.algorithm.kept(state)
+
+    def save_state(self, state: S) -> Parts:
+        return self.algorithm.save_state(state)
+
+    def load_state(self, parts: Parts) -> S:
+        return self.algorithm.load_state(parts)
 
 
 @dataclass(frozen=True)

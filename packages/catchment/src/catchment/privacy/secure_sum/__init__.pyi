@@ -10,7 +10,6 @@ from catchment.privacy.secure_sum.graph import (
     corrupt_among as corrupt_among,
     degree as degree,
     neighbours as neighbours,
-    table as table,
     threshold as threshold,
     uncut as uncut,
 )

@@ -96,31 +96,6 @@ def corrupt_among(n_clients: int, n_corrupt: int, n_drawn: int) -> int:
     return most
 
 
-def table(
-    clients: Sequence[int] = (10, 30, 100, 300, 1000, 3000, 10_000),
-    *,
-    corrupt: float = 0.2,
-    lost: float = 0.1,
-) -> str:
-    """Return, as a table in Markdown, what `degree` gives for rounds of all registered clients.
-
-    >>> print(table((10, 1000)))
-    | clients | corrupt | neighbours | shares needed | corrupt holders withstood |
-    |---|---|---|---|---|
-    | 10 | 2 | 9 | 7 | 3 |
-    | 1000 | 200 | 202 | 157 | 110 |
-    """
-    lines = [
-        "| clients | corrupt | neighbours | shares needed | corrupt holders withstood |",
-        "|---|---|---|---|---|",
-    ]
-    for n in clients:
-        bad = math.floor(corrupt * n)
-        k, t = degree(n, bad, lost=lost)
-        lines.append(f"| {n} | {bad} | {k} | {t} | {2 * t - k - 2} |")
-    return "\n".join(lines)
-
-
 def neighbours(members: Sequence[int], me: int, k: int, seed: bytes) -> tuple[int, ...]:
     """Return the neighbours of a member, in ascending order.
 

@@ -34,7 +34,8 @@ from catchment.privacy.secure_sum.ring import (
     encode,
     encode_whole,
 )
-from catchment.wire import MAX_DEPTH, Fact, Parts
+from catchment.wire import Fact, Parts
+from catchment.wire.messages import MAX_DEPTH
 
 Bytes = NDArray[np.uint8]
 

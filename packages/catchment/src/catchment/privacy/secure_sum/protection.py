@@ -59,10 +59,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from catchment.errors import RuleError, UploadError
 from catchment.federation.algorithm import Memory, Turn, Upload
-from catchment.federation.protection import Journal, Masking, Protection
+from catchment.federation.protection import Masking, Protection
 from catchment.privacy.secure_sum.graph import corrupt_among, degree, threshold, uncut
 from catchment.privacy.secure_sum.messages import Outline
 from catchment.privacy.secure_sum.ring import Ring
+from catchment.privacy.secure_sum.server_journal import Journal
 from catchment.wire import Kind, Parts, measured
 
 if TYPE_CHECKING:

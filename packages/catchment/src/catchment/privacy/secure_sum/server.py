@@ -40,7 +40,7 @@ from catchment.errors import (
     UploadError,
 )
 from catchment.federation.algorithm import Additive, Turn
-from catchment.federation.protection import Journal, Read
+from catchment.federation.protection import Read
 from catchment.privacy.secure_sum import keys
 from catchment.privacy.secure_sum.client_store import STAGES
 from catchment.privacy.secure_sum.graph import neighbours
@@ -73,6 +73,7 @@ from catchment.privacy.secure_sum.ring import (
     combine,
     subtract_from,
 )
+from catchment.privacy.secure_sum.server_journal import Journal
 from catchment.wire import Parts, join
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,17 @@ from catchment.data import Recording, contiguous, narma
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, IntegrityError
 from catchment.features import EchoState
-from catchment.federation import Engine, Plan, Record, Reply, Store, Tally, read_run, run
+from catchment.federation import (
+    Engine,
+    Plan,
+    Record,
+    Reply,
+    RunFolder,
+    Tally,
+    messages_of,
+    read_run,
+    run,
+)
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.federation.runs import BATCH, DATABASE, MODEL, PLAN, Entry
 from catchment.readout import Model
@@ -83,7 +94,7 @@ class Stopping:
 
 def test_a_run_is_written_down(tmp_path: Path) -> None:
     p = plan()
-    with Store(tmp_path / "run", fingerprint="f", plan="[run]\n") as store:
+    with RunFolder(tmp_path / "run", fingerprint="f", plan="[run]\n") as store:
         result = run_locally(p, clients(), keeper=store.keeper("training", p))
         store.save_model(result.model)
     assert (tmp_path / "run" / PLAN).read_text() == "[run]\n"
@@ -109,13 +120,13 @@ def test_a_run_is_written_down(tmp_path: Path) -> None:
 def test_an_interrupted_run_resumes_to_the_same_bits(tmp_path: Path, after: int) -> None:
     p, folder = plan(), tmp_path / "run"
     whole = run_locally(p, clients())
-    with pytest.raises(StopError), Store(folder) as store:
+    with pytest.raises(StopError), RunFolder(folder) as store:
         run_locally(
             p, clients(), keeper=store.keeper("training", p), watch=Stopping(after), threads=1
         )
     finished = len(rows(folder, "SELECT * FROM rounds"))
     assert finished == (after - 1) // 3
-    with Store(folder, resume=True) as store:
+    with RunFolder(folder, resume=True) as store:
         counter = Stopping(10**9)
         resumed = run_locally(
             p, clients(), keeper=store.keeper("training", p), watch=counter, threads=1
@@ -130,9 +141,9 @@ def test_an_interrupted_run_resumes_to_the_same_bits(tmp_path: Path, after: int)
 
 def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
     p = plan()
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         first = run_locally(p, clients(), keeper=store.keeper("training", p))
-    with Store(tmp_path, resume=True) as store:
+    with RunFolder(tmp_path, resume=True) as store:
         second = run_locally(p, {"nobody": []}, keeper=store.keeper("training", p))
     assert second.records == first.records
     assert second.model is not None
@@ -143,9 +154,9 @@ def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
 def test_refusals_survive_a_resume(tmp_path: Path) -> None:
     p = plan()
     broken = {**clients(), "broken": [Recording(np.full(60, np.nan), np.ones(60))]}
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         first = run_locally(p, broken, keeper=store.keeper("training", p))
-    with Store(tmp_path, resume=True) as store:
+    with RunFolder(tmp_path, resume=True) as store:
         again = run_locally(p, broken, keeper=store.keeper("training", p))
     assert again.records == first.records
     assert [r.client for r in again.records[0].refused] == ["broken"]
@@ -154,7 +165,7 @@ def test_refusals_survive_a_resume(tmp_path: Path) -> None:
 
 def test_the_same_answer_twice_counts_once(tmp_path: Path) -> None:
     p = plan()
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         engine = Repeating(LocalEngine(p, clients()))
         twice = run(p, engine, keeper=store.keeper("training", p))
     once = run_locally(p, clients())
@@ -166,7 +177,7 @@ def test_the_same_answer_twice_counts_once(tmp_path: Path) -> None:
 
 def test_another_answer_under_the_same_name_is_a_conflict(tmp_path: Path) -> None:
     p = plan()
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         engine = Repeating(LocalEngine(p, clients()), conflicting=True)
         result = run(p, engine, keeper=store.keeper("training", p))
     once = run_locally(p, clients())
@@ -177,38 +188,38 @@ def test_another_answer_under_the_same_name_is_a_conflict(tmp_path: Path) -> Non
 
 
 def test_another_plan_is_refused(tmp_path: Path) -> None:
-    with Store(tmp_path, fingerprint="one") as store:
+    with RunFolder(tmp_path, fingerprint="one") as store:
         run_locally(plan(), clients(), keeper=store.keeper("training", plan()))
     with pytest.raises(FederationError, match="another plan"):
-        Store(tmp_path, fingerprint="two", resume=True)
+        RunFolder(tmp_path, fingerprint="two", resume=True)
     with (
-        Store(tmp_path, fingerprint="one", resume=True) as store,
+        RunFolder(tmp_path, fingerprint="one", resume=True) as store,
         pytest.raises(FederationError, match=r"'training' .* another plan"),
     ):
         store.keeper("training", plan(ridge=1.0))
 
 
 def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
-    Store(tmp_path).close()
+    RunFolder(tmp_path).close()
     with pytest.raises(FederationError, match="already holds a run"):
-        Store(tmp_path)
+        RunFolder(tmp_path)
 
 
 def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
-    with Store(tmp_path, resume=True), pytest.raises(FederationError, match="is in use"):
-        Store(tmp_path)
+    with RunFolder(tmp_path, resume=True), pytest.raises(FederationError, match="is in use"):
+        RunFolder(tmp_path)
     with (
-        Store(tmp_path, resume=True),
+        RunFolder(tmp_path, resume=True),
         pytest.raises(FederationError, match="another process writes"),
     ):
-        Store(tmp_path, resume=True)
-    Store(tmp_path, resume=True).close()
+        RunFolder(tmp_path, resume=True)
+    RunFolder(tmp_path, resume=True).close()
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "missing"])
 def test_a_damaged_state_is_noticed(tmp_path: Path, damage: str) -> None:
     p = plan()
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         run_locally(p, clients(), keeper=store.keeper("training", p))
         path = store.state_path("training", ROUNDS - 1)
     content = bytearray(path.read_bytes())
@@ -218,7 +229,7 @@ def test_a_damaged_state_is_noticed(tmp_path: Path, damage: str) -> None:
     else:
         path.write_bytes(content if damage == "flip" else content[:-10])
     with (
-        Store(tmp_path, resume=True) as store,
+        RunFolder(tmp_path, resume=True) as store,
         pytest.raises(IntegrityError, match=r"training-000003\.bin is (damaged|missing)"),
     ):
         store.keeper("training", p).resume()
@@ -226,13 +237,13 @@ def test_a_damaged_state_is_noticed(tmp_path: Path, damage: str) -> None:
 
 def test_only_the_last_state_is_kept(tmp_path: Path) -> None:
     p = plan()
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         run_locally(p, clients(), keeper=store.keeper("training", p))
     assert [path.name for path in (tmp_path / "states").iterdir()] == ["training-000003.bin"]
 
 
 def test_a_closed_run_is_one_database_file(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         store.write_facts({"title": "t"})
         reader = sqlite3.connect(tmp_path / DATABASE)
         assert reader.execute("SELECT count(*) FROM facts").fetchone()[0] > 0
@@ -243,7 +254,7 @@ def test_a_closed_run_is_one_database_file(tmp_path: Path) -> None:
 
 def test_a_reader_may_look_while_a_run_is_closed(tmp_path: Path) -> None:
     reader: sqlite3.Connection
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         store.write_facts({"title": "t"})
         reader = sqlite3.connect(tmp_path / DATABASE, isolation_level=None)
         reader.execute("BEGIN")
@@ -255,7 +266,7 @@ def test_a_reader_may_look_while_a_run_is_closed(tmp_path: Path) -> None:
 
 def test_stages_have_rounds_of_their_own(tmp_path: Path) -> None:
     one, two = plan(rounds=1), plan(ridge=2.0, rounds=2)
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         run_locally(one, clients(), keeper=store.keeper("first", one))
         run_locally(two, clients(), keeper=store.keeper("second", two))
     counted = rows(tmp_path, "SELECT stage, count(*) FROM rounds GROUP BY stage")
@@ -265,7 +276,7 @@ def test_stages_have_rounds_of_their_own(tmp_path: Path) -> None:
 def test_messages_are_written_in_batches(tmp_path: Path) -> None:
     p = plan()
     n = 3 * BATCH + 5
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         keeper = store.keeper("training", p)
         for k in range(n):
             keeper.note(Entry(0, f"client-{k}", "up", "sums", ((2, 3),), 10, f"{k:064x}"))
@@ -276,14 +287,14 @@ def test_messages_are_written_in_batches(tmp_path: Path) -> None:
 
 
 def test_a_failing_transaction_leaves_nothing(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         with pytest.raises(sqlite3.Error):
             store.insert("confusion", [("a", "b", 1), ("a", "b")])
         assert rows(tmp_path, "SELECT count(*) FROM confusion") == [(0,)]
 
 
 def test_names_are_checked(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         with pytest.raises(ValueError, match=r"stage is '\.\./x'"):
             store.keeper("../x", plan())
         with pytest.raises(ValueError, match="no table 'people'"):
@@ -293,22 +304,22 @@ def test_names_are_checked(tmp_path: Path) -> None:
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / DATABASE).write_bytes(b"something else, and long enough to be looked at" * 40)
     with pytest.raises(IntegrityError, match="not a run's database"):
-        Store(tmp_path, resume=True)
+        RunFolder(tmp_path, resume=True)
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
+    with RunFolder(tmp_path) as store:
         store.write_facts({"format": "99"})
     with pytest.raises(IntegrityError, match="format 99"):
-        Store(tmp_path, resume=True)
+        RunFolder(tmp_path, resume=True)
 
 
 def test_figures_of_every_round_are_kept_and_read_again(tmp_path: Path) -> None:
     chosen = replace(plan().algorithm, ridge="gcv", increments=2)  # type: ignore[type-var]
     p: RidgePlan = Plan(algorithm=chosen, rounds=2)
-    with Store(tmp_path / "run") as store:
+    with RunFolder(tmp_path / "run") as store:
         result = run_locally(p, clients(), keeper=store.keeper("training", p))
-    with Store(tmp_path / "run", resume=True) as store:
+    with RunFolder(tmp_path / "run", resume=True) as store:
         kept = store.keeper("training", p).resume()
     assert kept is not None
     for records in (kept[1], read_run(tmp_path / "run").rounds["training"]):
@@ -323,6 +334,51 @@ def test_a_folder_says_what_its_messages_hold_in_the_words_of_their_classes(
     tmp_path: Path,
 ) -> None:
     p = plan(rounds=1)
-    with Store(tmp_path / "run") as store:
+    with RunFolder(tmp_path / "run") as store:
         run_locally(p, clients(), keeper=store.keeper("training", p))
     assert read_run(tmp_path / "run").kinds == {"ridge-statistics": RidgeStatistics.KIND}
+
+
+def test_a_run_in_memory_is_kept_read_and_resumed_as_one_in_a_folder(tmp_path: Path) -> None:
+    p = plan()
+    found = []
+    for place in (tmp_path / "run", None):
+        with RunFolder(place) as folder:
+            keeper = folder.keeper("training", p)
+            with pytest.raises(StopError):
+                run_locally(p, clients(), keeper=keeper, watch=Stopping(5), threads=1)
+            done = run_locally(p, clients(), keeper=keeper)
+        told, sent = read_run(folder), messages_of(folder)
+        rounds = [replace(one, seconds=0.0) for one in told.rounds["training"]]
+        found.append((done.state.total, rounds, told.traffic, told.kinds, sent, told.damage))
+    assert found[0] == found[1]
+    assert len(found[0][1]) == ROUNDS
+    assert {one.times for one in found[0][4]} == {1, 2}
+
+
+def test_a_copy_in_memory_leaves_the_folder_as_it_is(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run") as folder:
+        folder.write_facts({"title": "first"})
+    with folder.copied() as copy:
+        copy.write_facts({"title": "second"})
+    again = pickle.loads(pickle.dumps(copy))
+    titles = [read_run(one).facts["title"] for one in (folder, copy, again)]
+    assert titles == ["first", "second", "second"]
+    assert not read_run(folder).damage
+
+
+def test_a_folder_of_a_version_that_sealed_its_rounds_is_read_and_goes_on(tmp_path: Path) -> None:
+    p = plan(rounds=1)
+    with RunFolder(tmp_path) as folder:
+        run_locally(p, clients(), keeper=folder.keeper("training", p))
+    database = sqlite3.connect(tmp_path / DATABASE)
+    database.execute("DELETE FROM facts WHERE name = 'ledger_sha256'")
+    database.execute("CREATE TABLE seals (position INTEGER PRIMARY KEY, sha256 TEXT)")
+    for table in ("digests", "served", "confusions"):
+        database.execute(f"DROP TABLE {table}")
+    database.commit()
+    database.close()
+    assert read_run(tmp_path).rounds["training"]
+    with RunFolder(tmp_path, resume=True) as folder:
+        assert folder.keeper("training", p).resume() is not None
+    assert "ledger_sha256" in read_run(tmp_path).facts
