@@ -95,7 +95,7 @@ def shared_by(
             if first.y is not None:
                 n_targets = first.y.shape[-1]
             elif prepare.horizon is not None:
-                n_targets = prepare.ahead.n_targets(channels)
+                n_targets = prepare.n_targets(channels)
             else:
                 n_targets = first.n_inputs
             found[Shared(channels, first.classes, per_step, n_targets)] += 1
