@@ -48,7 +48,6 @@ from catchment.federation.learn.digests import (
     is_exact,
     members_of,
 )
-from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState
@@ -58,7 +57,6 @@ from catchment.federation.learn.unlearning import (
     summed,
     unlearn,
     unlearn_by_class,
-    unlearn_member,
     unlearn_normal,
 )
 from catchment.federation.runs.folder import MODEL, SEAL
@@ -727,7 +725,7 @@ def _unlearned_normal(
 
 def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> WithoutClient:
     """Return the model, not yet prepared, of the algorithms that can do without one client."""
-    parts, settings = last_state(folder, TRAINING), told.settings
+    parts = last_state(folder, TRAINING)
     match told.rebuilt(shared):
         case FederatedRidge() as ridge:
             state = ridge.load_state(parts)
@@ -749,15 +747,11 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> Wit
         ridge, sums = among
         forgotten = unlearn(ridge, sums, client)
         return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
-    match told.name:
-        case "ReservoirEnsemble" if settings["alpha"] is None:
-            features: Any = shared.features
-            ensemble = ReservoirEnsemble(
-                features=features, weighting=settings["weighting"], classes=shared.classes
-            )
-            members = ensemble.load_state(parts)
-            rest = unlearn_member(members, client)
-            return WithoutClient(ensemble.result(rest.state).model, rest.certificate)
+    if told.name == "ReservoirEnsemble":
+        rest = plugin("algorithms", "ensemble").without_client(told, shared, parts, client)
+        if rest is not None:
+            left_out: WithoutClient = rest
+            return left_out
     raise _cannot(told.name, client)
 
 
