@@ -70,6 +70,7 @@ from catchment.readout.storage import to_bytes
 from catchment.run import Run
 
 OWNER = "owner"
+UNSAID = ("auto", "auto", None, None, None, None)
 S = TypeVar("S")
 R = TypeVar("R")
 
@@ -258,13 +259,8 @@ def federate(
     check_client_names(clients)
     refuse_shared(clients)
     if isinstance(what, Plan):
-        said = (
-            protect
-            or ridge != "auto"
-            or upload != "auto"
-            or options.keys() - EngineOptions.__optional_keys__
-        )
-        if said or any(one is not None for one in (classes, head, onto, out)):
+        said = (*protect, ridge, upload, classes, head, onto, out)
+        if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
             raise ValueError(
                 "a plan says protections, ridge, upload, classes and limits itself, and "
                 "run_locally takes a keeper for its folder; pass a map or a pipeline with these, "
@@ -352,10 +348,10 @@ def _described(
     options: Options,
 ) -> tuple[Workflow, str]:
     """Return the workflow, and why a choice among maps was not made if it was asked for."""
-    names, prepare, per_step = shared.classes, pipeline.prepare, shared.per_step
+    names, prepare, known = shared.classes, pipeline.prepare, pipeline.known_map
     hidden, noisy, stride = False, False, options.get("row_stride", 1)
-    for protection in protect:
-        hidden, noisy = hidden or isinstance(protection, Masking), noisy or protection.is_noise
+    for one in protect:
+        hidden, noisy = hidden or isinstance(one, Masking), noisy or one.is_noise
     uploads = Uploads(
         asked=upload,
         protected=bool(protect),
@@ -365,13 +361,10 @@ def _described(
         n_targets=shared.n_targets if names is None else len(names),
     )
     channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
-    told: dict[str, Any] = {"n_inputs": prepare.n_inputs(channels), "per_step": per_step}
+    told: dict[str, Any] = {"n_inputs": prepare.n_inputs(channels), "per_step": shared.per_step}
     if uploads.sums_products:
-        classes, remedy = names is not None, 'pass upload="gradients", '
-        refuse_large(pipeline.known_map, **told, classes=classes, remedy=remedy)
-    offered = offered_maps(
-        pipeline.known_map, **told, hidden=hidden, noisy=noisy, n_clients=n_clients
-    )
+        refuse_large(known, **told, classes=names is not None, remedy='pass upload="gradients", ')
+    offered = offered_maps(known, **told, hidden=hidden, noisy=noisy, n_clients=n_clients)
     if offered.several:
         given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
         given |= {"head": head is not None, "onto": earlier is not None, "row_stride": stride != 1}
@@ -381,20 +374,19 @@ def _described(
         hidden = hidden or not (earlier.by_client or earlier.by_group)
         # Nobody can be taken out of a group again: who comes after goes into groups, too.
         n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
-    workflow = Workflow(
+    return Workflow(
         prepare=prepare,
         maps=offered.maps,
         learn=partial(_learner, uploads, names, n_clients, hidden, head, stride),
         uploads=None if offered.several else uploads,
         channels=shared.channels,
         classes=names,
-        per_step=per_step,
+        per_step=shared.per_step,
         min_clients=options.get("min_clients", 1),
         limits=options.get("limits", LIMITS),
         protections=tuple(protect) if offered.several else uploads.added_to(protect),
         seed=options.get("seed", 0),
-    )
-    return workflow, offered.note
+    ), offered.note
 
 
 def _learner(

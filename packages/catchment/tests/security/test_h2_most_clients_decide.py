@@ -180,12 +180,12 @@ def test_the_command_line_says_who_was_left_out(tmp_path: Path) -> None:
     assert {one["client"] for one in content["refused"]} == {"b"}
     assert "fewer rows than features" in content["notes"][0]
     explained = CliRunner().invoke(app, ["explain", str(tmp_path / "run")])
-    assert "clients; b: b.csv: there is no column 'y'" in explained.stdout
+    assert "clients; b: b.csv has no column 'y'" in explained.stdout
     report = CliRunner().invoke(app, ["report", str(tmp_path / "run")])
     page = Path(report.stdout.strip()).read_text()
     lead = page[page.index('class="lead"') : page.index('class="tiles"')]
     words = re.sub("<[^>]+>", "", lead)
-    assert "b was left out: b.csv: there is no column &#x27;y&#x27;" in words
+    assert "b was left out: b.csv has no column &#x27;y&#x27;" in words
 
 
 @dataclass(frozen=True)
