@@ -98,7 +98,7 @@ class Table:
         ends = ("", "_low", "_high") if self.knows_intervals else ("",)
         if self.ahead:
             assert model.channels is not None  # `read_for` refuses models without them
-            names = [model.channels[k] for k in model.prepare.ahead.predicted_of(model.channels)]
+            names = [model.channels[k] for k in model.prepare.predicted_of(model.channels)]
             return [*who, "ahead", "time", *(name + end for name in names for end in ends)]
         if isinstance(model, Detector):
             return [*who, "start", "prediction", "score", "threshold"]
@@ -267,7 +267,7 @@ def _ahead(model: Predictor) -> list[str]:
     prepare, channels = model.prepare, model.channels
     if prepare.horizon is None or channels is None:
         return []
-    names = [channels[k] for k in prepare.ahead.predicted_of(channels)]
+    names = [channels[k] for k in prepare.predicted_of(channels)]
     if isinstance(prepare.horizon, int):
         return names
     return [f"{name}+{h}" for h in prepare.horizon for name in names]

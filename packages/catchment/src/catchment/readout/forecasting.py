@@ -345,7 +345,7 @@ def _check_future(model: Predictor, recording: Recording, number: int) -> None:
     if not prepare.known:
         return
     steady = recording if prepare.rate is None else resample(recording, prepare.rate)
-    left = steady.n_steps - prepare.ahead.n_present(steady)
+    left = steady.n_steps - prepare.n_present(steady)
     if left < max(prepare.horizons):
         names = ", ".join(map(str, prepare.known))
         raise ValueError(

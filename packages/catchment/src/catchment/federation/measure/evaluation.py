@@ -52,6 +52,11 @@ class Score(Structure):
     errors: ErrorSums
     counts: ClassCounts | None = None
 
+    @classmethod
+    def of(cls, y: Array, guess: Array, *, classes: bool) -> Score:
+        """Return the score of outputs (n, K) for targets (n, K)."""
+        return cls(ErrorSums.of(y, guess), ClassCounts.of_scores(y, guess) if classes else None)
+
     def __add__(self, other: Score) -> Score:
         both = self.counts is not None and other.counts is not None
         counts = self.counts + other.counts if both else None  # type: ignore[operator]
@@ -267,8 +272,7 @@ def _compared(
 def _score(model: Predictor, prepared: Sequence[Recording], outputs: Sequence[Array]) -> Score:
     y, guess = _compared(model, prepared, outputs)
     known = ~np.isnan(y).any(axis=1)
-    counts = ClassCounts.of_scores(y[known], guess[known]) if model.classes else None
-    return Score(ErrorSums.of(y[known], guess[known]), counts)
+    return Score.of(y[known], guess[known], classes=bool(model.classes))
 
 
 @dataclass(frozen=True, eq=False)
