@@ -667,7 +667,12 @@ def learn(
         threads=threads,
         classes=classes is not None,
     )
-    return solved(ready, statistics, ridge, classes=classes, channels=recordings[0].channels)
+    standardise, names = ready.features.standardise, recordings[0].channels
+    choice, readout = chosen_readout(
+        statistics, ridge, classes=classes is not None, standardise=standardise
+    )
+    model = solved_model(ready, statistics, readout, choice, classes=classes, channels=names)
+    return Learned(model, statistics, choice)
 
 
 def _best(found: Sequence[Learned]) -> Learned:
@@ -677,23 +682,6 @@ def _best(found: Sequence[Learned]) -> Learned:
     best = found[scores.index(min(scores))]
     log.info("map chosen: %s, of %s", label_of(best.model.features), "; ".join(tried))
     return replace(best, tried=tried)
-
-
-def solved(
-    pipeline: Pipeline,
-    statistics: RidgeStatistics,
-    ridge: float | Array | Literal["gcv"] = "gcv",
-    *,
-    classes: tuple[str, ...] | None = None,
-    channels: tuple[str, ...] | None = None,
-) -> Learned:
-    """Return what is learned from statistics that are summed already."""
-    standardise = pipeline.features.standardise
-    choice, readout = chosen_readout(
-        statistics, ridge, classes=classes is not None, standardise=standardise
-    )
-    model = solved_model(pipeline, statistics, readout, choice, classes=classes, channels=channels)
-    return Learned(model, statistics, choice)
 
 
 def has_target_per_step(prepare: Prepare, recording: Recording) -> bool:

@@ -50,7 +50,8 @@ from catchment.features.echo_state.run import Pool
 from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
 from catchment.readout.accumulation import accumulate, accumulate_with_rows, grid_of
-from catchment.readout.model import Model, fitted_pipeline, solved
+from catchment.readout.model import Model, fitted_pipeline, solved_model
+from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.readout.uncertainty import leverage
 
@@ -627,9 +628,12 @@ class ReadoutEstimator(SequenceEstimator):
                 # One of them has weights that are no whole numbers.
                 before, total = before.floats, total.floats
             total = before + total
-        names = recordings[0].channels
-        found = solved(pipeline, total, self.ridge, classes=classes, channels=names)
-        return replace(found.model, statistics=total), rows
+        names, standardise = recordings[0].channels, features.standardise
+        choice, readout = chosen_readout(
+            total, self.ridge, classes=is_classes, standardise=standardise
+        )
+        model = solved_model(pipeline, total, readout, choice, classes=classes, channels=names)
+        return replace(model, statistics=total), rows
 
     def _scaled(self, given: Given, weight: Array | None) -> Pipeline:
         """Return the pipeline as described; samples with weights are weighted in its scale too."""
