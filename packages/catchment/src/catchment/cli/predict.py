@@ -191,8 +191,7 @@ def calibrate(
     Writes the model with them; `catchment predict` then shows them at any coverage.
     """
     from catchment.calibrating import calibrate as calibrated
-    from catchment.readout.model import Model
-    from catchment.readout.personal_models import PersonalModels
+    from catchment.readout.model import Model, PersonalModels
 
     model = load_predictor(model_path, use)
     if not isinstance(model, Model | PersonalModels):
