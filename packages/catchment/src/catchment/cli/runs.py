@@ -371,18 +371,13 @@ def plan(
 
         print_json(plan_schema())
     elif example:
-        _print_example(None if plan_file is None else str(plan_file))
+        from catchment.plans.file import example_names, example_plan
+
+        name = "list" if plan_file is None else str(plan_file)
+        names = "\n".join(example_names())
+        typer.echo(names if name == "list" else example_plan(name).rstrip())
     elif plan_file is not None:
         _check(plan_file, data)
-
-
-def _print_example(name: str | None) -> None:
-    from catchment.plans.file import example_names, example_plan
-
-    if name is None or name == "list":
-        typer.echo("\n".join(example_names()))
-    else:
-        typer.echo(example_plan(name).rstrip())
 
 
 def _check(plan_file: Path, data: Path | None) -> None:

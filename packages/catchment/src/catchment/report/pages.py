@@ -76,7 +76,7 @@ def page(title: str, body: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f"<title>{escape(title)}</title><style>{_style()}</style></head>"
+        f"<title>{escape(title)}</title><style>{style()}</style></head>"
         f"<body><main>{body}</main></body></html>\n"
     )
 
@@ -180,10 +180,6 @@ def style() -> str:
     >>> "prefers-color-scheme: dark" in style()
     True
     """
-    return _style()
-
-
-def _style() -> str:
     css = (resources.files("catchment.report") / "report.css").read_text(encoding="utf-8")
     dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}"
     return f":root {{ {_variables(LIGHT)} }} {dark} {css}"

@@ -149,7 +149,7 @@ def ridge_path(run: Run) -> Iterator[str]:
     """Yield the error of every ridge that was tried."""
     if run.path is None or not np.isfinite(run.path.errors).any():
         return
-    path = run.path
+    path, known = run.path, run.path.errors[np.isfinite(run.path.errors)]
     lines = [Line(path.ridges, path.errors[:, k], "faint") for k in range(len(path.outputs))]
     mean = Line(path.ridges, path.errors.mean(axis=1), "s0", "mean of the outputs")
     chosen = path.chosen[:1] if len(path.chosen) == 1 else ()
@@ -159,7 +159,7 @@ def ridge_path(run: Run) -> Iterator[str]:
         x_label="ridge",
         y_label="mean squared error",
         log_x=True,
-        log_y=_spans_decades(path.errors),
+        log_y=bool(known.min() > 0 and known.max() > 30 * known.min()),
         marks=[(ridge, f"chosen: {ridge:.3g}") for ridge in chosen],
     )
     yield figure(
@@ -247,8 +247,3 @@ def _tick(metric: str) -> Callable[[float], str]:
     if metric == "accuracy":
         return lambda value: f"{100 * value:.3g} %"
     return lambda value: f"{value:.3g}"
-
-
-def _spans_decades(errors: Array) -> bool:
-    known = errors[np.isfinite(errors)]
-    return bool(known.min() > 0 and known.max() > 30 * known.min())
