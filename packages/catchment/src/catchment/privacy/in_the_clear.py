@@ -66,7 +66,12 @@ class PlainRules(Protection):
 
     def on_client(self, upload: Upload, turn: Turn) -> Upload:
         """Return the upload itself, or raise RuleError if it is thin."""
-        for n_rows, n_features in _rows_and_features(upload):
+        found = [(one.rows, one.sizes.get("features", 0)) for one in measured(upload)]
+        if isinstance(upload, Records):  # all sequences of the client together
+            apart = [one for record in upload.uploads() for one in measured(record)]
+            features = apart[0].sizes.get("features", 0) if apart else 0
+            found = [(sum(one.rows for one in apart), features)]
+        for n_rows, n_features in found:
             if n_rows < self.rows_per_feature * n_features:
                 raise RuleError(
                     "rows",
@@ -75,16 +80,6 @@ class PlainRules(Protection):
                     "or more: use a secure sum",
                 )
         return upload
-
-
-def _rows_and_features(upload: Upload) -> list[tuple[float, int]]:
-    """Return the rows behind each of an upload's statistics, and their features."""
-    if not isinstance(upload, Records):
-        return [(found.rows, found.sizes.get("features", 0)) for found in measured(upload)]
-    counts = [found for one in upload.uploads() for found in measured(one)]
-    if not counts:
-        return []
-    return [(sum(found.rows for found in counts), counts[0].sizes.get("features", 0))]
 
 
 def networked(

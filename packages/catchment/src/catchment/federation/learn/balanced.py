@@ -128,18 +128,15 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
         """Return the state with its classes weighted and the readout solved."""
         if state.total is None:
             return state
-        factors = self._factors(state.total)
+        n_classes, weights = len(self.classes), self.weights
+        factors = [1.0] * n_classes if isinstance(weights, str) else list(weights)
+        if weights == "balanced":
+            size = np.array([state.total.members[k].weight for k in range(n_classes)])
+            even = size.sum() / max((size > 0).sum(), 1)
+            factors = [float(even / n) if n > 0 else 0.0 for n in size]
         by_client = {name: _weighted(s, factors) for name, s in state.by_client.items()}
         weighted = RidgeState(_weighted(state.total, factors), by_client)
         return replace(state, weighted=self._solver().solved(weighted))
-
-    def _factors(self, total: StatisticsSet) -> list[float]:
-        if self.weights == "rows":
-            return [1.0] * len(self.classes)
-        if self.weights != "balanced":
-            return list(self.weights)
-        size = np.array([total.members[k].weight for k in range(len(self.classes))])
-        return [float(size.sum() / (size > 0).sum() / n) if n > 0 else 0.0 for n in size]
 
     def result(self, state: ByClass) -> Model:
         return self._solver().result(state.weighted)

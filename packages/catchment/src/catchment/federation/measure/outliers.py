@@ -326,7 +326,11 @@ def round_scores(
     for name in both:
         ratio = _mean_error(new[name], readout) / _mean_error(before[name], readout)
         errors.append(math.log(ratio))
-        inputs.append(abs(_input_score(new[name], before[name], scale, precision)))
+        (here, spread), (used_to_be, usual) = (_moments(one[name], scale) for one in (new, before))
+        moved, least = here - used_to_be, 1e-9 * len(here)
+        now = float(np.sum(precision * spread) + moved @ precision @ moved)
+        earlier = float(np.sum(precision * usual))
+        inputs.append(abs(math.log(max(now, least) / max(earlier, least))))
     return RoundScores(round_, tuple(both), np.array(errors), np.array(inputs))
 
 
@@ -346,17 +350,6 @@ def _moments(statistics: RidgeStatistics, scale: Array) -> tuple[Array, Array]:
     divided = rescaled(statistics, scale)
     mean = divided.feature_sum / divided.weight
     return mean, unpack(divided.gram) / divided.weight - np.outer(mean, mean)
-
-
-def _input_score(
-    new: RidgeStatistics, before: RidgeStatistics, scale: Array, precision: Array
-) -> float:
-    (here, spread), (used_to_be, usual) = _moments(new, scale), _moments(before, scale)
-    moved = here - used_to_be
-    now = float(np.sum(precision * spread) + moved @ precision @ moved)
-    earlier = float(np.sum(precision * usual))
-    least = 1e-9 * len(moved)
-    return math.log(max(now, least) / max(earlier, least))
 
 
 def p_values(scores: Array, earlier: Array) -> Array:
