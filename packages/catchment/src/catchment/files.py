@@ -23,7 +23,8 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        with os.fdopen(os.open(draft, new, mode), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -311,30 +311,23 @@ def check_channels(recordings: Iterable[Recording], channels: Sequence[str]) -> 
         if own is None and recording.n_inputs == len(expected):
             continue
         if own != expected:
-            got = (
-                f"{recording.n_inputs} channels"
-                if own is None
-                else f"the channels {', '.join(own)}"
-            )
-            same = own is not None and sorted(own) == sorted(expected)
+            got = f"the channels {', '.join(own)}" if own else f"{recording.n_inputs} channels"
+            what = "them" if sorted(own or ()) == sorted(expected) else "these channels,"
             raise ValueError(
-                f"recording {number} has {got} where "
-                f"{', '.join(expected)} are expected; pass "
-                f"{'them in this order' if same else 'these channels, in this order'}"
+                f"recording {number} has {got} where {', '.join(expected)} are expected; "
+                f"pass {what} in this order"
             )
 
 
 def refuse_mixed_channels(recordings: list[Recording]) -> None:
     """Raise ValueError unless all recordings have as many channels as the first, and its names."""
-    if not recordings:
-        return
-    first = recordings[0]
-    names = next((one.channels for one in recordings if one.channels is not None), None)
+    names = None
     for number, recording in enumerate(recordings):
-        if recording.n_inputs != first.n_inputs:
+        names = recording.channels if names is None else names
+        if recording.n_inputs != recordings[0].n_inputs:
             raise ValueError(
                 f"recording {number} has {recording.n_inputs} channels, recording 0 has "
-                f"{first.n_inputs}; pass recordings of the same channels"
+                f"{recordings[0].n_inputs}; pass recordings of the same channels"
             )
     if names is not None:
         check_channels(recordings, names)

@@ -146,7 +146,7 @@ def from_limbs(limbs: Integers) -> Whole:
     total: Any = np.full(limbs.shape[1], 0, dtype=object)
     for k, limb in enumerate(limbs):
         total = total + (limb.astype(object) << (LIMB * k))
-    return whole_numbers(list(total))
+    return np.asarray(total)
 
 
 def root(value: Fraction) -> float:
