@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from catchment.features import FeatureMap, imported
+from catchment.features import FeatureMap
 from catchment.federation import Algorithm
 from catchment.federation.learn import Adam, Mean, ServerOptimiser
 from catchment_research.learn.alignment import AlignedRidge as Aligned
@@ -26,9 +26,9 @@ class Partial:
     features, classes
         The map, of which only the inputs count, and the names of the classes.
     network
-        The function of one's own, `module:function`, that makes the torch module. It is called with
-        the number of channels and of classes; the module takes (batch, steps, channels) and
-        returns logits (batch, classes).
+        "cnn", two convolutions over time, or the function of one's own, `module:function`, that
+        makes the torch module. It is called with the number of channels and of classes; the module
+        takes (batch, steps, channels) and returns logits (batch, classes).
     freeze
         Patterns of parameters that stay as the seed drew them, such as "0.weight".
     freeze_largest
@@ -78,6 +78,7 @@ class Partial:
         from catchment_research.partial.freeze import Freeze, PartialNetwork
         from catchment_research.partial.local import LocalSteps
         from catchment_research.partial.network_model import Maker
+        from catchment_research.partial.networks import network_named
         from catchment_research.partial.recordings import RecordingTraining
         from catchment_research.partial.training import FederatedTraining
 
@@ -93,7 +94,7 @@ class Partial:
             dropout = Dropout(chains=chains, share=self.dropout_share, order=order)
         training = FederatedTraining(
             network=PartialNetwork(
-                make=Maker(imported(self.network), n_inputs, len(classes)),
+                make=Maker(network_named(self.network), n_inputs, len(classes)),
                 freeze=Freeze(names=self.freeze, largest=self.freeze_largest),
                 seed=self.seed,
             ),
@@ -136,6 +137,9 @@ class Prompt:
         Of the projection from the one to the other.
     scale
         Size of its entries; the spread of the model's own embeddings if not given.
+    train_projection
+        Whether the projection is trained, too, as it was published: all of it then travels in every
+        round, and with every example its whole prompt.
     learning_rate, epochs, batch_size, max_steps
         Of the clients' steps in a round, by Adam.
     tell_labels
@@ -154,6 +158,7 @@ class Prompt:
     length: int = 4
     seed: int = 0
     scale: float | None = None
+    train_projection: bool = False
     learning_rate: float = 0.01
     epochs: int = 1
     batch_size: int = 16
@@ -182,7 +187,11 @@ class Prompt:
         said = [f" {self.words.get(name, name)}" for name in classes]
         words = model.label_words(said, after=self.context)
         training = PromptTraining(
-            controller=EdgeController(projection=projection, features=self.features),
+            controller=EdgeController(
+                projection=projection,
+                features=self.features,
+                train_projection=self.train_projection,
+            ),
             server=served(where, projection, words),
             epochs=self.epochs,
             batch_size=self.batch_size,

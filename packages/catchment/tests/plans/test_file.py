@@ -355,8 +355,15 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", example_names())
-def test_examples_are_plans_and_follow_the_schema(name: str) -> None:
+def test_examples_are_plans_and_follow_the_schema(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = example_plan(name)
+    if name == "prompt":
+        from tests.prompt.tiny import tiny_model
+
+        tiny_model(tmp_path / "stories260k")
+        monkeypatch.setenv("CATCHMENT_MODELS", str(tmp_path))
     file = parse_plan(text)
     assert file.title
     jsonschema.validate(tomllib.loads(text), plan_schema())

@@ -32,6 +32,7 @@ from catchment.readout import (
     typed,
 )
 from catchment_research.partial.freeze import Freeze, PartialNetwork
+from catchment_research.partial.networks import NETWORKS
 
 KIND = "network"
 AT_ONCE = 256  # examples that go through the network together
@@ -199,7 +200,7 @@ def _trainable(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
 
 def _function(name: str, use: Iterable[Callable[..., Any]]) -> Callable[[int, int], nn.Module]:
     """Return the function of a name: one of those handed over, or of a module imported already."""
-    for one in use:
+    for one in (*use, *NETWORKS.values()):
         if name_of(one) == name:
             return one
     module, _, inside = name.partition(":")
