@@ -101,10 +101,10 @@ def test_a_model_that_asks_for_millions_of_units_builds_nothing(
     (own,) = course.start().maps
     parts = own.parts()
     counted.made = 0
-    with building_only(course.foresees), pytest.raises(IntegrityError, match="nothing was built"):
+    with building_only(course.describes), pytest.raises(IntegrityError, match="nothing was built"):
         restored(with_units(parts, HUGE))
     assert counted.made == 0
-    with building_only(course.foresees):
+    with building_only(course.describes):
         assert restored(parts).fingerprint == own.fingerprint
     assert counted.made == 1
 
@@ -178,7 +178,7 @@ def test_every_map_of_the_library_knows_its_parts_and_no_others(name: str, per_s
     except ValueError:
         pytest.skip("the map gives rows of the other kind only")
     parts = Parts.from_bytes(built.parts().to_bytes())
-    assert DESCRIPTIONS[name](6).foresees(parts, 2, **kinds)
+    assert DESCRIPTIONS[name](6).describes(parts, 2, **kinds)
     if not (name == "default" and per_step):  # which is one reservoir, however many columns
-        assert not DESCRIPTIONS[name](7).foresees(parts, 2, **kinds)
-    assert not DESCRIPTIONS[name](6).foresees(replace(parts, kind="nothing"), 2, **kinds)
+        assert not DESCRIPTIONS[name](7).describes(parts, 2, **kinds)
+    assert not DESCRIPTIONS[name](6).describes(replace(parts, kind="nothing"), 2, **kinds)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from catchment import Array, Integers
-from catchment.features import Concat, EchoState, FeatureMap, form
+from catchment.features import Concat, FeatureMap, form
 from catchment_gpu.echo_state.form import TorchForm
 from catchment_gpu.rows import (
     NUMBERS,
@@ -30,7 +31,7 @@ def concat_form(inner: Concat, device: torch.device) -> DeviceForm | WindowForm 
     windows = [one.form for one in found if isinstance(one, WindowBlocks)]
     if len(windows) == len(found):
         return WindowConcat(tuple(windows))
-    if not any(found) and not any(isinstance(one, EchoState) for one in inner.maps):
+    if not any(found) and all(one.reservoir is None for one in inner.maps):
         return None
     members = [
         HostForm(one, device) if form is None else form
@@ -62,10 +63,10 @@ class HostForm:
         yield DeviceRows(z, tuple(Span(k, 0, len(one)) for k, one in enumerate(rows)))
 
     def _rows(self, inputs: Sequence[Array]) -> list[Array]:
-        features = self.features
-        if isinstance(features, EchoState) and features.reservoir.grid is not None:
+        features: Any = self.features
+        if features.reservoir is not None and features.reservoir.grid is not None:
             return TorchForm(features, self.device).rows(features.checked_all(inputs))
-        return features.rows(inputs)
+        return self.features.rows(inputs)
 
 
 @dataclass(frozen=True, eq=False)

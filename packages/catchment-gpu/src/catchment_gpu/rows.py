@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import NamedTuple, Protocol, overload, runtime_checkable
+from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from torch import Tensor
 
 from catchment import LARGEST, Array, Integers
 from catchment.features import (
-    EchoState,
     FeatureMap,
     digits_after_point,
     form_maker,
@@ -114,7 +113,7 @@ def form_of(features: FeatureMap, device: torch.device) -> DeviceForm | None:
 
     Its rows are those of `features.rows`, to the bit where the map has a grid.
     """
-    if isinstance(features, EchoState):
+    if features.reservoir is not None:
         return _echo_state_form(features, device)
     inner = inner_form(features, device)
     if inner is None:
@@ -139,7 +138,7 @@ def checked_rows(features: FeatureMap, z: Tensor) -> Tensor:
     return (z * scale).round_().div_(scale).add_(0.0)
 
 
-def _echo_state_form(features: EchoState, device: torch.device) -> DeviceForm | None:
+def _echo_state_form(features: Any, device: torch.device) -> DeviceForm | None:
     from catchment_gpu.echo_state.spans import EchoStateRows
 
     return EchoStateRows(features, device) if features.precision == "float64" else None

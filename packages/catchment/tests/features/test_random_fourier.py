@@ -50,7 +50,7 @@ def test_features_of_another_map_are_those_of_its_rows() -> None:
     expected = np.cos(2 * np.pi * (rows @ W + phases))
     np.testing.assert_allclose(built.rows([u])[0], expected, atol=2e-3)
     assert built.washout == 2
-    assert not RandomFourier(EchoState(13), features=40).describes(built, 2, per_step=True)
+    assert not RandomFourier(EchoState(13), features=40).describes(built.parts(), 2, per_step=True)
 
 
 def test_what_makes_no_sense_is_refused() -> None:

@@ -338,7 +338,7 @@ def test_a_file_from_before_there_were_common_radii_predicts_as_it_did() -> None
     described = EchoState(12, seed=4, washout=10)
     today = described.build(1, per_step=True)
     assert today.fingerprint != before
-    assert described.describes(model.features, 1, per_step=True)
+    assert described.describes(model.features.parts(), 1, per_step=True)
     data = [Recording(u[:-1], u[1:])]
     assert model.statistics == accumulate(model.features, data)
     np.testing.assert_allclose(today.rows([u])[0], model.features.rows([u])[0], atol=1e-5)

@@ -48,6 +48,7 @@ def map_code(features: EchoState, setting: Setting, prefix: str) -> MapCode:
     return _IntegerMaker(features, setting, prefix).code()
 
 
+@form("q15", EchoState)
 def in_q15(features: EchoState) -> EchoState:
     """Return the map with states and features of at most 15 digits, the same if it has no more.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from catchment.features import EchoState, Encoder, FeatureMap, form_maker
+from catchment.features import Encoder, FeatureMap, form_maker
 from catchment_edge.c.map_code import MapCode, Setting
 
 # Files whose code of maps registers itself, as soon as one is asked for.
@@ -45,11 +45,12 @@ def widest_bits(features: FeatureMap) -> int:
 
 def in_q15(features: FeatureMap) -> FeatureMap:
     """Return a map with at most 15 binary digits, the very same where it has no more."""
-    from catchment_edge.c import echo_state
-
-    match features:
-        case EchoState():
-            return echo_state.in_q15(features)
+    for name in FORMS:
+        import_module(f"catchment_edge.c.{name}")
+    make = form_maker("q15", features)
+    if make is not None:
+        coarser: FeatureMap = make(features)
+        return coarser
     raise ValueError(
         f"{type(features).__name__} has no form in q15; export it with --number whole or float32"
     )

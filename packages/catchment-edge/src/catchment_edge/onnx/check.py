@@ -12,7 +12,7 @@ import numpy as np
 from catchment import Array
 from catchment.data import Recording, Scaler
 from catchment.errors import ClippingWarning, MissingExtraError
-from catchment.features import EchoState, Pipeline
+from catchment.features import Pipeline
 from catchment_edge.onnx.file import SAMPLES, SCORES, Source
 from catchment_edge.onnx.maps import maps_within
 from catchment_edge.onnx.memory import NEXT
@@ -66,7 +66,7 @@ def _cuts(source: Source) -> list[tuple[int, int]]:
     They may stand anywhere in the map.
     """
     several = maps_within(source.model.features)
-    reservoirs = [one.reservoir for one in several if isinstance(one, EchoState)]
+    reservoirs = [one.reservoir for one in several if one.reservoir is not None]
     return [(one.cut[0], one.cut[0] * one.n_units**2) for one in reservoirs]
 
 

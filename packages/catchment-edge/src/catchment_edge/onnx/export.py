@@ -10,7 +10,7 @@ import numpy as np
 
 from catchment import replace_file
 from catchment.errors import IntegrityError
-from catchment.features import EchoState, Encoder
+from catchment.features import Encoder
 from catchment.readout import Predictor
 from catchment_edge.onnx.check import compared
 from catchment_edge.onnx.encoder import network_of, opset_of
@@ -142,9 +142,5 @@ def _opset(source: Source) -> int:
 
 def _tolerance(source: Source, precision: Precision) -> float:
     """Return the tolerance; a map that is in float32 itself, or a network, has no closer one."""
-    single = [
-        one
-        for one in maps_within(source.model.features)
-        if isinstance(one, EchoState) and one.precision == "float32"
-    ]
+    single = any(one.precision == "float32" for one in maps_within(source.model.features))
     return TOLERANCE["float32" if single or _encoders(source) else precision]

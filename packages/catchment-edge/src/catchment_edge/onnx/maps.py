@@ -8,7 +8,6 @@ from catchment.features import (
     NVAR,
     Concat,
     DiagonalReservoir,
-    EchoState,
     Encoder,
     FeatureMap,
     Layers,
@@ -32,7 +31,7 @@ def map_rows(features: FeatureMap, given: Sequences) -> Value:
     if make is None:
         raise refused(features)
     z: Value = make(features, given)
-    done = features.feature_grid is None or isinstance(features, EchoState)
+    done = features.feature_grid is None or features.reservoir is not None
     return z if done else gridded(features, z)
 
 

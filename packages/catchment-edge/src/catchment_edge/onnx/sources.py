@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment.features import EchoState, Pipeline
+from catchment.features import Pipeline
 from catchment.readout import Model, PersonalModels, Predictor
 from catchment_edge.onnx.file import Source
 
@@ -46,9 +46,10 @@ def _of_estimator(estimator: Any, steps: int | None, rate: float | None) -> Sour
         )
     check_is_fitted(estimator)
     model: Model = estimator.model_
-    if isinstance(model.features, EchoState) and model.per_step:
+    features: Any = model.features
+    if features.reservoir is not None and model.per_step:
         # Estimators answer for the steps of the washout, too.
-        features = replace(model.features, washout=0)
+        features = replace(features, washout=0)
         model = replace(model, before=Pipeline(model.prepare, features), statistics=None)
     labels = None
     if isinstance(estimator, SequenceClassifier):

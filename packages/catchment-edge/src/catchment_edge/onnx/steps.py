@@ -55,7 +55,7 @@ def step_rows(features: FeatureMap, now: Now) -> Value:
     if make is None:
         raise refused(features)
     z: Value = make(features, now)
-    done = features.feature_grid is None or isinstance(features, EchoState)
+    done = features.feature_grid is None or features.reservoir is not None
     return z if done else gridded(features, z)
 
 

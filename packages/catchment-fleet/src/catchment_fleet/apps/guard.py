@@ -142,7 +142,7 @@ class ModelGuard:
     def _allows(self, parts: Parts) -> bool:
         """Return whether a map may be built: one of the plan's, or no larger than these."""
         if self.algorithm not in OWN_MAPS:
-            return self.course.foresees(parts)
+            return self.course.describes(parts)
         recipe = parts.facts.get("recipe")
         largest = max((getattr(one, "units", 0) for one in self.course.maps), key=_sum, default=0)
         return recipe is None or _sum(Recipe.from_json(str(recipe)).units) <= _sum(largest)
@@ -173,7 +173,7 @@ class ModelGuard:
             if any(one.washout not in washouts for one in maps):
                 raise _foreign("leaves out other steps")
             return
-        if not maps or not all(course.describes(one) for one in maps):
+        if not maps or not all(course.describes(one.parts()) for one in maps):
             raise _foreign("has another feature map")
         if trained and not {one.fingerprint for one in maps} <= set(trained["maps"]):
             raise _foreign("has another feature map than the training")

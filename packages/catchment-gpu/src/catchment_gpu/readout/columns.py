@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from catchment import Array
-from catchment.features import EchoState, FeatureMap
+from catchment.features import FeatureMap
 from catchment_gpu.echo_state.form import TorchForm, form_on
 from catchment_gpu.echo_state.pooling import pooled_rows
 from catchment_gpu.echo_state.sequences import Uploaded
@@ -28,9 +29,10 @@ def columns_of(
 
     Rows are made on the device if the map has a form for it, else on the CPU.
     """
-    if isinstance(features, EchoState) and features.precision == "float64":
-        form = form_on(features, device)
-        checked = features.checked_all(inputs)
+    if features.reservoir is not None and features.precision == "float64":
+        states: Any = features
+        form = form_on(states, device)
+        checked = states.checked_all(inputs)
         if features.per_step:
             assert isinstance(targets, HostTargets)
             yield from _of_steps(form, checked, targets)

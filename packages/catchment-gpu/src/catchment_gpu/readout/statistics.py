@@ -16,7 +16,7 @@ import numpy as np
 from catchment import Array
 from catchment.data import Recording
 from catchment.errors import MissingExtraError
-from catchment.features import EchoState, FeatureMap
+from catchment.features import FeatureMap
 from catchment.readout import (
     Grid,
     RidgeStatistics,
@@ -106,7 +106,7 @@ class WholeRows:
         cls, features: FeatureMap, targets: Sequence[Array], grid: Grid, device: torch.device
     ) -> WholeRows:
         skip = features.washout if features.per_step else 0
-        if isinstance(features, EchoState):
+        if features.reservoir is not None:
             pieces, places = target_pieces(list(targets), grid)
             return cls(features, HostTargets(pieces, skip, device, places), grid)
         return cls(features, DeviceTargets.of(targets, grid, skip, device), grid)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from catchment import Array
-from catchment.features import EchoState, Reservoir
+from catchment.features import Reservoir
 from catchment.plugins import plugin
 from catchment.readout import RidgeStatistics
 from catchment_lab.audit.moments import added_row, class_counts, class_means, input_between
@@ -144,7 +144,7 @@ def difference(world: World) -> Outcome:
         uploads.append(uploads[-1] + new)
     first, _ = added_row(uploads[0], uploads[1])
     second, _ = added_row(uploads[1], uploads[2])
-    invertible = len(z) > 1 and isinstance(features, EchoState)
+    invertible = len(z) > 1 and features.reservoir is not None
     u = input_between(first, second, world.drive) if invertible else None
     if u is None:
         error = relative_error(second, z[-1])

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment import Array
-from catchment.features import EchoState
 from catchment_lab.audit.simulated_views import VIEWS, View, World
 
 
@@ -60,7 +59,7 @@ class Trial:
 
     def suits(self, world: World) -> bool:
         """Whether the attack can be tried on the map at all."""
-        return not self.of_reservoirs or isinstance(world.setting.features, EchoState)
+        return not self.of_reservoirs or world.setting.features.reservoir is not None
 
     def run(self, world: World) -> Finding | None:
         """Return what the attack finds in every view, or None if it does not apply."""

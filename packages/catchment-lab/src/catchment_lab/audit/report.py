@@ -10,8 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from catchment.features import EchoState, FeatureMap, name_of
+from catchment.features import name_of
 from catchment_lab.audit.attack_list import TRIALS
 from catchment_lab.audit.outcomes import Finding
 from catchment_lab.audit.simulated_views import Setting, View, World
@@ -101,8 +102,8 @@ def audit(setting: Setting | None = None, *, watch: Callable[[str], None] | None
     return Report(chosen.configured, configuration, tuple(findings), seconds, left_out)
 
 
-def _about(features: FeatureMap) -> dict[str, object]:
+def _about(features: Any) -> dict[str, object]:
     """Return what only a map of this kind has."""
-    if isinstance(features, EchoState):
+    if features.reservoir is not None:
         return {"units": features.reservoir.n_units, "pool": features.pool}
     return {"map": name_of(features)}

@@ -11,8 +11,9 @@ import pytest
 import catchment as ct
 from catchment import Array, EchoState, Recipe, Reservoir
 from catchment.errors import ClippingWarning, FingerprintError, IntegrityError
-from catchment.features.echo_state import Mixture, Program, Spread, advance, side_by_side
+from catchment.features.echo_state import Mixture, Program, Spread, advance
 from catchment_lab import echo_state_check
+from catchment_research.learn import side_by_side
 from tests.features.echo_state import oracle as floats
 from tests.features.echo_state import whole_oracle as oracle
 
@@ -291,12 +292,12 @@ def test_a_description_says_both_grids() -> None:
     described = EchoState(10, grid=18, feature_grid=8, input_range=4.0)
     built = described.build(2, per_step=True, classes=True)
     assert (built.reservoir.grid, built.feature_grid, built.reservoir.input_range) == (18, 8, 4.0)
-    assert described.describes(built, 2, per_step=True, classes=True)
+    assert described.describes(built.parts(), 2, per_step=True, classes=True)
     assert not EchoState(10, grid=18, feature_grid=9, input_range=4.0).describes(
-        built, 2, per_step=True
+        built.parts(), 2, per_step=True
     )
     assert not EchoState(10, grid=19, feature_grid=8, input_range=4.0).describes(
-        built, 2, per_step=True
+        built.parts(), 2, per_step=True
     )
     single = EchoState(10, precision="float32").build(2, per_step=True, classes=True)
     assert single.reservoir.grid is None

@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from operator import attrgetter, methodcaller
 from types import MappingProxyType
@@ -78,7 +78,6 @@ LEARNED = frozenset({"layers"})
 LOCAL: Mapping[str, Any] = MappingProxyType({"local": True})
 AT_ONCE = 2**15  # features that are checked and rounded at a time
 LEAST_BITS, MOST_BITS = 4, 24
-LARGEST_OPEN = 4096  # of a number that a map leaves to whoever binds it
 MANY_CLIPPED = 0.01  # share of values beyond the range that is worth a warning
 Arrays = tuple[Array, ...]
 
@@ -99,7 +98,9 @@ class FeatureMap(ABC):
     [array([[3.]])]
     """
 
+    parts_kind: ClassVar[str] = KIND
     version: ClassVar[Fact] = None  # another one wherever rows of the same settings change
+    pools_always: ClassVar[bool] = False  # whether it is no map for a target per step
     n_more_inputs: ClassVar[int] = 0  # that a map within has
 
     @property
@@ -154,6 +155,16 @@ class FeatureMap(ABC):
     def standardise(self) -> bool:
         """Whether a ridge should act on features divided by their spread over all clients."""
         return False
+
+    @property
+    def reservoir(self) -> Any:
+        """The reservoir whose states are its features; None if it has none."""
+        return None
+
+    @property
+    def precision(self) -> str:
+        """Of what its features are made of."""
+        return "float64"
 
     @property
     def cost(self) -> float:
@@ -248,6 +259,12 @@ class FeatureMap(ABC):
                     "built, such as EchoState(200)"
                 )
             return self
+        if per_step and self.pools_always:
+            raise ValueError(
+                f"{type(self).__name__} gives one row for a recording, and here every step has a "
+                "target; use a map with a row per step, such as EchoState, or cut the recordings "
+                "into windows"
+            )
         made = self
         if self.inner_maps:
             inside = n_inputs + self.n_more_inputs
@@ -272,15 +289,6 @@ class FeatureMap(ABC):
                     items[k] = next(waiting)
                     changed[one.name] = tuple(items) if type(value) is tuple else items[0]
         return replace(self, **changed)
-
-    def refuse_steps(self, per_step: bool) -> None:
-        """Raise ValueError if every step has a target; for maps with one row per recording."""
-        if per_step:
-            raise ValueError(
-                f"{type(self).__name__} gives one row for a recording, and here every step has a "
-                "target; use a map with a row per step, such as EchoState, or cut the recordings "
-                "into windows"
-            )
 
     # Rows.
 
@@ -463,48 +471,6 @@ class FeatureMap(ABC):
 
     def describes(
         self,
-        built: FeatureMap,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether somebody else's map is this one bound to such inputs.
-
-        Parameters
-        ----------
-        adapted
-            Whether plasticity may have changed it since.
-
-        >>> from catchment import Concat, EchoState
-        >>> built = Concat(EchoState(20), EchoState(10)).build(1, per_step=True)
-        >>> Concat(EchoState(20), EchoState(10)).describes(built, 1, per_step=True)
-        True
-        >>> Concat(EchoState(10), EchoState(20)).describes(built, 1, per_step=True)
-        False
-        """
-        kinds = {"per_step": per_step, "classes": classes}
-        meant = self.meant(n_inputs, per_step=per_step)
-        if meant is not self:
-            return meant.describes(built, n_inputs, adapted=adapted, **kinds)
-        own, theirs = self.inner_maps, built.inner_maps
-        inside = n_inputs + self.n_more_inputs
-        if (
-            type(built) is not type(self)
-            or len(own) != len(theirs)
-            or not all(
-                one.describes(other, inside, adapted=adapted, **kinds)
-                for one, other in zip(own, theirs, strict=True)
-            )
-        ):
-            return False
-        # Their inner maps are one's own but for the scale, which is not computed again.
-        mine = self.with_inner(theirs).build(n_inputs, **kinds)
-        return mine.fingerprint == built.fingerprint
-
-    def foresees(
-        self,
         parts: Parts,
         n_inputs: int,
         *,
@@ -512,58 +478,62 @@ class FeatureMap(ABC):
         classes: bool = False,
         adapted: bool = False,
     ) -> bool:
-        """Return whether parts may be those of this map bound; nothing is built from them.
+        """Return whether parts are those of this map bound to such inputs, but for the scale.
 
-        What passes costs no more to build than the map itself; whether it is the map is for
-        `describes` to say.
+        Nothing is built from them, so that what somebody else asks for is compared before it costs
+        anything, and no eigenvalue is solved.
 
-        >>> from catchment import EchoState
-        >>> built = EchoState(5).build(2, per_step=True).parts()
-        >>> [EchoState(n).foresees(built, 2, per_step=True) for n in (5, 6)]
-        [True, False]
+        Parameters
+        ----------
+        adapted
+            Whether plasticity may have changed it since.
+
+        >>> from catchment import Concat, EchoState
+        >>> parts = Concat(EchoState(20), EchoState(10)).build(1, per_step=True).parts()
+        >>> Concat(EchoState(20), EchoState(10)).describes(parts, 1, per_step=True)
+        True
+        >>> Concat(EchoState(10), EchoState(20)).describes(parts, 1, per_step=True)
+        False
         """
-        kinds = {"per_step": per_step, "classes": classes, "adapted": adapted}
-        meant = self.meant(n_inputs, per_step=per_step)
-        if meant is not self:
-            return meant.foresees(parts, n_inputs, **kinds)
+        mine = self.build(n_inputs, per_step=per_step, classes=classes)
+        return mine.is_told_by(parts, adapted=adapted)
+
+    def is_told_by(self, parts: Parts, *, adapted: bool) -> bool:
+        """Return whether parts are those of this bound map, as `describes` compares."""
         if not self.inner_maps:
-            own = self.build(n_inputs, per_step=per_step, classes=classes)
-            return own.parts().to_bytes() == parts.to_bytes()
+            return self.parts().to_bytes() == parts.to_bytes()
+        facts = {"class": name_of(self), "version": self.version}
+        facts |= {} if self.grid is None else {"grid": self.grid}
         settings = parts.facts.get("settings")
-        same = (parts.kind, parts.facts.get("class")) == (KIND, name_of(self))
-        inside = n_inputs + self.n_more_inputs
+        kept = [one.name for one in fields(self) if not one.metadata.get("local")]
         return (
-            same
+            parts.kind == KIND
+            and {**parts.facts, "settings": None} == {**facts, "settings": None}
             and isinstance(settings, dict)
-            and all(
-                _fits(getattr(self, one.name), settings[one.name], parts, inside, kinds)
-                for one in fields(self)
-                if one.name in settings
-            )
+            and settings.keys() == set(kept)
+            and all(_is_told(getattr(self, k), settings[k], parts, adapted) for k in kept)
         )
 
 
-def _fits(own: object, told: object, parts: Parts, n_inputs: int, kinds: dict[str, bool]) -> bool:
-    """Return whether a setting that was told may be one's own."""
-    if isinstance(own, tuple):
-        return (
-            isinstance(told, list)
-            and len(told) == len(own)
-            and all(_fits(a, b, parts, n_inputs, kinds) for a, b in zip(own, told, strict=True))
-        )
+def _is_told(own: object, told: object, parts: Parts, adapted: bool) -> bool:
+    """Return whether what was told is one's own setting."""
     match told:
+        case list():
+            return (
+                isinstance(own, tuple | list)
+                and len(told) == len(own)
+                and all(_is_told(a, b, parts, adapted) for a, b in zip(own, told, strict=True))
+            )
         case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
-            if not isinstance(own, FeatureMap) or not all(type(k) is int for k in places):
+            if not isinstance(own, FeatureMap) or not set(places) <= set(range(len(parts.arrays))):
                 return False
-            arrays = tuple(parts.arrays[k] for k in places if 0 <= k < len(parts.arrays))
-            return own.foresees(Parts(kind, facts, arrays), n_inputs, **kinds)
-        case {"array": _}:
-            return True  # it came with the letter, as large as it is
-        case bool() | int() | float() | str() | None:
-            if own in (None, "auto"):
-                return not isinstance(told, int) or told <= LARGEST_OPEN
-            return own == told
-    return False
+            inside = Parts(kind, facts, tuple(parts.arrays[k] for k in places))
+            return own.is_told_by(inside, adapted=adapted)
+        case {"array": int(k)}:
+            if not isinstance(own, np.ndarray) or not 0 <= k < len(parts.arrays):
+                return False
+            return np.array_equal(own, parts.arrays[k])
+    return isinstance(own, bool) is isinstance(told, bool) and own == told
 
 
 def _raise_unbound(features: FeatureMap) -> Any:
@@ -758,10 +728,10 @@ def restored(parts: Parts, classes: Iterable[type] = ()) -> FeatureMap:
     guard = _ALLOWED.get()
     if guard is not None and not guard(parts):
         raise IntegrityError("the feature map is not one that was agreed on; nothing was built")
-    if parts.kind == "echo_state":
-        from catchment.features.echo_state.echo_state import EchoState
-
-        return EchoState.from_parts(parts)
+    own: Any = library_class(parts.kind)
+    if own is not None and own.parts_kind == parts.kind:
+        kept: FeatureMap = own.from_parts(parts)
+        return kept
     if parts.kind != KIND:
         raise IntegrityError(
             f"there is no feature map of kind {parts.kind[:40]!r}; upgrade catchment"
@@ -775,8 +745,8 @@ def restored(parts: Parts, classes: Iterable[type] = ()) -> FeatureMap:
         return inside
     kind = library_class(name) or _found(name, named, only_named=guard is not None)
     try:
-        values = {key: _value(value, parts.arrays, named) for key, value in settings.items()}
-        made = known_map(kind(**values))
+        values = map(partial(_value, arrays=parts.arrays, classes=named), settings.values())
+        made = known_map(kind(**dict(zip(settings, values, strict=True))))
     except (AttributeError, TypeError, KeyError, IndexError) as error:
         raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
     if made.version != parts.facts.get("version"):
@@ -834,7 +804,7 @@ def _told(value: object, where: str, arrays: list[NDArray[Any]]) -> Fact:
             arrays.append(value)
             return {"array": len(arrays) - 1}
         case tuple() | list():
-            return [_told(item, where, arrays) for item in value]
+            return list(map(partial(_told, where=where, arrays=arrays), value))
         case FeatureMap():
             parts = value.parts()
             first = len(arrays)
@@ -859,7 +829,7 @@ def _value(told: Any, arrays: Sequence[NDArray[Any]], classes: tuple[type, ...])
             with building_only(lambda _: True):  # it was compared with the map around it
                 return restored(inside, classes)
         case list():
-            return tuple(_value(item, arrays, classes) for item in told)
+            return tuple(map(partial(_value, arrays=arrays, classes=classes), told))
         case dict():
             raise TypeError(f"{str(told)[:40]} is no setting")
     return told

@@ -257,24 +257,17 @@ class DiagonalReservoir(FeatureMap):
         n_rows
             The most that are yielded together.
         """
-        yield from self.blocks_from(self.at_rest(), u, wanted, n_rows)
+        state, places, start = self.at_rest(), np.flatnonzero(wanted), 0
+        for first in range(0, len(places), n_rows):
+            stop = int(places[first : first + n_rows][-1]) + 1
+            yield self.advance(state, u[start:stop], wanted[start:stop])
+            start = stop
 
     def at_rest(self) -> tuple[Array, ...]:
         """Return the state before a recording's first step: modes, their ring, and other units."""
         drawn, k = self.wiring, self._states // 2
         modes = np.concatenate([drawn.eigenvalues, np.zeros((2, k))])
         return modes, np.zeros(4 * k), np.zeros(len(drawn.leak))
-
-    def blocks_from(
-        self, state: tuple[Array, ...], u: Array, wanted: Booleans, n_rows: int
-    ) -> Iterator[Array]:
-        """Yield what `compute_blocks` does from a state on, which moves to the last step wanted."""
-        places = np.flatnonzero(wanted)
-        start = 0
-        for first in range(0, len(places), n_rows):
-            stop = int(places[first : first + n_rows][-1]) + 1
-            yield self.advance(state, u[start:stop], wanted[start:stop])
-            start = stop
 
     def advance(self, state: tuple[Array, ...], u: Array, wanted: Booleans) -> Array:
         """Move a state over inputs u (T, I); return the rows (n, F) of the steps wanted (T,)."""

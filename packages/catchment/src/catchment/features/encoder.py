@@ -78,6 +78,8 @@ class Encoder(FeatureMap):
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
+    pools_always = True
+
     def __post_init__(self) -> None:
         if not re.fullmatch("[0-9a-f]{64}", self.sha256):
             raise ValueError(
@@ -94,7 +96,6 @@ class Encoder(FeatureMap):
             checked_bits(self.grid, "grid")
 
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
-        self.refuse_steps(per_step)
         if "I" not in self.layout and n_inputs != 1:
             raise ValueError(
                 f"the data have {n_inputs} channels, the layout {self.layout!r} has an axis for "

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,14 +71,11 @@ class Hydra(FeatureMap):
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
+    pools_always = True
     standardise = True
 
     def __post_init__(self) -> None:
         checked_settings(self.features, self.seed, self.length, self.input_range)
-
-    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
-        self.refuse_steps(per_step)
-        return {}
 
     @property
     def n_groups(self) -> int:

@@ -29,9 +29,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from llvmlite import ir
@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array, Booleans, Integers
 from catchment.compiling import njit
-from catchment.features.base import FeatureMap, of_one_length
+from catchment.features.base import FeatureMap, handed, of_one_length
 from catchment.features.echo_state.weights import Purpose, Words, distinct, log_uniform
 from catchment.parallel import ordered_map
 
@@ -90,6 +90,7 @@ class MiniRocket(FeatureMap):
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
+    pools_always = True
     standardise = True
 
     def __post_init__(self) -> None:
@@ -110,13 +111,7 @@ class MiniRocket(FeatureMap):
             raise ValueError(f"biases reach {np.abs(given).max()}; give numbers below 2^31")
         object.__setattr__(self, "biases", tuple(given.tolist()))
 
-    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
-        self.refuse_steps(per_step)
-        return {}
-
-    @property
-    def n_features(self) -> int:
-        return self.features
+    n_features = handed("features")
 
     @property
     def digits(self) -> int:
@@ -258,12 +253,10 @@ def feature_list(features: int, length: int) -> FeatureList:
     turns = np.bincount(kernel, minlength=N_KERNELS)[kernel]
     levels = np.minimum(turns, MOST_LEVELS)
     level = turn % levels
-    dilation = np.array(
-        [
-            _dilation(length, *_fraction(int(k), int(i), int(n)))
-            for k, i, n in zip(kernel, level, levels, strict=True)
-        ]
-    )
+    # Each level is an equal part of the range, in which the kernels stand at different places.
+    places = (level * N_KERNELS + kernel * 37 % N_KERNELS).tolist()
+    lengths = (levels * N_KERNELS - 1).tolist()
+    dilation = np.array(list(map(partial(_dilation, length), places, lengths)))
     return FeatureList(
         kernel=kernel,
         level=level,
@@ -271,14 +264,6 @@ def feature_list(features: int, length: int) -> FeatureList:
         padded=(level + kernel) % 2 == 0,
         quantile=(f + 1) * GOLDEN % 2**32,
     )
-
-
-def _fraction(kernel: int, level: int, levels: int) -> tuple[int, int]:
-    """Return where a dilation is between the shortest (0) and the longest (1), as a fraction.
-
-    Each level is an equal part of the range, in which the kernels stand at different places.
-    """
-    return level * N_KERNELS + kernel * 37 % N_KERNELS, levels * N_KERNELS - 1
 
 
 @lru_cache(maxsize=2**14)

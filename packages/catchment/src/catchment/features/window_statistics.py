@@ -90,6 +90,7 @@ class WindowStatistics(FeatureMap):
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
+    pools_always = True
     standardise = True
     version = 1
 
@@ -106,7 +107,6 @@ class WindowStatistics(FeatureMap):
             )
 
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
-        self.refuse_steps(per_step)
         pairs = n_inputs <= MANY_CHANNELS if self.correlations == "auto" else self.correlations
         return {"correlations": pairs}
 
@@ -138,7 +138,7 @@ class WindowStatistics(FeatureMap):
                     f"recording {k} has {len(u)} steps; window statistics take 1 to {LONGEST}"
                 )
         out = np.empty((len(us), self.n_features))
-        size, clipped = sum(u.size for u in us), 0
+        size, clipped = sum(map(np.size, us)), 0
 
         def fill(batch: list[int]) -> int:
             out[batch], n = self._batch_rows([us[k] for k in batch])
@@ -154,7 +154,7 @@ class WindowStatistics(FeatureMap):
                 ClippingWarning,
                 stacklevel=4,
             )
-        return [row[None] for row in out]
+        return list(out[:, None])
 
     @property
     def _n_pairs(self) -> int:
@@ -166,8 +166,10 @@ class WindowStatistics(FeatureMap):
         x = np.empty((n, I, T), dtype=np.int32)
         unit = 2.0**DIGITS
         most = np.floor(self.input_range * unit)
-        clipped = sum(rounded(u, whole, unit, most) for u, whole in zip(us, x, strict=True))
-        center, sums, steps = (np.empty((n, I), dtype=np.int64) for _ in range(3))
+        clipped = 0
+        for u, whole in zip(us, x, strict=True):
+            clipped += rounded(u, whole, unit, most)
+        center, sums, steps = np.empty((3, n, I), dtype=np.int64)
         products = np.empty((n, I + self._n_pairs), dtype=np.int64)
         moments(x, center, sums, steps, products, bool(self._n_pairs))
         one = np.empty((n, I, len(KINDS)))
@@ -175,35 +177,21 @@ class WindowStatistics(FeatureMap):
         # About a whole number near the mean, whose distance to the mean is taken off here.
         variance = (products[:, :I] - sums * sums / T) / T
         one[..., 1] = np.sqrt(variance) / unit
-        order = _order(x) + 4 * center[..., None]
-        one[..., 2 : 2 + len(ORDER)] = order / (4 * unit)
+        ranked = np.sort(x, axis=-1).astype(np.int64)
+        for k in range(len(ORDER)):
+            place, quarters = divmod((T - 1) * k, 4)
+            above = ranked[..., min(place + 1, T - 1)]
+            order = (4 - quarters) * ranked[..., place] + quarters * above + 4 * center
+            one[..., 2 + k] = order / (4 * unit)
         place = 2 + len(ORDER)
-        one[..., place] = _log_steps(steps, T)
+        logs = np.empty_like(steps)
+        logs_of(16 * steps // max(T - 1, 1), 2 ** (DIGITS + 4 - LOWEST_LOG // 2), logs)
+        one[..., place] = logs * 2.0**-FRACTION - (DIGITS + 4)
         one[..., place + 1 :] = _bands(x.reshape(n * I, T)).reshape(n, I, N_BANDS)
         rows = [one.reshape(n, -1)]
         if self._n_pairs:
             rows.append(_correlations(products[:, I:], sums, variance, T))
         return np.hstack(rows), clipped
-
-
-def _order(x: NDArray[np.int32]) -> Integers:
-    """Return four times the extremes and quartiles (n, I, 5) of rows (n, I, T)."""
-    ranked = np.sort(x, axis=-1).astype(np.int64)
-    T = x.shape[-1]
-    found = []
-    for k in range(len(ORDER)):
-        place, quarters = divmod((T - 1) * k, 4)
-        above = min(place + 1, T - 1)
-        found.append((4 - quarters) * ranked[..., place] + quarters * ranked[..., above])
-    return np.stack(found, axis=-1)
-
-
-def _log_steps(steps: Integers, T: int) -> Array:
-    """Return the logarithms (n, I) of mean steps from sums of them."""
-    scale = DIGITS + 4
-    found = np.empty_like(steps)
-    logs_of(16 * steps // max(T - 1, 1), 2 ** (scale - LOWEST_LOG // 2), found)
-    return np.asarray(found * 2.0**-FRACTION - scale)
 
 
 def _correlations(products: Integers, sums: Integers, variance: Array, T: int) -> Array:

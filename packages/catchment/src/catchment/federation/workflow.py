@@ -181,7 +181,7 @@ class Workflow:
         if self.classes is not None:
             return len(self.classes)
         if self.prepare.horizon is not None:
-            return self.prepare.ahead.n_targets(self.channels)
+            return self.prepare.n_targets(self.channels)
         return self.targets
 
     @property
@@ -255,27 +255,9 @@ class Workflow:
             raise _another()
         if stage not in LEARNING:
             return []  # a model brings its own
-        told = self._bound(self.adapt is not None)
-        if len(maps) != len(self.maps) or not all(
-            one.foresees(parts, **told) for one, parts in zip(self.maps, maps, strict=True)
-        ):
+        if not self._are(maps, self.adapt is not None):
             raise _another()
         return list(maps)
-
-    def foresees(self, parts: Parts) -> bool:
-        """Return whether parts may be those of one of the maps, before anything is built."""
-        told = self._bound(self.adapt is not None)
-        return any(one.foresees(parts, **told) for one in self.maps)
-
-    def _bound(self, adapted: bool) -> dict[str, Any]:
-        """Return what maps are bound to, and whether plasticity adapts them."""
-        classes = self.classes is not None
-        return {
-            "n_inputs": self.n_inputs,
-            "per_step": self.per_step,
-            "classes": classes,
-            "adapted": adapted,
-        }
 
     def checked(self, stage: str, known: Known) -> Known:
         """Return what came with a request; IntegrityError if it is not of this workflow.
@@ -299,15 +281,30 @@ class Workflow:
                 return False
         if stage not in LEARNING:
             return True
-        told = self._bound(self.adapt is not None and stage == TRAINING)
-        return len(known.maps) == len(self.maps) and all(
-            one.describes(built, **told) for one, built in zip(self.maps, known.maps, strict=True)
+        adapted = self.adapt is not None and stage == TRAINING
+        return self._are([one.parts() for one in known.maps], adapted)
+
+    def _are(self, maps: Sequence[Parts], adapted: bool) -> bool:
+        """Return whether these are the parts of all the maps, in their order."""
+        return len(maps) == len(self.maps) and all(
+            self._is(one, parts, adapted) for one, parts in zip(self.maps, maps, strict=True)
         )
 
-    def describes(self, built: FeatureMap) -> bool:
-        """Return whether a map is one of these, but for its scale, adapted if maps are."""
-        told = self._bound(self.adapt is not None)
-        return any(one.describes(built, **told) for one in self.maps)
+    def describes(self, parts: Parts) -> bool:
+        """Return whether parts are those of one of the maps, before anything is built.
+
+        The scale may differ, and gains and shifts if maps are adapted.
+        """
+        return any(self._is(one, parts, self.adapt is not None) for one in self.maps)
+
+    def _is(self, one: FeatureMap, parts: Parts, adapted: bool) -> bool:
+        return one.describes(
+            parts,
+            self.n_inputs,
+            per_step=self.per_step,
+            classes=self.classes is not None,
+            adapted=adapted,
+        )
 
     def plan(self, stage: str, known: Known, place: Place | None = None) -> AnyPlan:
         """Return the plan of a stage.

@@ -42,7 +42,12 @@ from catchment.features.echo_state.recipe import (
     grid_digits,
     power_of_two,
 )
-from catchment.features.echo_state.reservoir import Program, Reservoir, drawn_reservoir
+from catchment.features.echo_state.reservoir import (
+    Program,
+    Reservoir,
+    drawn_reservoir,
+    unit_activations,
+)
 from catchment.features.echo_state.run import (
     POOLS,
     Batch,
@@ -59,7 +64,13 @@ from catchment.features.echo_state.run import (
     stacked_each,
     stacked_states,
 )
-from catchment.features.echo_state.weights import DEFAULT_RANGE, ROUND, layer_arrays, layers_of
+from catchment.features.echo_state.weights import (
+    DEFAULT_RANGE,
+    ROUND,
+    layer_arrays,
+    layers_of,
+    state_bounds,
+)
 from catchment.features.stacked import Part
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Parts
@@ -177,6 +188,8 @@ class EchoState(FeatureMap):
     n_inputs: int | None = field(default=None, repr=False, metadata={"later": True})
     matrices: Reservoir | None = field(default=None, repr=False, metadata={"later": True})
 
+    parts_kind = KIND
+
     def __post_init__(self) -> None:
         if self.matrices is None:
             self.recipe(self.n_inputs or 1 << 31)
@@ -223,7 +236,7 @@ class EchoState(FeatureMap):
         (3, 2)
         """
         given: Reading = {"pool": None, "feature_grid": None, **read}
-        return cls(**given).reading(reservoir)
+        return cls(matrices=reservoir, **given).reading(reservoir)
 
     def reading(
         self, reservoir: Reservoir, *, per_step: bool = True, classes: bool = False
@@ -283,22 +296,9 @@ class EchoState(FeatureMap):
         """The network whose states are read; ValueError before it is bound."""
         return self.matrices or drawn_reservoir(self.recipe(self.known_inputs).prepared())
 
-    def foresees(
-        self,
-        parts: Parts,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether parts have this recipe, but for the scale; nothing is built.
-
-        >>> parts = EchoState(20).build(1, per_step=True).parts()
-        >>> EchoState(20).foresees(parts, 1, per_step=True)
-        True
-        """
-        if self.is_bound:
+    def is_told_by(self, parts: Parts, *, adapted: bool) -> bool:
+        """Return whether parts have this recipe, but for the scale, and these settings."""
+        if self.matrices is not None:
             own = self.parts()
             same = (own.kind, own.facts.get("recipe")) == (parts.kind, parts.facts.get("recipe"))
             return same if adapted else own.to_bytes() == parts.to_bytes()
@@ -306,37 +306,9 @@ class EchoState(FeatureMap):
             recipe = Recipe.from_json(str(parts.facts.get("recipe")))
         except (TypeError, ValueError):
             return False
-        mine = self.recipe(n_inputs, per_step=per_step, classes=classes)
-        return parts.kind == KIND and recipe.unprepared() == mine
-
-    def describes(
-        self,
-        built: FeatureMap,
-        n_inputs: int,
-        *,
-        per_step: bool,
-        classes: bool = False,
-        adapted: bool = False,
-    ) -> bool:
-        """Return whether a map is the one described, but for its scale; no eigenvalue is solved.
-
-        >>> built = EchoState(20).build(1, per_step=True)
-        >>> EchoState(20).describes(built, 1, per_step=True)
-        True
-        >>> EchoState(20, leak_rate=0.5).describes(built, 1, per_step=True)
-        False
-        """
-        if not isinstance(built, EchoState) or not built.is_bound:
-            return False
-        if self.is_bound:
-            return self.fingerprint == built.fingerprint
-        reservoir = built.reservoir
-        recipe = reservoir.recipe or (reservoir.adapted_from if adapted else None)
-        mine = self.recipe(n_inputs, per_step=per_step, classes=classes)
-        if recipe is None or recipe.unprepared() != mine:
-            return False
-        own = self.reading(reservoir, per_step=per_step, classes=classes)
-        return own.settings() == built.settings()
+        same = recipe.unprepared() == self.recipe(self.known_inputs)
+        same = same and (adapted or not parts.arrays)
+        return same and (parts.kind, parts.facts.get("settings")) == (KIND, self.settings())
 
     # What a bound map is.
 
@@ -402,14 +374,22 @@ class EchoState(FeatureMap):
     @property
     def step_bounds(self) -> Array:
         """Largest absolute value (n_base,) of each feature of one step."""
-        reservoir = self.reservoir
-        largest = np.inf if reservoir.grid is None else reservoir.input_range
+        largest = np.inf if self.grid is None else self.input_range
         base = [
             np.ones(int(self.bias)),
-            np.full(reservoir.n_inputs * self.input, largest),
-            reservoir.state_bounds[: reservoir.n_units * self.state],
+            np.full(self.known_inputs * self.input, largest),
+            self._state_bounds[: self.n_units * self.state],
         ]
         return np.concatenate(base)
+
+    @property
+    def _state_bounds(self) -> Array:
+        """Largest absolute value (N,) of each state; no weight is drawn for it."""
+        if self.matrices is not None:
+            return self.matrices.state_bounds
+        layers = self.recipe(self.known_inputs).layers
+        activation = np.concatenate(list(map(unit_activations, layers)))
+        return state_bounds(activation, on_grid=self.grid is not None)
 
     @property
     def cost(self) -> float:

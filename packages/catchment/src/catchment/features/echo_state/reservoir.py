@@ -10,14 +10,6 @@ a row, sum |k_weight| 2^b bound(what it multiplies), stays below 2^53. Then ever
 sum of a step is exact in float64, in whatever order it is done, and the drive of a unit is one
 definite number. Leak rates a have min(b, 20) digits and are one step at least, so (1 - a) x + a y
 is exact too before it is rounded to b digits.
-
-Several reservoirs side by side are one: they share the inputs and nothing else. The states of the
-union are the states of its members, so whatever is linear in each member's features (an ensemble of
-readouts, joint statistics of all of them) is linear in the union's.
-
-On a grid the union has one number of weight digits per layer and one cut, which suit all members;
-where a member's own are others, its states in the union differ from those alone by a few steps of
-the grid.
 """
 
 from __future__ import annotations
@@ -158,7 +150,7 @@ class Program:
         leak, w = layer.leak, 0
         if bits is not None:
             inputs = np.ones(I) if input_bounds is None else input_bounds
-            bounds = np.concatenate([state_bounds(layer), inputs, np.ones(1)])
+            bounds = np.concatenate([state_bounds(layer.activation), inputs, np.ones(1)])
             w = weight_digits(rows, values, bounds[columns], bits)
             digits = min(bits, MOST_WEIGHT_DIGITS)
             values, leak = rounded(values, w), np.maximum(rounded(leak, digits), 2.0**-digits)
@@ -205,7 +197,7 @@ def programs_on_grid(
     programs, bounds = [], np.full(layers[0].n_inputs, input_range)
     for layer in layers:
         programs.append(Program.of(layer, bits=bits, input_bounds=bounds))
-        bounds = state_bounds(layer)
+        bounds = state_bounds(layer.activation)
     return tuple(programs)
 
 
@@ -331,7 +323,7 @@ def _layer_weights(layer: Layer, scale: float) -> LayerWeights:
         leak=frozen(_leak(layer)),
         gain=frozen(np.full(N, layer.gain)),
         shift=frozen(np.full(N, layer.shift)),
-        activation=_activation(layer),
+        activation=unit_activations(layer),
     )
 
 
@@ -363,7 +355,7 @@ def _leak(layer: Layer) -> Array:
     return np.clip(leak.low + (leak.high - leak.low) * fraction, leak.low, leak.high)
 
 
-def _activation(layer: Layer) -> NDArray[np.uint8]:
+def unit_activations(layer: Layer) -> NDArray[np.uint8]:
     N, activation = layer.units, layer.activation
     if not isinstance(activation, Mixture):
         return np.full(N, ACTIVATIONS.index(activation), dtype=np.uint8)
@@ -512,8 +504,8 @@ class Reservoir:
     @property
     def state_bounds(self) -> Array:
         """Largest absolute value (N,) of each unit's states; infinite where there is none."""
-        bounds = np.concatenate([state_bounds(layer) for layer in self.layers])
-        return bounds if self.grid is not None else np.where(bounds == 1.0, 1.0, np.inf)
+        activation = np.concatenate([layer.activation for layer in self.layers])
+        return state_bounds(activation, on_grid=self.grid is not None)
 
     def programs(self, dtype: type[np.floating[Any]] = np.float64) -> tuple[Program, ...]:
         """Return the layers in the form that the kernels run."""
@@ -637,137 +629,3 @@ class Reservoir:
 def drawn_reservoir(recipe: Recipe) -> Reservoir:
     """Return the reservoir of a prepared recipe, the same one where it was asked for lately."""
     return Reservoir.from_recipe(recipe)
-
-
-def with_own_seed(recipe: Recipe, client: str) -> Recipe:
-    """Return the recipe with a seed drawn from its seed and the client's name.
-
-    >>> a, b = (with_own_seed(Recipe(units=5, inputs=1), name) for name in ("a", "b"))
-    >>> a.seed != b.seed, a == with_own_seed(Recipe(units=5, inputs=1), "a")
-    (True, True)
-    """
-    digest = hashlib.sha256(f"{recipe.seed}/{client}".encode()).digest()
-    return replace(recipe.unprepared(), seed=int.from_bytes(digest[:8]))
-
-
-def aligned_reservoir(own: Reservoir, target: Reservoir, alpha: float) -> Reservoir:
-    """Return the target with its recurrent matrices moved towards another reservoir's.
-
-    Parameters
-    ----------
-    own
-        Whose recurrent matrices it has at alpha = 0, rescaled to the target's spectral radii.
-    target
-        Whose input weights, biases and leaks it has; at alpha = 1 it is the target itself.
-    alpha
-        Between 0 and 1.
-
-    >>> own, target = (Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=s)) for s in (1, 2))
-    >>> half = aligned_reservoir(own, target, 0.5)
-    >>> common_radius(half.layers[0].W)[0] == common_radius(target.layers[0].W)[0]
-    True
-    >>> aligned_reservoir(own, target, 1.0).fingerprint == target.fingerprint
-    True
-    """
-    if not 0 <= alpha <= 1:
-        raise ValueError(f"alpha is {alpha}; pass a number between 0 and 1")
-    if alpha == 1:
-        return target
-    sizes = [[layer.n_units for layer in r.layers] for r in (own, target)]
-    if sizes[0] != sizes[1]:
-        raise ValueError(
-            f"layers of {sizes[0]} units do not align with layers of {sizes[1]}; use equal sizes"
-        )
-    layers = []
-    for mine, layer in zip(own.layers, target.layers, strict=True):
-        W = SparseRows.from_dense((1 - alpha) * mine.W.to_dense() + alpha * layer.W.to_dense())
-        radius, wanted = common_radius(W)[0], common_radius(layer.W)[0]
-        layers.append(replace(layer, W=W.times(wanted / radius) if radius > 0 else W))
-    return Reservoir(tuple(layers), grid=target.grid, input_range=target.input_range)
-
-
-def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
-    """Return the reservoir whose layers hold, one after another, the units of each member's layers.
-
-    Parameters
-    ----------
-    reservoirs
-        With the same inputs and equally many layers; sizes may differ.
-
-    >>> from catchment import Recipe
-    >>> members = [Reservoir.from_recipe(Recipe(units=n, inputs=2, seed=n)) for n in (5, 8)]
-    >>> u = np.ones((4, 2))
-    >>> apart = np.hstack([member.states(u) for member in members])
-    >>> np.allclose(side_by_side(members).states(u), apart, atol=1e-14)
-    True
-    """
-    if not reservoirs:
-        raise ValueError("there are no reservoirs; pass at least one")
-    for name, found in (
-        ("inputs", {reservoir.n_inputs for reservoir in reservoirs}),
-        ("layers", {len(reservoir.layers) for reservoir in reservoirs}),
-    ):
-        if len(found) > 1:
-            raise ValueError(
-                f"the reservoirs have {', '.join(map(str, sorted(found)))} {name}; "
-                f"only reservoirs of equally many {name} stand side by side"
-            )
-    grids = {(reservoir.grid, reservoir.input_range) for reservoir in reservoirs}
-    if len(grids) > 1:
-        raise ValueError(
-            f"the reservoirs have {len(grids)} different grids or input ranges; only reservoirs of "
-            "one grid stand side by side"
-        )
-    ((grid, input_range),) = grids
-    cuts = [reservoir.cut for reservoir in reservoirs]
-    # Long enough for all, and none if one member has none.
-    cut = (0, 0) if (0, 0) in cuts else (max(L for L, _ in cuts), max(M for _, M in cuts))
-    stacks = zip(*(reservoir.layers for reservoir in reservoirs), strict=True)
-    return Reservoir(
-        tuple(_joined(stack, first=k == 0) for k, stack in enumerate(stacks)),
-        grid=grid,
-        input_range=input_range,
-        known_cut=cut,
-    )
-
-
-def state_places(reservoirs: Sequence[Reservoir]) -> list[Integers]:
-    """Return, for each member, where (N_m,) its states lie among the union's.
-
-    >>> from catchment import Recipe
-    >>> deep = [Reservoir.from_recipe(Recipe(units=(2, 1), inputs=1, seed=s)) for s in (1, 2)]
-    >>> [places.tolist() for places in state_places(deep)]
-    [[0, 1, 4], [2, 3, 5]]
-    """
-    sizes = np.array([[layer.n_units for layer in r.layers] for r in reservoirs])  # (M, L)
-    firsts = np.concatenate([[0], np.cumsum(sizes.T.ravel())])[:-1].reshape(sizes.T.shape).T
-    return [
-        np.concatenate([np.arange(f, f + n) for f, n in zip(row, counts, strict=True)])
-        for row, counts in zip(firsts, sizes, strict=True)
-    ]
-
-
-def _joined(layers: Sequence[LayerWeights], *, first: bool) -> LayerWeights:
-    return LayerWeights(
-        _diagonal([layer.W for layer in layers]),
-        _diagonal([layer.W_in for layer in layers], shared_columns=first),
-        *(
-            np.concatenate([getattr(layer, name) for layer in layers])
-            for name in ("bias", "leak", "gain", "shift", "activation")
-        ),
-    )
-
-
-def _diagonal(blocks: Sequence[SparseRows], *, shared_columns: bool = False) -> SparseRows:
-    """Return the blocks below one another, each in columns of its own unless these are shared."""
-    widths = [0 if shared_columns else block.n_columns for block in blocks]
-    offsets = np.concatenate([[0], np.cumsum(widths)])
-    counts = np.concatenate([np.diff(block.starts) for block in blocks])
-    return SparseRows(
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        np.concatenate(
-            [block.columns + np.uint32(o) for block, o in zip(blocks, offsets, strict=False)]
-        ),
-        np.concatenate([block.values for block in blocks]),
-        blocks[0].n_columns if shared_columns else int(offsets[-1]),
-    )

@@ -345,9 +345,9 @@ class LayerWeights:
         return sha.digest()
 
 
-def state_bounds(layer: LayerWeights) -> Array:
-    """Return the largest absolute value (N,) of each unit's states on a grid."""
-    return np.where(np.isin(layer.activation, BOUNDED), 1.0, LINEAR_BOUND)
+def state_bounds(activation: NDArray[np.uint8], *, on_grid: bool = True) -> Array:
+    """Return the largest absolute value (N,) of each unit's states; infinite if there is none."""
+    return np.where(np.isin(activation, BOUNDED), 1.0, LINEAR_BOUND if on_grid else np.inf)
 
 
 def rounded(values: Array, digits: int | Integers) -> Array:

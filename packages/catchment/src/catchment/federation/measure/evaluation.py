@@ -21,7 +21,6 @@ from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.learn.personal import own_readout, read_letter, shared_letter
 from catchment.federation.rows import N_BLOCKS, first_part, targets_of
 from catchment.federation.sums import Tally
-from catchment.readout.detector import with_labels
 from catchment.readout.device import device_for
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
@@ -249,7 +248,7 @@ def _prepared(model: Predictor, data: Data) -> list[Recording]:
         raise ValueError("no sequences were given; pass at least one with targets")
     for k, recording in enumerate(raw):
         model.check_channels(recording, k)
-    return with_labels(model, model.prepare.apply(raw))
+    return list(map(model.labelled, model.prepare.apply(raw)))
 
 
 def targets_and_outputs(

@@ -37,7 +37,6 @@ from catchment.errors import (
     UnknownMapError,
     UploadError,
 )
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Data, Turn
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
@@ -49,7 +48,6 @@ from catchment.federation.learn.digests import (
     is_exact,
     members_of,
 )
-from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState
@@ -59,19 +57,17 @@ from catchment.federation.learn.unlearning import (
     summed,
     unlearn,
     unlearn_by_class,
-    unlearn_member,
     unlearn_normal,
 )
 from catchment.federation.runs.folder import MODEL, SEAL
-from catchment.federation.runs.read import Run, last_state, read_digests, read_run, state_sha256
+from catchment.federation.runs.read import Run, last_state, read_digests, read_run
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
 from catchment.readout.device import same_features, statistics_name
 from catchment.readout.heads import head_of
-from catchment.readout.model import Model
-from catchment.readout.personal_models import PersonalModels
+from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 from catchment.wire import NOTHING, Parts
@@ -378,18 +374,17 @@ def _model(run: Run, load: Load) -> Generator[Check, None, Model | None]:
 
 def _map(told: Described, model: Model) -> Iterator[Check]:
     features = model.features
-    if isinstance(features, EchoState):
-        yield _weights(features)
+    if features.reservoir is not None:
+        yield _weights(features.reservoir)
     own = told.features
     if own:
         yield compared("feature map", features.fingerprint, own)
     yield compared("preparation", model.prepare.fingerprint, told.prepare)
 
 
-def _weights(features: EchoState) -> Check:
+def _weights(reservoir: Reservoir) -> Check:
     """Draw the weights anew from the recipe, and compare their fingerprint."""
-    what, reservoir = "weights of the recipe", features.reservoir
-    recipe = reservoir.recipe
+    what, recipe = "weights of the recipe", reservoir.recipe
     if recipe is None and reservoir.adapted_from is None:
         return cannot(what, "the reservoir was given as matrices; the map's fingerprint has them")
     if recipe is None:
@@ -405,7 +400,8 @@ def _trained(
     run: Run, told: Described, model: Model | None
 ) -> Generator[Check, None, Trained | None]:
     """Compare the state's file, and return the sums in it if there are any."""
-    if not any((run.folder / "states").glob(f"{TRAINING}-*.bin")):
+    states = sorted((run.folder / "states").glob(f"{TRAINING}-*.bin"))
+    if not states:
         yield cannot("statistics", "the run keeps no state of its training")
         return None
     try:
@@ -413,7 +409,7 @@ def _trained(
     except UNREADABLE as error:
         yield Check("state file", "differs", note=str(error))
         return None
-    yield Check("state file", "ok", state_sha256(run.folder, TRAINING))
+    yield Check("state file", "ok", hashlib.sha256(states[-1].read_bytes()).hexdigest())
     if model is None:
         yield cannot("statistics", "they are read with the model's map, and there is none")
         return None
@@ -729,7 +725,7 @@ def _unlearned_normal(
 
 def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> WithoutClient:
     """Return the model, not yet prepared, of the algorithms that can do without one client."""
-    parts, settings = last_state(folder, TRAINING), told.settings
+    parts = last_state(folder, TRAINING)
     match told.rebuilt(shared):
         case FederatedRidge() as ridge:
             state = ridge.load_state(parts)
@@ -751,15 +747,11 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> Wit
         ridge, sums = among
         forgotten = unlearn(ridge, sums, client)
         return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
-    match told.name:
-        case "ReservoirEnsemble" if settings["alpha"] is None:
-            assert isinstance(shared.features, EchoState)
-            ensemble = ReservoirEnsemble(
-                features=shared.features, weighting=settings["weighting"], classes=shared.classes
-            )
-            members = ensemble.load_state(parts)
-            rest = unlearn_member(members, client)
-            return WithoutClient(ensemble.result(rest.state).model, rest.certificate)
+    if told.name == "ReservoirEnsemble":
+        rest = plugin("algorithms", "ensemble").without_client(told, shared, parts, client)
+        if rest is not None:
+            left_out: WithoutClient = rest
+            return left_out
     raise _cannot(told.name, client)
 
 
