@@ -26,10 +26,16 @@ from catchment.data import narma
 from catchment.engine import run_locally
 from catchment.features import EchoState
 from catchment.federation import Plan
-from catchment.federation.learn import Ensemble, FederatedRidge, ReservoirEnsemble, joint_features
+from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import evaluate
 from catchment.readout import Model
-from catchment_research.learn import AlignedRidge, Stacking
+from catchment_research.learn import (
+    AlignedRidge,
+    Ensemble,
+    ReservoirEnsemble,
+    Stacking,
+    joint_features,
+)
 
 UNITS, WASHOUT, TRAIN, TEST, RIDGE = 200, 50, 4000, 2000, 1e-6
 ALPHAS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)

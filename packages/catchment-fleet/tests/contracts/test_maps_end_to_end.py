@@ -25,11 +25,11 @@ from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.features import FeatureMap, name_of
 from catchment.federation import Limits, Result, read_run
-from catchment.federation.learn import ReservoirEnsemble
 from catchment.federation.runs import unlearn_from_run
 from catchment.privacy import Clip, FileMemory, GaussianNoise, Policy, Releases
 from catchment.readout import accumulate
 from catchment_fleet.flower import Terms, client_app, server_app
+from catchment_research.learn import ReservoirEnsemble
 from examples.own.federated_pca import FederatedPCA
 from tests.contracts.maps import CHANNELS, Delays, OwnStatistics
 from tests.federation.test_own_algorithm import people, same_axes

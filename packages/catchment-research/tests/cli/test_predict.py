@@ -17,17 +17,11 @@ from catchment import EchoState, Pipeline, Plan, Prepare, Recording
 from catchment.data import Clients
 from catchment.engine import run_locally
 from catchment.federation import Memory, RunFolder
-from catchment.federation.learn import (
-    BalancedRidge,
-    Certificate,
-    FederatedRidge,
-    PersonalReadouts,
-    ReservoirEnsemble,
-)
+from catchment.federation.learn import BalancedRidge, Certificate, FederatedRidge, PersonalReadouts
 from catchment.federation.measure import InfluenceCap
 from catchment.privacy import SecureSum, make_identities
 from catchment.readout import load_model
-from catchment_research.learn import DeepRidge
+from catchment_research.learn import DeepRidge, ReservoirEnsemble
 from tests.commands import typed, typed_apart
 
 COLUMNS = {"time": "t", "recording": "rec", "target": "activity"}

@@ -20,7 +20,6 @@ from catchment.federation.learn import (
     Adam,
     BalancedRidge,
     Candidates,
-    Ensemble,
     FederatedNormal,
     FederatedRidge,
     FederatedScaling,
@@ -28,7 +27,6 @@ from catchment.federation.learn import (
     Momentum,
     PersonalReadouts,
     ReadoutAveraging,
-    ReservoirEnsemble,
     SelectedRidge,
     Yogi,
 )
@@ -47,6 +45,8 @@ from catchment_research.learn import (
     AlignedRidge,
     ConjugateGradients,
     DeepRidge,
+    Ensemble,
+    ReservoirEnsemble,
     StackedEnsemble,
     Stacking,
 )

@@ -42,10 +42,10 @@ from catchment.features import (
     WindowStatistics,
     WithNorm,
 )
-from catchment.features.echo_state import aligned_reservoir as aligned
-from catchment.features.echo_state import with_own_seed
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.readout import Model, Readout, accumulate, save, solved_model
+from catchment_research.learn import aligned_reservoir as aligned
+from catchment_research.learn import with_own_seed
 from catchment_research.plasticity import IntrinsicPlasticity
 
 CLASSES = ("a", "b", "c")

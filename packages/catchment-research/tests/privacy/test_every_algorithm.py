@@ -12,17 +12,11 @@ from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Needs, Plan, SmallestUpload
-from catchment.federation.learn import (
-    BalancedRidge,
-    Candidates,
-    FederatedRidge,
-    ReservoirEnsemble,
-    SelectedRidge,
-)
+from catchment.federation.learn import BalancedRidge, Candidates, FederatedRidge, SelectedRidge
 from catchment.federation.measure import LocalReadouts
 from catchment.privacy import Clip, GaussianNoise, PerSequence, SecureSum, make_identities
 from catchment.wire import taken_apart
-from catchment_research.learn import AlignedRidge
+from catchment_research.learn import AlignedRidge, ReservoirEnsemble
 from tests.contracts.cases import Case, cases
 
 pytestmark = pytest.mark.slow

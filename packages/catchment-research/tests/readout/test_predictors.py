@@ -21,12 +21,11 @@ from catchment.federation.learn import (
     FederatedRidge,
     FederatedScaling,
     PersonalReadouts,
-    ReservoirEnsemble,
     own_readout,
 )
 from catchment.federation.measure import Evaluation
 from catchment.readout import Model, PersonalModels, Predictor, load_model
-from catchment_research.learn import AlignedRidge, StackedEnsemble, Stacking
+from catchment_research.learn import AlignedRidge, ReservoirEnsemble, StackedEnsemble, Stacking
 
 PREPARE = Prepare(gaps="hold", scale=Scaler(np.array([2.0]), np.array([3.0])))
 

@@ -13,8 +13,7 @@ from catchment.federation.measure.calibration import Calibration, without_each
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Protection
 from catchment.readout.intervals import error_edges
-from catchment.readout.model import Model
-from catchment.readout.personal_models import PersonalModels
+from catchment.readout.model import Model, PersonalModels
 from catchment.run import Run
 
 Protect = Sequence[Protection]

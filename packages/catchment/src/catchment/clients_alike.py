@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import neg
 
 from catchment.data.clients import Changed, LazyClients
 from catchment.data.prepare import Prepare
@@ -94,7 +95,7 @@ def shared_by(
             if first.y is not None:
                 n_targets = first.y.shape[-1]
             elif prepare.horizon is not None:
-                n_targets = prepare.ahead.n_targets(channels)
+                n_targets = prepare.n_targets(channels)
             else:
                 n_targets = first.n_inputs
             found[Shared(channels, first.classes, per_step, n_targets)] += 1
@@ -102,8 +103,7 @@ def shared_by(
             failed = failed or error
     if failed is not None and not found:
         raise failed
-    most = max(found.values())
-    return min((one for one in found if found[one] == most), key=repr)
+    return min(zip(map(neg, found.values()), map(repr, found), found, strict=True))[2]
 
 
 def _shared_by_devices(devices: Sequence[Elsewhere], classes: Sequence[str] | None) -> Shared:

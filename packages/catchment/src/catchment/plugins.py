@@ -61,7 +61,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         "reports": "served",
     },
     "research": {
-        "algorithms": "aligned conjugate_gradients deep partial prompt stacking",
+        "algorithms": "aligned conjugate_gradients deep ensemble partial prompt stacking",
         "plasticity": "fedip moments",
         "protections": "rounded",
         "uploads": "factors gradients",

@@ -311,7 +311,7 @@ REFUSED = {
     "no tables": (('"*.csv"', '"notes"'), "notes, which has 1 other entry; pass a folder of .csv"),
     "below": (('"*.csv"', '"above"'), "above/**/*.csv' matches them"),
     "one class": (('"activity"', '"same"'), "every label is 'yes', and one class is nothing to"),
-    "units": (("units = 8", "units = 1000000"), "the map has about 2,000,002 features, whose"),
+    "units": (("units = 8", "units = 1000000"), "the map has 2,000,002 features, whose"),
     "typo": (("units", "unist"), "[features] has no setting 'unist'; did you mean 'units'?"),
     "bad TOML": (("[learn]", "[learn"), "plan.toml is not valid TOML"),
 }

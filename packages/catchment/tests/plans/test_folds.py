@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from catchment.data import read
-from catchment.federation.learn import digest_of
 from catchment.federation.runs import folds_of_run, folds_sentence, unlearn_from_run
 from catchment.plans import parse_plan, run_plan, verify_run
 from catchment.readout import Model, accumulate
@@ -89,7 +88,7 @@ def test_a_client_leaves_a_run_that_chose_among_maps(tmp_path: Path) -> None:
         accumulate(model.features, model.prepare.apply(people[name]), classes=True)
         for name in ("p0", "p2", "p3")
     ]
-    assert found.certificate.after == digest_of(reduce(add, rest))
+    assert found.certificate.after == reduce(add, rest).digest()
     assert found.certificate.n_rows == 12
     assert "the choice among the feature maps" in found.certificate.remains
     assert isinstance(found.model, Model)

@@ -171,7 +171,7 @@ def test_the_command_line_says_who_was_left_out(tmp_path: Path) -> None:
     assert first.endswith("6 of 7 clients trained, 6 of 7 were tested")
     (line,) = said.stderr.splitlines()
     assert line.startswith("warning: b was left out of the scaling, training and evaluation: b.csv")
-    assert "there is no column 'y'" in line
+    assert "has no column 'y'" in line
     assert "clients have fewer rows than features: whoever reads their uploads" in second
     again = ["run", str(plan), "--out", str(tmp_path / "run"), "--resume", "--json"]
     told = CliRunner().invoke(app, again)

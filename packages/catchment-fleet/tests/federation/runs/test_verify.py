@@ -18,7 +18,7 @@ import catchment
 from catchment import EchoState, FederatedRidge, Prepare, Recording
 from catchment.data import synthetic_wearables
 from catchment.federation import read_run
-from catchment.federation.learn import Certificate, Digest, RidgeState, digest_of
+from catchment.federation.learn import Certificate, Digest, RidgeState
 from catchment.federation.runs import (
     DATABASE,
     MODEL,
@@ -144,7 +144,7 @@ def test_the_certificate_of_a_run_is_an_equality_with_a_run_without_the_client(
         catchment.Pipeline(Prepare(scale="own"), Waves(6)),
         {name: list(source()) for name, source in rest.items()},  # type: ignore[operator]
     )
-    assert digest_of(again.training.state.total) == told.after
+    assert again.training.state.total.digest() == told.after
 
 
 def flip(path: Path, place: int = -20) -> None:

@@ -23,7 +23,6 @@ from catchment.readout import (
     Predictor,
     Readout,
     chosen_readout,
-    with_labels,
 )
 from catchment_lab.diagnose.personal_rows import own_readout_of_rows
 from catchment_lab.diagnose.reasons import PersonalTrial, Tried
@@ -84,7 +83,7 @@ def row_by_row(model: Predictor, raw: Sequence[Recording], client: str = "") -> 
     """
     among = [one if model.classes is None else one.among(model.classes) for one in raw]
     with unheard():
-        whole = with_labels(model, model.prepare.apply(among))
+        whole = list(map(model.labelled, model.prepare.apply(among)))
         places = model.prepare.inputs(among)
         outputs = model.outputs_of(whole, client)
     washout = model.washout if model.per_step else None

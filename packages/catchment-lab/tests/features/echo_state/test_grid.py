@@ -11,8 +11,9 @@ import pytest
 import catchment as ct
 from catchment import Array, EchoState, Recipe, Reservoir
 from catchment.errors import ClippingWarning, FingerprintError, IntegrityError
-from catchment.features.echo_state import Mixture, Program, Spread, advance, side_by_side
+from catchment.features.echo_state import Mixture, Program, Spread, advance
 from catchment_lab import echo_state_check
+from catchment_research.learn import side_by_side
 from tests.features.echo_state import oracle as floats
 from tests.features.echo_state import whole_oracle as oracle
 

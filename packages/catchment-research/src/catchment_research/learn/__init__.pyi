@@ -5,6 +5,11 @@ from catchment_research.learn.clusters import (
 )
 from catchment_research.learn.conjugate_gradients import ConjugateGradients as ConjugateGradients
 from catchment_research.learn.deep import DeepRidge as DeepRidge
+from catchment_research.learn.ensemble import (
+    Ensemble as Ensemble,
+    ReservoirEnsemble as ReservoirEnsemble,
+    joint_features as joint_features,
+)
 from catchment_research.learn.stacking import (
     StackedEnsemble as StackedEnsemble,
     Stacking as Stacking,
@@ -12,15 +17,27 @@ from catchment_research.learn.stacking import (
 
 # For the other packages and the tests; may change without notice.
 from catchment_research.learn.conjugate_gradients import PATH as PATH
+from catchment_research.learn.ensemble import (
+    read_member as read_member,
+    simplex_weights as simplex_weights,
+)
 from catchment_research.learn.gradient_messages import fold_of as fold_of
 from catchment_research.learn.krylov import Krylov as Krylov
+from catchment_research.learn.reservoirs import (
+    aligned_reservoir as aligned_reservoir,
+    side_by_side as side_by_side,
+    with_own_seed as with_own_seed,
+)
 
 __all__ = [
     "AlignedRidge",
     "ConjugateGradients",
     "DeepRidge",
+    "Ensemble",
+    "ReservoirEnsemble",
     "StackedEnsemble",
     "Stacking",
     "cluster_clients",
     "cluster_sums",
+    "joint_features",
 ]

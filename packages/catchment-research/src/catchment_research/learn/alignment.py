@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from catchment.features import EchoState, Recipe, Reservoir, name_of
-from catchment.features.echo_state import aligned_reservoir, with_own_seed
 from catchment.federation import Algorithm, Data, Kept, Needs, Tally, Turn
 from catchment.federation.learn import FederatedRidge, RidgeState, learned
 from catchment.readout import Model, PersonalModels, RidgeStatistics, accumulate
 from catchment.wire import Parts
+from catchment_research.learn.reservoirs import aligned_reservoir, with_own_seed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,9 +19,15 @@ import numpy as np
 from catchment import Array
 from catchment.errors import IntegrityError
 from catchment.federation import Algorithm, Data, FoldedRows, Needs, Rows, Turn, check_statistics
-from catchment.federation.learn import Ensemble, Member, Members, ReservoirEnsemble, simplex_weights
 from catchment.readout import Readout, RidgeStatistics, unpack
 from catchment.wire import NOTHING, Parts, join, split
+from catchment_research.learn.ensemble import (
+    Ensemble,
+    Member,
+    Members,
+    ReservoirEnsemble,
+    simplex_weights,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +53,7 @@ class Stacking(Algorithm[Stack, RidgeStatistics, Ensemble]):
     >>> from catchment import Recipe, Reservoir, Recording
     >>> from catchment.features import EchoState
     >>> from catchment.engine import run_locally
-    >>> from catchment.federation.learn import ReservoirEnsemble
+    >>> from catchment_research.learn import ReservoirEnsemble
     >>> from catchment.federation import Plan
     >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)

@@ -12,13 +12,12 @@ from catchment.data import narma
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.features import EchoState
-from catchment.features.echo_state import aligned_reservoir
 from catchment.federation import Plan
-from catchment.federation.learn import FederatedRidge, ReservoirEnsemble
+from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import evaluate
 from catchment.readout import Model
 from catchment.wire import Parts
-from catchment_research.learn import AlignedRidge
+from catchment_research.learn import AlignedRidge, ReservoirEnsemble, aligned_reservoir
 
 pytestmark = pytest.mark.processor
 

@@ -16,20 +16,21 @@ from catchment.data import ACTIVITIES, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features import EchoState
-from catchment.features.echo_state import side_by_side, with_own_seed
 from catchment.federation import Limits, Plan
-from catchment.federation.learn import (
-    Ensemble,
-    FederatedRidge,
-    ReservoirEnsemble,
-    joint_features,
-    read_member,
-    simplex_weights,
-)
+from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import Evaluation
 from catchment.readout import load_model
 from catchment.wire import Parts, join, split
-from catchment_research.learn import Stacking
+from catchment_research.learn import (
+    Ensemble,
+    ReservoirEnsemble,
+    Stacking,
+    joint_features,
+    read_member,
+    side_by_side,
+    simplex_weights,
+    with_own_seed,
+)
 
 RECIPE = Recipe(units=30, inputs=1, spectral_radius=0.9, leak_rate=0.8, seed=5)
 FEATURES = EchoState.of(Reservoir.from_recipe(RECIPE), washout=20)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from catchment.cli.show import JsonOption, print_json, size
+from catchment.cli.show import JsonOption, print_json, progress, size, waiting
 from catchment.files import replace_file
 
 if TYPE_CHECKING:
@@ -140,10 +140,11 @@ def _check_people(asked: Asked, found: Survey) -> None:
             name for name, one in columns.items() if one.like_classes and name not in roles.needed
         ]
         could = [*few, *(n for n in roles.inputs if columns[n].like_classes)]
-        remedy = asked.command(client=could[0]) if could else asked.command(client="COLUMN")
+        remedy = asked.command(client=could[0] if could else "COLUMN")
+        perhaps = f" (perhaps {', '.join(could[:3])})" if could else ""
         raise ValueError(
             f"{found.paths[0].name} is one file, and nothing tells people apart; name the column "
-            f"that does{_could(could)}, or pass a folder with a file for each; type: {remedy}"
+            f"that does{perhaps}, or pass a folder with a file for each; type: {remedy}"
         )
 
 
@@ -260,10 +261,6 @@ def _shown(asked: Asked) -> str:
     return asked.files[0] if len(asked.files) == 1 else f"{asked.files[0]} and others"
 
 
-def _could(names: list[str]) -> str:
-    return f" (perhaps {', '.join(names[:3])})" if names else ""
-
-
 WORSE = 0.15  # below the mean, from which on the worst person deserves a look
 
 
@@ -331,7 +328,7 @@ def fit(
 
     Columns are guessed from their names and values, and said; every option overrules a guess.
     """
-    from catchment.cli.show import waiting
+    from catchment.data.survey import summary_lines
     from catchment.plans.propose import propose
 
     asked = Asked(tuple(files), label, _names(target), horizon, client, recording, time_column,
@@ -340,7 +337,8 @@ def fit(
     refuse_to_overwrite(asked, folder, force=force)
     with waiting("looking at the files", quiet=as_json):
         found = look(asked)
-    for line in [] if as_json else _summary(found):
+    seen = summary_lines(found)
+    for line in [] if as_json else seen:
         typer.echo(line)
     if strict and found.problems:
         typer.secho("--strict: files that cannot be used stop everything", err=True)
@@ -353,7 +351,7 @@ def fit(
     replace_file(plan, file.text.encode())
     if not as_json:
         typer.echo(f"wrote {plan}   ({said})")
-    ran = _run(file, folder, threads, quiet=as_json, again=asked.command(), seen=_summary(found))
+    ran = _run(file, folder, threads, quiet=as_json, again=asked.command(), seen=seen)
     if as_json:
         print_json(_as_json(found, said, plan, ran))
         return
@@ -379,7 +377,6 @@ def _run(
     again: str,
     seen: Iterable[str],
 ) -> Ran:
-    from catchment.cli.show import progress
     from catchment.plans.in_process import run_plan
 
     started, said = time.monotonic(), list[str]()
@@ -412,12 +409,6 @@ def _quietly(said: list[str]) -> Iterator[None]:
     said += kinds.values()
 
 
-def _summary(found: Survey) -> list[str]:
-    from catchment.data.survey import summary_lines
-
-    return summary_lines(found)
-
-
 def _outcome(ran: Ran, folder: Path) -> list[str]:
     """Return how good the model is, where it is, and what to type next."""
     from catchment.federation.messages import headline
@@ -431,17 +422,12 @@ def _outcome(ran: Ran, folder: Path) -> list[str]:
     lines += [f"  ! {one}" for one in ([left] if left else []) + list(ran.warnings)]
     lines.append(score_line(done))
     worst = worst_client(done.scores, done.metric)
-    if worst and _is_far_below(done, worst):
+    scores, accurate = done.scores, done.metric == "accuracy"
+    if worst and accurate and scores[worst]["accuracy"] < scores[""]["accuracy"] - WORSE:
         why = shlex.join(["catchment", "explain", str(folder), "--client", worst])
         lines.append(f"why {worst} is served badly: {why}")
     model, then = folder / MODEL, shlex.join(["catchment", "predict", str(folder), "new.csv"])
     return [*lines, f"saved {model} ({size(model.stat().st_size)})   next: {then}"]
-
-
-def _is_far_below(done: Run, worst: str) -> bool:
-    if done.metric != "accuracy":
-        return False
-    return done.scores[worst]["accuracy"] < done.scores[""]["accuracy"] - WORSE
 
 
 def score_line(done: Run) -> str:

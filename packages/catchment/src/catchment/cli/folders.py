@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from catchment.cli.predict import FilesArgument, UseOption, load_predictor
-from catchment.cli.show import DataOption, JsonOption, each, print_json, waiting
+from catchment.cli.predict import FilesArgument, UseOption, load_predictor, read_clients
+from catchment.cli.show import DataOption, JsonOption, print_json, waiting
 from catchment.plugins import plugin
-
-if TYPE_CHECKING:
-    from catchment.data.recording import Recording
-    from catchment.readout.predictor import Predictor
-
 
 MOST_MESSAGES = 30
 MOST_OF_ONE = 100_000
@@ -69,14 +64,10 @@ def explain(
     typer.echo(diagnose.served_in_words(found))
     if html is not None:
         typer.echo(f"drawn: {html}\n")
-    if _has_sent(folder, client):
-        typer.echo(_what_left(folder, client))
-
-
-def _has_sent(folder: Path, client: str) -> bool:
     from catchment.federation.runs.read import messages_of
 
-    return bool(messages_of(folder, client, 1))
+    if messages_of(folder, client, 1):
+        typer.echo(_what_left(folder, client))
 
 
 def _what_left(folder: Path, client: str | None) -> str:
@@ -206,7 +197,9 @@ def join(
     from catchment.new_classes import join as joined
 
     before = load_predictor(folder, use)
-    clients = _recordings(before, files)
+    if before.classes is None:
+        raise ValueError("the run learned numbers; only classes can come and go")
+    clients = read_clients(before, files, new_classes=True)
     with waiting("joining", quiet=as_json):
         model = joined(folder, clients, out=out, use=[imported(name) for name in use or ()])
     classes = list(model.classes or ())
@@ -218,16 +211,3 @@ def join(
     typer.echo(f"wrote {out}: {len(classes)} classes, {', '.join(classes)}")
     typer.echo(f"joined: {', '.join(sorted(clients))}; nobody else was asked")
     typer.echo(f"new classes: {', '.join(new) or 'none'}")
-
-
-def _recordings(model: Predictor, files: list[str]) -> dict[str, list[Recording]]:
-    from catchment.data.files import find_files
-    from catchment.readout.answers import read_for
-
-    if model.classes is None:
-        raise ValueError("the run learned numbers; only classes can come and go")
-    found: dict[str, list[Recording]] = {}
-    for path in each(find_files(files), "reading"):
-        for client, held in read_for(model, path, targets=True, new_classes=True).items():
-            found.setdefault(client, []).extend(held)
-    return found

@@ -17,7 +17,6 @@ from catchment.cli.show import DeviceOption, JsonOption, each, print_json, print
 
 if TYPE_CHECKING:
     from catchment.data.recording import Recording
-    from catchment.federation.measure.evaluation import Score
     from catchment.readout.predictor import Predictor
 
 
@@ -90,16 +89,11 @@ def evaluate(
 
     A model that has something of its own for some clients uses it for theirs.
     """
-    from catchment.data.files import find_files
     from catchment.federation.measure.evaluation import metrics
-    from catchment.readout.answers import read_for
     from catchment.verbs import evaluate as scored
 
     model = load_predictor(model_path, use)
-    clients: dict[str, list[Recording]] = {}
-    for path in each(find_files(files), "reading"):
-        for client, recordings in read_for(model, path, targets=True).items():
-            clients.setdefault(client, []).extend(recordings)
+    clients = read_clients(model, files)
     with waiting("evaluating"):
         scores = scored(model, clients, device=device)
     assert scores.total is not None
@@ -111,7 +105,9 @@ def evaluate(
     worst, value = scores.worst()
     named = {"": scores.total} | dict(sorted(scores.by_client.items()))
     if as_json:
-        figures = {name: _figures(score) for name, score in named.items()}
+        figures = {
+            name: {**dict(metrics(score)), "rows": score.errors.n} for name, score in named.items()
+        }
         total = figures.pop("")
         print_json({"total": total, "clients": figures, "worst": {"client": worst, "value": value}})
         return
@@ -128,10 +124,19 @@ def evaluate(
     print_table(("", *metric_names, "rows"), rows, right=(*metric_names, "rows"))
 
 
-def _figures(score: Score) -> dict[str, float | int]:
-    from catchment.federation.measure.evaluation import metrics
+def read_clients(
+    model: Predictor, files: list[str], *, new_classes: bool = False
+) -> dict[str, list[Recording]]:
+    """Return the recordings of files with their targets, by client, as a model reads them."""
+    from catchment.data.files import find_files
+    from catchment.readout.answers import read_for
 
-    return {**dict(metrics(score)), "rows": score.errors.n}
+    found: dict[str, list[Recording]] = {}
+    for path in each(find_files(files), "reading"):
+        held = read_for(model, path, targets=True, new_classes=new_classes)
+        for client, recordings in held.items():
+            found.setdefault(client, []).extend(recordings)
+    return found
 
 
 def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
@@ -186,19 +191,13 @@ def calibrate(
     Writes the model with them; `catchment predict` then shows them at any coverage.
     """
     from catchment.calibrating import calibrate as calibrated
-    from catchment.data.files import find_files
-    from catchment.readout.answers import read_for
-    from catchment.readout.model import Model
-    from catchment.readout.personal_models import PersonalModels
+    from catchment.readout.model import Model, PersonalModels
 
     model = load_predictor(model_path, use)
     if not isinstance(model, Model | PersonalModels):
         raise ValueError(f"{model_path} has no intervals to calibrate: it predicts no numbers")
     cuts = [float(one) for one in bands.split(",")] if bands else []
-    clients: dict[str, list[Recording]] = {}
-    for path in each(find_files(files), "reading"):
-        for client, recordings in read_for(model, path, targets=True).items():
-            clients.setdefault(client, []).extend(recordings)
+    clients = read_clients(model, files)
     with waiting("calibrating"):
         made = calibrated(model, clients, cuts=cuts, rows=rows)
     beside = model_path if model_path.is_dir() else model_path.parent

@@ -48,17 +48,42 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
     file
         The plan that was run.
     """
-    from catchment.federation.runs.read import folds_sentence
+    from catchment.federation.messages import counts
+    from catchment.federation.runs.explain import bounds_of, thin_clients
+    from catchment.federation.runs.read import folds_sentence, map_sentence
+    from catchment.plans.settings import own_classes
 
-    for line in opening_lines(done):
+    week = f", time {done.facts['week']}" if "week" in done.facts else ""
+    typer.echo(f"{done.facts['title']}{week}: {counts(done.latest)}")
+    thin = typer.style(thin_clients(done), fg=typer.colors.YELLOW) if thin_clients(done) else ""
+    for line in filter(None, (map_sentence(done.facts), thin)):
         typer.echo(line)
     if done.comparison is not None:
         print_comparison(done.comparison)
-    by_folds = folds_sentence(done.facts, done.scores, done.metric)
-    if by_folds:
-        typer.echo(by_folds)
-    for line in (*privacy_lines(done, file), *next_lines(folder, file)):
+    lines = [folds_sentence(done.facts, done.scores, done.metric)]
+    if file.protect and len(done.comparison or ()) > 1:
+        own = done.facts["own_row"]
+        lines.append(f"rows but {own!r} are from raw data, outside the federation's protections")
+    lines += [f"privacy of the {bound}" for bound in bounds_of(done)]
+    if file.is_noisy:
+        lines.append("other releases of the same data add to that; the plan's budget counts them")
+    lines += [f"stands out: {flag}" for flag in done.flags]
+    if week:
+        lines += _changed(done)
+    use = "".join(f" --use {name}" for name in own_classes(file.features))
+    lines += [f"run: {folder}", f"predict: catchment predict {folder} FILES...{use}"]
+    lines.append(f"what left each client: catchment explain {folder}")
+    for line in filter(None, [*lines, f"report: catchment report {folder}"]):
         typer.echo(line)
+
+
+def _changed(done: Run) -> list[str]:
+    """Return who changed at the last time that a run went on, or that it is too early to say."""
+    last = done.rounds["training"][-1]
+    if "drifted clients" not in last.figures:
+        return ["too early to tell who changes: earlier times are too few to compare with"]
+    found = [f"changed: {one}" for one in done.drifts if one.round == last.round]
+    return found or ["nobody changed more than is usual"]
 
 
 def print_finished_as_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> None:
@@ -87,60 +112,6 @@ def print_finished_as_json(done: Run, folder: Path, notices: Sequence[str] = ())
             "facts": dict(done.facts),
         }
     )
-
-
-def opening_lines(done: Run) -> list[str]:
-    """Return how many took part, which map was chosen, and whose inputs can be rebuilt."""
-    from catchment.federation.messages import counts
-    from catchment.federation.runs.explain import thin_clients
-    from catchment.federation.runs.read import map_sentence
-
-    thin = thin_clients(done)
-    time = f", time {done.facts['week']}" if "week" in done.facts else ""
-    lines = (
-        f"{done.facts['title']}{time}: {counts(done.latest)}",
-        map_sentence(done.facts),
-        typer.style(thin, fg=typer.colors.YELLOW) if thin else "",
-    )
-    return [line for line in lines if line]
-
-
-def privacy_lines(done: Run, file: PlanFile) -> list[str]:
-    """Return what is bounded and what is not, and who stands out."""
-    from catchment.federation.runs.explain import bounds_of
-
-    lines = []
-    if file.protect and len(done.comparison or ()) > 1:
-        own = done.facts["own_row"]
-        lines.append(f"rows but {own!r} are from raw data, outside the federation's protections")
-    lines += [f"privacy of the {bound}" for bound in bounds_of(done)]
-    if file.is_noisy:
-        lines.append("other releases of the same data add to that; the plan's budget counts them")
-    return lines + [f"stands out: {flag}" for flag in done.flags] + drift_lines(done)
-
-
-def drift_lines(done: Run) -> list[str]:
-    """Return who changed at the last time that a run went on, or that it is too early to say."""
-    if "week" not in done.facts:
-        return []
-    last = done.rounds["training"][-1]
-    if "drifted clients" not in last.figures:
-        return ["too early to tell who changes: earlier times are too few to compare with"]
-    found = [f"changed: {one}" for one in done.drifts if one.round == last.round]
-    return found or ["nobody changed more than is usual"]
-
-
-def next_lines(folder: Path, file: PlanFile) -> list[str]:
-    """Return where the run is, and what to type next."""
-    from catchment.plans.settings import own_classes
-
-    use = "".join(f" --use {name}" for name in own_classes(file.features))
-    return [
-        f"run: {folder}",
-        f"predict: catchment predict {folder} FILES...{use}",
-        f"what left each client: catchment explain {folder}",
-        f"report: catchment report {folder}",
-    ]
 
 
 def warn_of_left_out(done: Run, *, strict: bool = False) -> None:

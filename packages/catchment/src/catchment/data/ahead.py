@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, Literal
@@ -32,82 +31,29 @@ from catchment.data.recording import Recording
 Channels = tuple[str, ...] | tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Ahead:
-    """Horizons in steps, and which channels are predicted and which are known beforehand.
+def channel_numbers(name: str, wanted: Channels, channels: Sequence[str] | int) -> list[int]:
+    """Return the numbers of channels that are named, or that are numbers already.
 
-    Parameters
-    ----------
-    horizons
-        Steps ahead; none where nothing is predicted from the inputs.
-    predicted
-        Names or numbers of channels; None for all that are not known beforehand.
-    known
-        Names or numbers of channels.
-
-    >>> ahead = Ahead((1, 2), known=("price",))
-    >>> raw = Recording([[1.0, 5.0], [2.0, 6.0], [np.nan, 7.0]], channels=("load", "price"))
-    >>> ahead.targets(raw).tolist()
-    [[2.0, nan], [nan, nan], [nan, nan]]
-    >>> ahead.inputs(raw).tolist(), ahead.n_present(raw)
-    ([[6.0, 7.0], [7.0, 7.0], [7.0, 7.0]], 2)
+    >>> channel_numbers("known", ("price",), ("load", "price")), channel_numbers("known", (0,), 2)
+    ([1], [0])
     """
-
-    horizons: tuple[int, ...] = ()
-    predicted: Channels | None = None
-    known: Channels = ()
-
-    def n_targets(self, channels: Sequence[str] | int) -> int:
-        """Return how many targets recordings of these channels have."""
-        return len(self.horizons) * len(self.predicted_of(channels))
-
-    def known_of(self, channels: Sequence[str] | int) -> list[int]:
-        """Return the numbers of the channels that are known beforehand."""
-        return _numbers("known", self.known, channels)
-
-    def predicted_of(self, channels: Sequence[str] | int) -> list[int]:
-        """Return the numbers of the channels that are predicted."""
-        n = channels if isinstance(channels, int) else len(channels)
-        known = self.known_of(channels)
-        if self.predicted is not None:
-            return _numbers("predicted", self.predicted, channels)
-        left = [k for k in range(n) if k not in known]
-        if not left:
-            raise ValueError(
-                f"all {n} channels are known beforehand, and none is left to predict; leave one "
-                "out of known"
-            )
-        return left
-
-    def targets(self, recording: Recording) -> Array:
-        """Return targets (T, H K) of a raw recording, NaN where they are not recorded."""
-        u = recording.u[:, self.predicted_of(_channels(recording))]
-        return inputs_ahead(u, self.horizons)
-
-    def inputs(self, recording: Recording) -> Array:
-        """Return what is known at each horizon (T, H M); past the end the last value stands."""
-        u = recording.u[:, self.known_of(_channels(recording))]
-        steps = np.arange(len(u))
-        return np.hstack([u[np.minimum(steps + h, len(u) - 1)] for h in self.horizons])
-
-    def names(self, channels: Sequence[str]) -> list[str]:
-        """Return the names of these inputs."""
-        known = [channels[k] for k in self.known_of(channels)]
-        return [f"{name} +{h}" for h in self.horizons for name in known]
-
-    def n_present(self, recording: Recording) -> int:
-        """Return how many steps are not in the future; all, where nothing is known beforehand."""
-        if not self.known:
-            return recording.n_steps
-        others = np.ones(recording.n_inputs, dtype=bool)
-        others[self.known_of(_channels(recording))] = False
-        present = np.flatnonzero(~np.isnan(recording.u[:, others]).all(axis=1))
-        if not len(present):
-            raise ValueError(
-                "a recording has values of no channel but those known beforehand; leave it out, or "
-                "take one of them out of known"
-            )
-        return int(present[-1]) + 1
+    n = channels if isinstance(channels, int) else len(channels)
+    found = []
+    for one in wanted:
+        if isinstance(one, str):
+            if isinstance(channels, int):
+                raise ValueError(
+                    f"{name} has the channel {one!r}, and the recordings' channels have no names; "
+                    "name them, or pass numbers"
+                )
+            if one not in channels:
+                raise ValueError(f"{name} has the channel {one!r}; there are {', '.join(channels)}")
+            found.append(list(channels).index(one))
+        elif one >= n:
+            raise ValueError(f"{name} has the channel {one}; there are {n}, counted from 0")
+        else:
+            found.append(one)
+    return found
 
 
 def inputs_ahead(u: Array, horizons: Sequence[int]) -> Array:
@@ -157,31 +103,6 @@ def checked_channels(name: str, value: Any) -> Channels:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _channels(recording: Recording) -> tuple[str, ...] | int:
-    return recording.n_inputs if recording.channels is None else recording.channels
-
-
-def _numbers(name: str, wanted: Channels, channels: Sequence[str] | int) -> list[int]:
-    """Return the numbers of channels that are named, or that are numbers already."""
-    n = channels if isinstance(channels, int) else len(channels)
-    found = []
-    for one in wanted:
-        if isinstance(one, str):
-            if isinstance(channels, int):
-                raise ValueError(
-                    f"{name} has the channel {one!r}, and the recordings' channels have no names; "
-                    "name them, or pass numbers"
-                )
-            if one not in channels:
-                raise ValueError(f"{name} has the channel {one!r}; there are {', '.join(channels)}")
-            found.append(list(channels).index(one))
-        elif one >= n:
-            raise ValueError(f"{name} has the channel {one}; there are {n}, counted from 0")
-        else:
-            found.append(one)
-    return found
 
 
 Calendar = Literal["hour", "weekday", "season"]

@@ -252,29 +252,24 @@ class Rows:
     def recording(self, rows: Integers, where: str) -> Recording:
         """Return some rows in the order of their times; an error says where they are."""
         try:
-            return self._recording(rows)
+            seconds = epoch = None
+            if self.times is not None:
+                rows = rows[order_of(self.times[rows])]
+                seconds, epoch = seconds_of(self.times[rows]), epoch_of(self.times[rows])
+            own = None if self.y is None else self.y[rows]
+            return Recording(
+                self.u[rows],
+                own if own is None or self.per_step else the_same(own),
+                per_step=self.per_step,
+                times=seconds,
+                channels=self.channels,
+                classes=self.classes,
+                epoch=epoch,
+            )
         except SettingError as error:
             raise (error.within(where) if where else error) from error
         except ValueError as error:
             raise ValueError(f"{where}: {error}" if where else str(error)) from error
-
-    def _recording(self, rows: Integers) -> Recording:
-        seconds = epoch = None
-        if self.times is not None:
-            rows = rows[order_of(self.times[rows])]
-            seconds, epoch = seconds_of(self.times[rows]), epoch_of(self.times[rows])
-        own = None if self.y is None else self.y[rows]
-        if own is not None and not self.per_step:
-            own = the_same(own)
-        return Recording(
-            self.u[rows],
-            own,
-            per_step=self.per_step,
-            times=seconds,
-            channels=self.channels,
-            classes=self.classes,
-            epoch=epoch,
-        )
 
 
 def class_labels(frame: Frame | Mapping[str, Any], column: str) -> tuple[Any, ...]:

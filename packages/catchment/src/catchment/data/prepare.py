@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, repeat
@@ -32,11 +32,11 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.ahead import (
     COLUMNS,
-    Ahead,
     Calendar,
     Channels,
     calendar_columns,
     calendar_names,
+    channel_numbers,
     checked_channels,
     checked_horizons,
     inputs_ahead,
@@ -208,10 +208,46 @@ class Prepare:
             return ()
         return (self.horizon,) if isinstance(self.horizon, int) else self.horizon
 
-    @cached_property
-    def ahead(self) -> Ahead:
-        """What is predicted and what is known ahead in time."""
-        return Ahead(self.horizons, self.predicted, self.known)
+    def predicted_of(self, channels: Sequence[str] | int) -> list[int]:
+        """Return the numbers of the channels that a horizon predicts, of these or of so many.
+
+        >>> Prepare(horizon=1, known=("price",)).predicted_of(("load", "price", "wind"))
+        [0, 2]
+        """
+        known = channel_numbers("known", self.known, channels)
+        if self.predicted is not None:
+            return channel_numbers("predicted", self.predicted, channels)
+        n = channels if isinstance(channels, int) else len(channels)
+        left = [k for k in range(n) if k not in known]
+        if not left:
+            raise ValueError(
+                f"all {n} channels are known beforehand, and none is left to predict; leave one "
+                "out of known"
+            )
+        return left
+
+    def n_targets(self, channels: Sequence[str] | int) -> int:
+        """Return how many targets a horizon makes of recordings of these channels."""
+        return len(self.horizons) * len(self.predicted_of(channels))
+
+    def n_present(self, recording: Recording) -> int:
+        """Return how many steps are not in the future; all, where nothing is known ahead.
+
+        >>> raw = Recording([[1.0, 5.0], [2.0, 6.0], [np.nan, 7.0]], channels=("load", "price"))
+        >>> Prepare(horizon=1, known=("price",)).n_present(raw)
+        2
+        """
+        if not self.known:
+            return recording.n_steps
+        known = channel_numbers("known", self.known, recording.channels or recording.n_inputs)
+        others = np.isnan(np.delete(recording.u, known, axis=1))
+        present = np.flatnonzero(~np.logical_and.reduce(others, axis=1))
+        if not len(present):
+            raise ValueError(
+                "a recording has values of no channel but those known beforehand; leave it out, or "
+                "take one of them out of known"
+            )
+        return int(present[-1]) + 1
 
     @property
     def looks_around(self) -> bool:
@@ -433,7 +469,9 @@ class Prepare:
                         "asks for inputs ahead in time instead; leave out the targets or the "
                         "horizon"
                     )
-                steady = replace(steady, y=self.ahead.targets(steady), per_step=True)
+                predicted = self.predicted_of(steady.channels or steady.n_inputs)
+                y = inputs_ahead(steady.u[:, predicted], self.horizons)
+                steady = replace(steady, y=y, per_step=True)
             if self.looks_around:
                 steady = self._looking_around(steady, source, alone=alone)
             for start, piece in fill_recording(steady, self.gaps, source, silent=np.nan):
@@ -450,16 +488,20 @@ class Prepare:
 
     def _looking_around(self, recording: Recording, number: int, *, alone: bool) -> Recording:
         """Return the steps before the future, with all inputs unless the channels stay alone."""
-        part = recording.part(0, self.ahead.n_present(recording))
+        u, names = recording.u, recording.channels
+        known = channel_numbers("known", self.known, names or recording.n_inputs)
+        part = recording.part(0, self.n_present(recording))
         if alone:
             return part
-        columns, names = [recording.u], recording.channels
-        if self.known:
-            columns.append(self.ahead.inputs(recording))
+        columns = [u]
+        for h in self.horizons if known else ():
+            # Past the end the last value stands.
+            columns.append(u[np.minimum(np.arange(len(u)) + h, len(u) - 1)][:, known])
         if self.calendar:
             columns.append(calendar_columns(recording, self.calendar, number))
         if names is not None:
-            names = (*names, *self.ahead.names(names), *calendar_names(self.calendar))
+            ahead = [f"{names[k]} +{h}" for h in self.horizons for k in known]
+            names = (*names, *ahead, *calendar_names(self.calendar))
         return replace(part, u=np.hstack(columns)[: part.n_steps], channels=names)
 
     def _scaled(self, pieces: list[Prepared]) -> list[Prepared]:
@@ -497,7 +539,8 @@ class Prepare:
             scaler = Scaler.from_moments(Moments.of([piece.u[:, :n] for piece in pieces]))
         if not self.looks_around or len(scaler.mean) != n:
             return scaler
-        known = self.ahead.known_of(n if first.channels is None else first.channels[:n])
+        channels = n if first.channels is None else first.channels[:n]
+        known = channel_numbers("known", self.known, channels)
         parts = []
         for numbers, plain in ((scaler.mean, 0.0), (scaler.scale, 1.0)):
             ahead = np.tile(numbers[known], len(self.horizons))
@@ -651,6 +694,6 @@ def _targets(
             f"a recording has targets, and a horizon of {prepare.horizon} steps asks for inputs "
             "ahead in time instead; leave out the targets or the horizon"
         )
-    columns = prepare.ahead.predicted_of(stretch.channels or stretch.n_inputs)
+    columns = prepare.predicted_of(stretch.channels or stretch.n_inputs)
     y = inputs_ahead(u[:, columns], prepare.horizons)
     return y, len(u) if ends else max(0, len(u) - max(prepare.horizons))

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,16 +98,6 @@ PLAIN = Outline.of(NOTHING)
 Looked = tuple[Additive, Outline, Claim]
 
 
-class GroupState(NamedTuple):
-    """Where the sum of answers that add to each other stands: whose they are, and its two parts."""
-
-    outline: Outline
-    clients: Sequence[str]
-    number: int
-    whole: Additive | None
-    block: Additive | None
-
-
 @final
 class Sums:
     """Running sums in a fixed order: clients in blocks by their place in the cohort, then blocks.
@@ -125,32 +115,32 @@ class Sums:
         for number in range(-(-len(cohort) // BLOCK)):
             self.blocks |= dict.fromkeys(cohort[number * BLOCK : (number + 1) * BLOCK], number)
         self.left_out: list[Refusal] = []
-        self._groups: list[_Group] = []
+        self.groups: list[Group] = []
 
     @property
     def used(self) -> list[str]:
-        """The clients in the largest sum."""
-        return self._largest().clients if self._groups else []
+        """The clients in the largest sum so far."""
+        return self.groups[0].clients if self.groups else []
 
     @property
     def is_one(self) -> bool:
         """Whether all answers so far add to each other."""
-        return len(self._groups) <= 1
+        return len(self.groups) <= 1
 
     def add(self, client: str, update: Additive, outline: Outline = PLAIN) -> None:
         """Add a client's answer to those that it adds to, or else begin a sum of its own."""
         number = self.blocks[client]
-        for group in self._groups:
+        for group in self.groups:
             if group.takes(number, [client], update):
                 break
         else:
-            if len(self._groups) == MOST_GROUPS:
-                smallest = min(self._groups, key=lambda group: len(group.clients))
-                self._groups.remove(smallest)
+            if len(self.groups) == MOST_GROUPS:
+                smallest = min(self.groups, key=lambda group: len(group.clients))
+                self.groups.remove(smallest)
                 self._leave_out(smallest, f"more than {MOST_GROUPS} different messages came")
-            self._groups.append(_Group(GroupState(outline, [client], number, None, update)))
-        if len(self._groups) > 1:  # the next answer is most likely of the largest group
-            self._groups.sort(key=lambda group: -len(group.clients))
+            self.groups.append(Group(outline, [client], number, None, update))
+        if len(self.groups) > 1:  # the next answer is most likely of the largest group
+            self.groups.sort(key=lambda group: -len(group.clients))
 
     def add_block(self, clients: Sequence[str], total: Additive, outline: Outline = PLAIN) -> bool:
         """Add the sum of all usable answers of a block; False, and nothing is added, if it cannot.
@@ -158,72 +148,62 @@ class Sums:
         As if the answers came one by one, which must be so for a block of which some are added.
         """
         number = self.blocks[clients[0]]
-        if self._groups:
-            first = self._groups[0]
+        if self.groups:
+            first = self.groups[0]
             return first.number != number and first.takes(number, clients, total)
-        self._groups.append(_Group(GroupState(outline, clients, number, None, total)))
+        self.groups.append(Group(outline, [*clients], number, None, total))
         return True
-
-    def state(self) -> list[GroupState]:
-        """Return where the sums stand."""
-        return [group.state() for group in self._groups]
-
-    def put_back(self, groups: Sequence[GroupState], left_out: Sequence[Refusal]) -> None:
-        """Go on where sums stood."""
-        self._groups = [_Group(one) for one in groups]
-        self.left_out = [*left_out]
 
     def total(self, fewest: int, refused: Sequence[Refusal] = ()) -> Additive:
         """Return the sum that most clients are in; the others are `left_out` then, with a reason.
 
         TooFewClientsError, with the reasons `refused` and those, if fewer than `fewest` are in it.
         """
-        if self._groups:
-            largest = self._largest()
-            for group in self._groups:
-                if group is not largest:
-                    self._leave_out(group, *_difference(group, largest))
-            self._groups = [largest]
+        if len(self.groups) > 1:
+            # By digest where as many sent one as the other: not by who came first.
+            self.groups.sort(key=lambda group: (-len(group.clients), group.outline.digest()))
+            largest = self.groups[0]
+            for group in self.groups[1:]:
+                self._leave_out(group, *_difference(group, largest))
+            self.groups = [largest]
         self.left_out.sort(key=lambda refusal: refusal.client)
-        if len(self.used) < max(fewest, 1):
+        n_used = len(self.groups[0].clients) if self.groups else 0
+        if n_used < max(fewest, 1):
             raise TooFewClientsError(
-                f"{len(self.used)} clients gave a usable answer, the plan asks for {fewest} of the "
+                f"{n_used} clients gave a usable answer, the plan asks for {fewest} of the "
                 f"{len(self.blocks)} asked{reasons([*refused, *self.left_out])}"
             )
-        return self._groups[0].total()
+        return self.groups[0].total()
 
-    def _leave_out(self, group: _Group, reason: str, code: str = "does-not-add") -> None:
+    def _leave_out(self, group: Group, reason: str, code: str = "does-not-add") -> None:
         self.left_out += [Refusal.of(client, code, reason) for client in group.clients]
 
-    def _largest(self) -> _Group:
-        if len(self._groups) == 1:
-            return self._groups[0]
-        # By digest where as many sent one as the other: not by who came first.
-        return min(self._groups, key=lambda group: (-len(group.clients), group.outline.digest()))
 
+@dataclass(eq=False)
+class Group:
+    """The sum of answers that add to each other, and whose they are: whole blocks, and an open one.
 
-class _Group:
-    """The sum of answers that add to each other, and whose they are."""
+    `ahead` is the whole with the open block, where that is known.
+    """
 
-    def __init__(self, state: GroupState) -> None:
-        self.outline, self.clients, self.number = state.outline, [*state.clients], state.number
-        self._whole, self._block = state.whole, state.block
-        self._ahead: Additive | None = None  # the whole with the block, where that is known
-
-    def state(self) -> GroupState:
-        return GroupState(self.outline, self.clients, self.number, self._whole, self._block)
+    outline: Outline
+    clients: list[str]
+    number: int
+    whole: Additive | None
+    block: Additive | None
+    ahead: Additive | None = None
 
     def takes(self, number: int, clients: Sequence[str], update: Additive) -> bool:
         """Add an answer, or the sum of a block, if it can be; if not, the sum stays as it is."""
         try:
             with np.errstate(over="raise"):
-                if number == self.number and self._block is not None:
-                    self._block, self._ahead = plus(self._block, update), None
+                if number == self.number and self.block is not None:
+                    self.block, self.ahead = plus(self.block, update), None
                 else:
                     whole = self.total()
                     # It raises now, while it is known whose fault it is.
-                    self._ahead = plus(whole, update)
-                    self.number, self._block = number, update
+                    self.ahead = plus(whole, update)
+                    self.number, self.block = number, update
         except Exception:
             return False
         self.clients += clients
@@ -231,17 +211,17 @@ class _Group:
 
     def total(self) -> Additive:
         """Return the sum, in which the block that was open is closed."""
-        if self._block is not None:
-            if self._ahead is not None:
-                self._whole = self._ahead
+        if self.block is not None:
+            if self.ahead is not None:
+                self.whole = self.ahead
             else:
-                self._whole = self._block if self._whole is None else plus(self._whole, self._block)
-            self._block = self._ahead = None
-        assert self._whole is not None
-        return self._whole
+                self.whole = self.block if self.whole is None else plus(self.whole, self.block)
+            self.block = self.ahead = None
+        assert self.whole is not None
+        return self.whole
 
 
-def _difference(group: _Group, largest: _Group) -> tuple[str, str]:
+def _difference(group: Group, largest: Group) -> tuple[str, str]:
     """Return why the answers of a group do not add to those of most clients, and a code."""
     code, said = "does-not-add", "the answer does not add to those of most clients"
     try:
@@ -421,13 +401,9 @@ class Round:
     refused: list[Refusal] = field(default_factory=list)
     done: int = 0  # answers to the letters that are out
     message: bytes = b""  # the letter to everybody
-    due: float = field(default_factory=time.monotonic)
-
-    def __post_init__(self) -> None:
-        cohort = self.turn.cohort
-        self.sums, self.screen = Sums(cohort), Screen(self.plan.limits, len(cohort), self._refuse)
-        self.keeps = self.keeper is not None and self.keeper.keep_every < math.inf
-        self.due += self.keeper.keep_every if self.keeper is not None else math.inf
+    due: float = math.inf  # when the sum is kept again
+    sums: Sums = field(init=False)
+    screen: Screen = field(init=False)
 
     def _refuse(self, client: str, error: Exception) -> None:
         self.refused.append(Refusal.because(client, error))
@@ -450,8 +426,9 @@ class Round:
     def sum(self, payload: Parts) -> tuple[Additive, int]:
         """Return the sum of the answers to one letter to everybody, and how many are in it."""
         cohort = self.turn.cohort
+        self.sums, self.screen = Sums(cohort), Screen(self.plan.limits, len(cohort), self._refuse)
         self.message = self.send("update", {"": payload}, len(cohort))[""]
-        first = self._take_up() if self.keeps else 0
+        first = self._take_up(self.keeper) if self.keeper is not None else 0
         blocks: list[tuple[str, ...]] = []
         for begin in range(0, len(cohort), BLOCK):
             blocks.append(cohort[begin : begin + BLOCK])
@@ -464,7 +441,7 @@ class Round:
             self.sums.add(client, update, outline)
         total = self.sums.total(self.plan.fewest(len(cohort)), self.refused)
         self.refused.extend(self.sums.left_out)
-        return total, len(self.sums.used)
+        return total, len(self.sums.groups[0].clients)
 
     def _ask(self, clients: Sequence[str]) -> None:
         """Ask clients one by one and add what may be added by now."""
@@ -555,7 +532,7 @@ class Round:
         self.done += n
         if self.watch:
             self.watch(self.turn.round, self.done, n_asked)
-        if self.keeps and self.keeper is not None and self.message:
+        if self.due < math.inf and self.keeper is not None:
             self._keep(self.keeper, last)
 
     def record(self, n_used: int, figures: Mapping[str, float]) -> Record:
@@ -583,10 +560,10 @@ class Round:
             "block": BLOCK,
         }
 
-    def _take_up(self) -> int:
+    def _take_up(self, keeper: Keeper[Any]) -> int:
         """Put back what was kept of this very round; return how many of its blocks are done."""
-        assert self.keeper is not None
-        kept = self.keeper.begun(self.turn.round)
+        self.due = time.monotonic() + keeper.keep_every
+        kept = None if self.due == math.inf else keeper.begun(self.turn.round)
         if kept is None:
             return 0
         try:
@@ -605,7 +582,8 @@ class Round:
         except (CatchmentError, ValueError, TypeError, KeyError) as error:
             log.warning("what was kept of a round cannot be used, it begins anew: %s", error)
             return 0
-        self.sums.put_back(groups, [Refusal(*one) for one in told["left_out"]])
+        self.sums.groups = groups
+        self.sums.left_out = [Refusal(*one) for one in told["left_out"]]
         (limit, largest), sizes = about.arrays[1:]
         known = ScreenState(sizes, limit, (largest, told["largest"]), held)
         self.screen.put_back(known, itemgetter(2))
@@ -643,10 +621,10 @@ class Round:
         content = np.frombuffer(json.dumps(told).encode(), np.uint8)
         limits = np.array([screen.limit, screen.largest[0]])
         about = Parts(KIND, {"identity": self._identity}, (content, limits, screen.sizes))
-        groups = enumerate(self.sums.state())
+        groups = enumerate(self.sums.groups)
         return join(KIND, {"about": about} | {f"{k}": self._group(one) for k, one in groups})
 
-    def _group(self, group: GroupState) -> Parts:
+    def _group(self, group: Group) -> Parts:
         outline = group.outline
         told = [outline.kind, outline.facts, outline.shapes]
         facts: dict[str, Fact] = {"outline": json.dumps(told), "number": group.number}
@@ -658,14 +636,14 @@ class Round:
                     raise ValueError(f"a {type(value).__name__} is another when it is read back")
         return join("group", named)
 
-    def _read_group(self, parts: Parts) -> GroupState:
+    def _read_group(self, parts: Parts) -> Group:
         named = split(parts, "group")
         about = named["about"]
         kind, facts, shapes = json.loads(str(about.facts["outline"]))
         outline = Outline(kind, facts, tuple(map(tuple, shapes)))
         clients = [self.turn.cohort[k] for k in np.flatnonzero(about.arrays[0])]
         whole, block = (self._read(named.get(name)) for name in ("whole", "block"))
-        return GroupState(outline, clients, int(str(about.facts["number"])), whole, block)
+        return Group(outline, clients, int(str(about.facts["number"])), whole, block)
 
     def _read(self, parts: Parts | None) -> Additive | None:
         if parts is None:

@@ -147,7 +147,8 @@ def _low_rank(statistics: RidgeStatistics) -> Parts | None:
     worthwhile = low_rank_length(most, F) <= (1 - WORTHWHILE) * packed_length(F)
     if grid is None or not worthwhile or gram.dtype != np.int64:
         return None
-    if _bound(grid, statistics.weight) >= LARGEST:
+    # What no entry of the Gram matrix of rows of this weight exceeds.
+    if int(statistics.weight) << 2 * grid.bits >= LARGEST:
         return None
     pivots, entries = independent_rows(gram.astype(np.int64), F, most)
     plain = statistics.parts()
@@ -181,11 +182,6 @@ def _whole(parts: Parts) -> Parts:
     entries = integers.from_limbs(limbs)
     if entries.dtype != np.int64:
         raise UploadError("range", "gram holds more than 64 bits")
-    gram = whole_gram(pivots.astype(np.int64), entries, F, _bound(grid, float(numbers[1])))
+    gram = whole_gram(pivots.astype(np.int64), entries, F, int(numbers[1]) << 2 * grid.bits)
     arrays[_GRAM] = integers.to_limbs(gram, n_limbs)
     return Parts(RidgeStatistics.KIND.name, parts.facts, tuple(arrays))
-
-
-def _bound(grid: Grid, weight: float) -> int:
-    """Return what no entry of the Gram matrix of rows of this weight exceeds."""
-    return int(weight) << 2 * grid.bits

@@ -241,7 +241,7 @@ class Increments:
             return int(stretch.y.shape[-1])
         channels = stretch.channels or stretch.n_inputs
         horizon = self.prepare.horizon
-        return stretch.n_inputs if horizon is None else self.prepare.ahead.n_targets(channels)
+        return stretch.n_inputs if horizon is None else self.prepare.n_targets(channels)
 
     def _prepared(
         self, stretch: Recording, opened: OpenRecording

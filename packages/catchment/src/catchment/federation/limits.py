@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -187,8 +187,8 @@ def _claims(value: object) -> Iterator[Claim]:
     elif is_dataclass(value) and not isinstance(value, type | Parts):
         said = _said(type(value))
         if not said:
-            for field in fields(value):
-                yield from _claims(vars(value)[field.name])
+            for one in fields(value):
+                yield from _claims(vars(value)[one.name])
             return
         held: dict[object, float] = {}
         for mark, name in said:
@@ -234,6 +234,7 @@ class ScreenState(NamedTuple):
     held: Sequence[tuple[str, Any]]
 
 
+@dataclass(eq=False)
 class Screen:
     """Uploads on their way into a sum; what claims too much is refused.
 
@@ -255,25 +256,24 @@ class Screen:
     ([0, 0, 0, 0, 5, 1, 0], [])
     """
 
-    def __init__(
-        self, limits: Limits, n_asked: int, refuse: Callable[[str, UploadError], None]
-    ) -> None:
-        self._limits, self._refuse = limits, refuse
-        self._compares = n_asked >= FEWEST
-        self._sizes = array("d")  # of a million clients: eight bytes each
-        self._n_filled = 0
-        self._limit = np.inf
-        self._largest: tuple[float, str] = (0.0, "")
-        self._held: list[tuple[str, Any, Claim]] = []  # all, while there are fewer than five
+    limits: Limits
+    n_asked: int
+    refuse: Callable[[str, UploadError], None]
+    _sizes: array[float] = field(default_factory=lambda: array("d"))  # 8 bytes a client
+    _n_filled: int = 0
+    _limit: float = np.inf
+    _largest: tuple[float, str] = (0.0, "")
+    # All of them, while there are fewer than five.
+    _held: list[tuple[str, Any, Claim]] = field(default_factory=list)
 
     def take(self, client: str, update: V, claim: Claim) -> list[tuple[str, V]]:
         """Return the uploads that may be added now that this one is here, it or earlier ones."""
         try:
-            claim.check(self._limits)
+            claim.check(self.limits)
         except UploadError as error:
-            self._refuse(client, error)
+            self.refuse(client, error)
             return []
-        if not self._compares:
+        if self.n_asked < FEWEST:
             return [(client, update)]
         self._sizes.append(claim.size)
         self._n_filled += claim.size > 0
@@ -289,31 +289,30 @@ class Screen:
             if one[2].size > self._limit or self._limit == np.inf:
                 self._compute()
             if one[2].size <= self._limit:
-                passed.append(one)
+                self._largest = max(self._largest, (one[2].size, one[0]))
+                passed.append(one[:2])
             else:
                 self._held.append(one)
-        if len(self._held) > MOST_HELD:
-            passed += self._fewer()
-        return self._taken(passed)
+        return passed if len(self._held) <= MOST_HELD else passed + self._fewer()
 
     def rest(self) -> list[tuple[str, Any]]:
         """Return those that were kept back and may be added now that all are here."""
         if len(self._sizes) >= FEWEST:
             self._compute()
         passed = []
-        for one in self._held:
-            if one[2].size <= self._limit:
-                passed.append(one)
+        for client, update, claim in self._held:
+            if claim.size <= self._limit:
+                self._largest = max(self._largest, (claim.size, client))
+                passed.append((client, update))
             else:
-                self._too_large(one[0], one[2])
-        taken = self._taken(passed)
+                self._too_large(client, claim)
         size, client = self._largest
         if size > self._limit:  # one of the first, which is in the sum by now
             raise FederationError(
                 f"{self._sentence(client, Claim(weight=size))}, else leave it out: it came before "
                 "the others were known, and cannot be taken out of the sum"
             )
-        return taken
+        return passed
 
     def pass_together(self, clients: Sequence[str], claims: NDArray[np.float64]) -> bool:
         """Take note of uploads that are added already; False, and no note, if one may not be.
@@ -326,11 +325,11 @@ class Screen:
             (n, 4) of each client, as `in_rows` has them.
         """
         n = len(self._sizes)
-        if self._compares and (0 < n < FEWEST or n + len(claims) < FEWEST):
+        if self.n_asked >= FEWEST and (0 < n < FEWEST or n + len(claims) < FEWEST):
             return len(claims) == 0
-        if not _within(self._limits, claims):
+        if not _within(self.limits, claims):
             return False
-        if not self._compares or len(claims) == 0:
+        if self.n_asked < FEWEST or len(claims) == 0:
             return True
         sizes = np.maximum(claims[:, 0], claims[:, 1])
         largest = sizes.max()
@@ -360,7 +359,7 @@ class Screen:
 
     def state(self) -> ScreenState | None:
         """Return where this is, None while too few are here to compare."""
-        if self._compares and 0 < len(self._sizes) < FEWEST:
+        if self.n_asked >= FEWEST and 0 < len(self._sizes) < FEWEST:
             return None
         held = [(client, update) for client, update, _ in self._held]
         return ScreenState(np.array(self._sizes), self._limit, self._largest, held)
@@ -378,31 +377,26 @@ class Screen:
             self._limit = np.inf
             return
         sizes = np.array(self._sizes)
-        self._limit = float(np.median(sizes[sizes > 0])) * self._limits.over_median
+        self._limit = float(np.median(sizes[sizes > 0])) * self.limits.over_median
 
-    def _fewer(self) -> list[tuple[str, Any, Claim]]:
+    def _fewer(self) -> list[tuple[str, Any]]:
         """Return what can be taken by now; if too many are left, refuse the largest."""
         self._compute()
         passed = [one for one in self._held if one[2].size <= self._limit]
         self._held = [one for one in self._held if one[2].size > self._limit]
+        for client, _, claim in passed:
+            self._largest = max(self._largest, (claim.size, client))
         if len(self._held) > MOST_HELD:
             largest = max(self._held, key=lambda one: one[2].size)
             self._held.remove(largest)
             self._too_large(largest[0], largest[2])
-        return passed
-
-    def _taken(self, passed: list[tuple[str, Any, Claim]]) -> list[tuple[str, Any]]:
-        taken = []
-        for client, update, claim in passed:
-            self._largest = max(self._largest, (claim.size, client))
-            taken.append((client, update))
-        return taken
+        return [one[:2] for one in passed]
 
     def _too_large(self, client: str, claim: Claim) -> None:
-        self._refuse(client, UploadError("over-median", self._sentence(client, claim)))
+        self.refuse(client, UploadError("over-median", self._sentence(client, claim)))
 
     def _sentence(self, client: str, claim: Claim) -> str:
-        median = self._limit / self._limits.over_median
+        median = self._limit / self.limits.over_median
         return (
             f"{client} claims {claim}, {_short(claim.size / median)} times the median of "
             f"{_short(median)}; if that is right raise over_median"

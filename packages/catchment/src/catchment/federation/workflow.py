@@ -181,7 +181,7 @@ class Workflow:
         if self.classes is not None:
             return len(self.classes)
         if self.prepare.horizon is not None:
-            return self.prepare.ahead.n_targets(self.channels)
+            return self.prepare.n_targets(self.channels)
         return self.targets
 
     @property

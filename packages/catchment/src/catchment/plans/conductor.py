@@ -23,8 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from catchment.arrays import Array
-from catchment.data.recording import Recording
 from catchment.engine.local import data_of
 from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
 from catchment.features.base import FeatureMap, label_of
@@ -377,7 +375,11 @@ def write_forecast(store: RunFolder, model: Predictor, scores: Scores, held: Pla
     client, _ = scores.worst()
     if client not in held.test:
         return
-    y, guessed = _predicted(model, list(data_of(held.test[client])()), client)
+    first = model.prepare.apply(list(data_of(held.test[client])()))[0]
+    assert first.y is not None
+    y, guessed = first.y[model.washout :], model.outputs_of([first], client)[0]
+    known = ~np.isnan(y).any(axis=1)
+    y, guessed = y[known], guessed[known]
     store.insert(
         "forecast",
         [
@@ -435,12 +437,3 @@ def best_and_worst(scores: Scores) -> tuple[str, ...]:
     ends = min(known, key=values.__getitem__), max(known, key=values.__getitem__)
     more_is_better = any(one.counts is not None for one in scores.by_client.values())
     return ends[::-1] if more_is_better else ends
-
-
-def _predicted(model: Predictor, recordings: list[Recording], client: str) -> tuple[Array, Array]:
-    """Return targets and predictions (n, K) of the first recording, where the target is known."""
-    first = model.prepare.apply(recordings)[0]
-    assert first.y is not None
-    y, guessed = first.y[model.washout :], model.outputs_of([first], client)[0]
-    known = ~np.isnan(y).any(axis=1)
-    return y[known], guessed[known]

@@ -41,12 +41,10 @@ from catchment.data.synthetic import seeded_generator
 from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
 from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import TooFewClientsError
-from catchment.features.base import name_of
 from catchment.federation.algorithm import Memory
 from catchment.federation.blocks import EVERY
 from catchment.federation.client import Elsewhere, refuse_shared
 from catchment.federation.learn.averaging import ReadoutAveraging
-from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.limits import Limits
 from catchment.federation.loop import Result, model_of
 from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregression, mean_target
@@ -75,7 +73,7 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.protection import is_name
 from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
-from catchment.readout.personal_models import PersonalModels
+from catchment.readout.model import PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import load
 
@@ -225,7 +223,8 @@ def contenders(
     lags = {"lags": file.run.lags, "washout": features.washout}
     told: dict[str, Any] = {"horizon": file.prepare.horizon or 1, "washout": features.washout}
     n_inputs = file.prepare.n_inputs(len(held.about.channels))
-    gcv = ReadoutAveraging(features=features, ridge="gcv", classes=classes)
+    own: dict[str, Any] = {"features": features, "classes": classes}
+    gcv = ReadoutAveraging(ridge="gcv", **own)
     # With nobody to leave out, the ridge is kept.
     alone = replace(
         plan,
@@ -245,7 +244,7 @@ def contenders(
         "autoregression": lambda: training(autoregression(n_inputs, **lags)),
         "local": lambda: local_only(features, classes=classes, threads=threads, workers=workers),
         "averaging": lambda: training(Plan(algorithm=gcv)),
-        "ensemble": lambda: training(Plan(algorithm=_ensemble(features, classes))),
+        "ensemble": lambda: training(_ensemble(weighting="samples", **own)),
         "centralised": lambda: centralised(alone, threads=threads),
         "personalised": lambda: _personalised(done.model, held, threads, workers),
     }
@@ -253,13 +252,8 @@ def contenders(
     return {name: known[name]() for name in chosen}
 
 
-def _ensemble(features: Any, classes: tuple[str, ...] | None) -> ReservoirEnsemble:
-    if features.reservoir is None:
-        raise ValueError(
-            'the baseline "ensemble" gives every client a reservoir of its own, and '
-            f"{name_of(features)} has none; leave it out of baselines"
-        )
-    return ReservoirEnsemble(features=features, classes=classes, weighting="samples")
+def _ensemble(**settings: Any) -> Plan[Any, Any, Any]:
+    return Plan(algorithm=plugin("algorithms", "ensemble")(**settings))
 
 
 def _personalised(

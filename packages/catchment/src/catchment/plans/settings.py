@@ -61,7 +61,6 @@ from catchment.federation.learn.automatic import Ridge, UploadKind
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates, SelectedRidge
-from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.gradient import GradientAveraging
 from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
@@ -89,7 +88,6 @@ ALGORITHMS = Named(
         "candidates": Candidates,
         "averaging": ReadoutAveraging,
         "gradient": GradientAveraging,
-        "ensemble": ReservoirEnsemble,
         "personal": PersonalReadouts,
         "selected": SelectedRidge,
         "balanced": BalancedRidge,

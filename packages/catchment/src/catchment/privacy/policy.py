@@ -178,55 +178,6 @@ class Policy:
 
 NAME = "policy.toml"
 
-TEMPLATE = """\
-# What this node allows, whatever a plan or the server asks for. The file is the node's own: nobody
-# else can change it. A line with a # before it shows the setting that holds without it.
-
-# Plans that this node takes part in, by the fingerprint that `catchment flower fingerprint PLAN`
-# prints, and the public key of somebody whose signature under a plan (`catchment flower sign`) will
-# do as well. With neither, any plan that keeps the rest of this file.
-# plans = []
-# signer = ""
-# algorithms = []              # names as in [learn], such as "ridge"; all if empty
-
-# The least that a plan may ask for: clients in a sum, and rows for every feature.
-min_clients = {min_clients}
-rows_per_feature = {rows_per_feature}
-# corrupt = 0.2                # share of all clients that may work with the server, at least
-# min_share = 0.5              # share of all clients that a round must have
-# clear = false                # true: statistics may leave without a secure sum
-
-# Releases of this node's data, which it notes in its ledger (`catchment flower ledger`).
-# exact = "same clients"       # sums without noise: "same clients", "any clients" or "never"
-# exact_sums = 200             # how many of them, in all plans together
-# changed_data = false         # true: data that were released may be released changed
-# epsilon = 1.0                # what all releases with noise may tell; as the first plan said if
-# delta = 1e-6                 # neither is given
-
-# Scores of models.
-# evaluations = 1              # models that are scored: of each plan if plans or signer is given,
-#                              # else of all plans together
-# score_rows = 10              # fewest rows behind a score
-
-# Plans that these data may not fit. A refusal says that they do not, which is an answer, too.
-# misfits = 5
-
-# Code that runs here: "mine", the library installed on this node, with the plan that is sent; or
-# "any" Python that the server sends. If apps are listed, these and no others are run, as they are;
-# `catchment flower fingerprint APP` prints the SHA-256 of one.
-# code = "mine"
-# apps = []
-# maps = []                    # feature maps of one's own that are built here, as "module:Class"
-
-# This node's files. Each part has an account of its own in the ledger: "all" files are one, or each
-# "file", each "folder", or each day of a column of dates (parts = "date"). What was released must
-# not change: declare what comes later as parts. Columns that are named here are read in no other
-# way: inputs = ["x"], label = "y", target = ["z"], time = "t", recording = "" (for none).
-# [data]
-# parts = "all"
-# date = ""
-"""
-
 
 def template(*, min_clients: int = 10, rows_per_feature: float = 20.0) -> str:
     """Return a policy file that explains itself.
@@ -234,7 +185,8 @@ def template(*, min_clients: int = 10, rows_per_feature: float = 20.0) -> str:
     >>> parse_policy(template(min_clients=5)).min_clients
     5
     """
-    return TEMPLATE.format(min_clients=min_clients, rows_per_feature=float(rows_per_feature))
+    text = Path(__file__).with_name(NAME).read_text(encoding="utf-8")
+    return text.format(min_clients=min_clients, rows_per_feature=float(rows_per_feature))
 
 
 def read_policy(path: str | Path) -> Policy:

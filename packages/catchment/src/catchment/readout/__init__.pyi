@@ -14,10 +14,9 @@ from catchment.readout.metrics import (
     accuracy as accuracy,
     nrmse as nrmse,
 )
-from catchment.readout.model import Model as Model, train as train
+from catchment.readout.model import Model as Model, PersonalModels as PersonalModels, train as train
 from catchment.readout.online import OnlineRidge as OnlineRidge, SlidingWindow as SlidingWindow
 from catchment.readout.open_model import KnownClasses as KnownClasses, OpenModel as OpenModel
-from catchment.readout.personal_models import PersonalModels as PersonalModels
 from catchment.readout.predictor import Predictor as Predictor
 from catchment.readout.ridge_choice import (
     RidgeChoice as RidgeChoice,
@@ -46,7 +45,6 @@ from catchment.readout.answers import (
     output_names as output_names,
     read_for as read_for,
 )
-from catchment.readout.detector import with_labels as with_labels
 from catchment.readout.device import (
     DEVICE_SEQUENCES as DEVICE_SEQUENCES,
     VARIABLE as VARIABLE,

@@ -8,7 +8,7 @@ the map's affair (`FeatureMap.stacked`); here they are multiplied and summed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -325,7 +325,7 @@ def _step_statistics(
         [s.u for s in window], targets, roots, threads=n_threads, rounded=grid is None
     )
     if parts[1:]:
-        return sums.statistics(reduce(add, ordered_map(sums.moments, parts, threads=n_threads)))
+        return sums.statistics(reduce(_plus, ordered_map(sums.moments, parts, threads=n_threads)))
     n_steps = sum(s.n_steps for s in window)
     helped = n_threads > 1 and n_steps > HELP_FROM
     several = n_steps >= PARTS_FROM * features.n_features and (grid is None or helped)
@@ -347,40 +347,21 @@ def _each_short(
     sums, targets, roots = _Sums.of(features, sequences, grid)
     found = {}
     for k, Z in features.stacked_each([s.u for s in sequences], targets, roots):
-        one = sums.empty()
-        one.add(Z)
-        made = sums.statistics(_Moments(Z.shape[1], one.result()))
+        one, result = sums.empty()
+        one(Z)
+        made = sums.statistics((Z.shape[1], result()))
         found[k] = made if grid is None else made.scaled(sequences[k].weight)
     return [found[k] for k in range(len(sequences))]
 
 
-class _FloatGram:
-    """A running sum of Z Z' in float64."""
-
-    def __init__(self, size: int) -> None:
-        self.product = np.zeros((size, size))
-
-    def add(self, Z: Array) -> None:
-        add_gram(self.product, Z)
-
-    def result(self) -> Array:
-        return self.product
+# Rows, and the upper triangle of [Z; Y'; 1] [Z; Y'; 1]' (F + K + 1, F + K + 1) over them. On a grid
+# its numbers are integers, and the rows of Y' are pieces of the targets.
+Moments = tuple[int, Array]
 
 
-@dataclass(frozen=True, eq=False)
-class _Moments:
-    """The upper triangle of [Z; Y'; 1] [Z; Y'; 1]' (F + K + 1, F + K + 1) over some rows.
-
-    On a grid its numbers are integers, and the rows of Y' are pieces of the targets.
-    """
-
-    n_rows: int
-    product: Array
-
-    def __add__(self, other: _Moments) -> _Moments:
-        whole = self.product.dtype != np.float64
-        product = added(self.product, other.product) if whole else self.product + other.product
-        return _Moments(self.n_rows + other.n_rows, product)
+def _plus(one: Moments, other: Moments) -> Moments:
+    (n, product), (more, new) = one, other
+    return n + more, product + new if product.dtype == np.float64 else added(product, new)
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,12 +385,15 @@ class _Sums:
         targets, places = target_pieces(targets, grid)
         return cls(features, K * len(places), grid, places), targets, np.ones(len(window))
 
-    def empty(self) -> _FloatGram | ExactGram:
+    def empty(self) -> tuple[Callable[[Array], None], Callable[[], Array]]:
+        """Return what adds Z Z' to a new sum, and what returns it."""
         if self.grid is None:
-            return _FloatGram(self.features.n_features + self.n_targets + 1)
-        return ExactGram.of(self.grid, self.n_targets, constant=self.features.constant)
+            product = np.zeros((self.features.n_features + self.n_targets + 1,) * 2)
+            return partial(add_gram, product), product.view
+        total = ExactGram.of(self.grid, self.n_targets, constant=self.features.constant)
+        return total.add, total.result
 
-    def moments(self, part: Part, n_sums: int = 1, *, helped: bool = False) -> _Moments:
+    def moments(self, part: Part, n_sums: int = 1, *, helped: bool = False) -> Moments:
         """Return the moments of all blocks of a part.
 
         Blocks go to each of some sums in turn, whether threads help or not, so that the result is
@@ -428,30 +412,22 @@ class _Sums:
                     continue
                 n_rows, which, number = n_rows + block[0], number % n_sums, number + 1
                 if not helped:
-                    totals[which].add(block[1])
+                    totals[which][0](block[1])
                     continue
-                pending.append(helpers[which].submit(totals[which].add, block[1]))
+                pending.append(helpers[which].submit(totals[which][0], block[1]))
                 if len(pending) == buffers:
                     pending.popleft().result()
             for future in pending:
                 future.result()
-        moments = reduce(add, [_Moments(0, total.result()) for total in totals])
-        return _Moments(n_rows, moments.product)
+        return n_rows, reduce(_plus, [(0, result()) for _, result in totals])[1]
 
-    def statistics(self, total: _Moments) -> RidgeStatistics:
+    def statistics(self, total: Moments) -> RidgeStatistics:
         """Return the statistics of all moments."""
-        features, M = self.features, total.product
+        (n_rows, M), constant = total, self.features.constant
+        name, F = self.features.fingerprint, self.features.n_features
         if self.grid is None:
-            name, F = features.fingerprint, features.n_features
-            return RidgeStatistics.from_moments(M, total.n_rows, name, F)
-        return statistics_of(
-            M,
-            total.n_rows,
-            self.grid,
-            self.places,
-            constant=features.constant,
-            fingerprint=features.fingerprint,
-        )
+            return RidgeStatistics.from_moments(M, n_rows, name, F)
+        return statistics_of(M, n_rows, self.grid, self.places, constant=constant, fingerprint=name)
 
 
 def _alike(

@@ -98,7 +98,7 @@ class Table:
         ends = ("", "_low", "_high") if self.knows_intervals else ("",)
         if self.ahead:
             assert model.channels is not None  # `read_for` refuses models without them
-            names = [model.channels[k] for k in model.prepare.ahead.predicted_of(model.channels)]
+            names = [model.channels[k] for k in model.prepare.predicted_of(model.channels)]
             return [*who, "ahead", "time", *(name + end for name in names for end in ends)]
         if isinstance(model, Detector):
             return [*who, "start", "prediction", "score", "threshold"]
@@ -213,6 +213,8 @@ def read_for(
             known = [one is None or one in classes for one in frame[target[0]]]
             frame[target[0]] = np.where(known, frame[target[0]], UNKNOWN)
     client = named.get("client")
+    # Files have a target for every step where rows do, or where windows take theirs.
+    per_step = model.per_step or model.columns.get("per_step") == "yes"
     try:
         found = from_frame(
             frame,
@@ -222,7 +224,7 @@ def read_for(
             recording=named.get("recording"),
             time=named.get("time"),
             classes=classes if wanted else None,
-            per_step=_per_step(model) if wanted else None,
+            per_step=per_step if wanted else None,
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
@@ -265,15 +267,10 @@ def _ahead(model: Predictor) -> list[str]:
     prepare, channels = model.prepare, model.channels
     if prepare.horizon is None or channels is None:
         return []
-    names = [channels[k] for k in prepare.ahead.predicted_of(channels)]
+    names = [channels[k] for k in prepare.predicted_of(channels)]
     if isinstance(prepare.horizon, int):
         return names
     return [f"{name}+{h}" for h in prepare.horizon for name in names]
-
-
-def _per_step(model: Predictor) -> bool:
-    """Whether files have a target for every step: where rows do, or windows take theirs."""
-    return model.per_step or model.columns.get("per_step") == "yes"
 
 
 def rounded(value: float) -> float:

@@ -406,10 +406,6 @@ class Detector(Predictor):
         """Return what scores a recording as its steps come in; see `DetectorStream`."""
         return DetectorStream(self)
 
-    def with_threshold(self, threshold: float) -> Detector:
-        """Return the detector with another threshold, which no rate of false alarms is known of."""
-        return replace(self, threshold=float(threshold), false_alarms=float("nan"))
-
     def stored(self) -> Stored:
         """Return what a file holds of the detector."""
         (facts, tensors), scoring = stored_before(self), self.scoring
@@ -441,13 +437,6 @@ def detector_of(held: Stored, use: Own = ()) -> Detector:
         normal_class=str(facts["normal_class"]),
         **before_of(held, use),
     )
-
-
-def with_labels(predictor: Predictor, prepared: list[Recording]) -> list[Recording]:
-    """Return prepared recordings with what they are compared with: for a detector, labels."""
-    if not isinstance(predictor, Detector):
-        return prepared
-    return [predictor.labelled(one) for one in prepared]
 
 
 @final

@@ -89,7 +89,7 @@ class ExactGram:
 
     def add(self, Z: Array) -> None:
         """Add the products of rows Z (n, m), or of the transpose of rows that lie one by one."""
-        from catchment.readout.exact_kernels import add_whole, carry
+        from catchment.readout.exact_kernels import add_whole
 
         if Z.itemsize not in Z.strides:
             Z = np.ascontiguousarray(Z)
@@ -122,7 +122,9 @@ class ExactGram:
                 # Make room in the sums.
                 if self.carried is None:
                     self.carried = np.zeros_like(self.sums)
-                carry(self.sums, self.carried, _CARRY)
+                moved = self.sums >> _CARRY
+                self.carried += moved
+                self.sums -= moved << _CARRY
                 self.held = 1 << _CARRY
 
     def result(self) -> integers.Whole:

@@ -386,15 +386,6 @@ def add_whole(z, apart, along, m, scale, most, packed, width, energies, total, h
 
 
 @njit(nogil=True, cache=True)
-def carry(total, high, digits):
-    """Move what is beyond the lowest digits of integers to others, which count 2^digits."""
-    for i in range(len(total)):
-        moved = total[i] >> digits
-        high[i] += moved
-        total[i] -= moved << digits
-
-
-@njit(nogil=True, cache=True)
 def packed_upper(matrix, packed):
     """Fill packed with the upper triangle of the first rows and columns of an integer matrix."""
     n = int((np.sqrt(8.0 * len(packed) + 1.0) - 1.0) / 2.0 + 0.5)

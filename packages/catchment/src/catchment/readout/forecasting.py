@@ -18,10 +18,10 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from catchment.arrays import Array, as_matrix, refuse_nonfinite
 from catchment.data.prepare import Prepared
@@ -204,51 +204,28 @@ def backtest(model: Model, series: Array, origins: Sequence[int], horizon: int) 
     >>> np.abs(backtest(model, s, [200, 300], 50)[1] - s[300:350]).max() < 0.05
     np.True_
     """
-    at = np.asarray(origins)
-    filled = closed_loop_map(model).checked(warm_up(model, Recording(series)), "series")
-    parts = [at[first : first + LANES] for first in range(0, len(at), LANES)]
-    return np.concatenate([_loops(model, filled, part, horizon) for part in parts])
-
-
-def _loops(model: Model, filled: Array, at: NDArray[np.int_], horizon: int) -> Array:
-    features, (lowest, highest) = closed_loop_map(model), closed_loop_limits(model)
-    scale, K = model.prepare.scale, model.n_outputs
-    z, x = _at(features, filled, at)
-    out = np.empty((len(at), horizon, K))
-    for step in range(horizon):
-        out[:, step] = np.clip(model.readout(z), lowest, highest)
-        if step + 1 < horizon:
-            scaled = filled[at + step].copy()
-            scaled[:, :K] = _scaled(out[:, step], scale, K)
-            z, x = _onwards(features, features.reservoir.checked(scaled), x)
-    return out
-
-
-def _scaled(values: Array, scale: object, K: int) -> Array:
-    """Return predictions (n, K) as the map sees them."""
-    if not isinstance(scale, Scaler):
-        return values
-    return (values - scale.mean[:K]) / scale.scale[:K]
-
-
-def _at(features: EchoState, u: Array, at: NDArray[np.int_]) -> tuple[Array, Array]:
-    """Return features (n, F) and states (N, n) after the first `at` steps of inputs (T, I)."""
-    rows = np.concatenate(
-        [block.rows[:, :, :1].copy() for block in advance(features.programs, [u[: at.max()]])],
-        axis=1,
-    )
-    return _of(features, rows[:, at - 1, 0][:, None, :])
-
-
-def _onwards(features: EchoState, u: Array, x: Array) -> tuple[Array, Array]:
-    """Return features (n, F) and states (N, n) one step of inputs (n, I) after states (N, n)."""
-    (block,) = advance(features.programs, [one[None] for one in u], x0=x)
-    return _of(features, block.rows[:, -1:, : len(u)])
-
-
-def _of(features: EchoState, rows: NDArray[np.floating[Any]]) -> tuple[Array, Array]:
-    state = rows[1 + features.known_inputs :, 0].astype(np.float64)
-    return features.selected(rows.copy())[:, 0].T.astype(np.float64), state
+    at, features = np.asarray(origins), closed_loop_map(model)
+    filled = features.checked(warm_up(model, Recording(series)), "series")
+    (lowest, highest), K = closed_loop_limits(model), model.n_outputs
+    scale, programs = model.prepare.scale, features.programs
+    found = np.empty((len(at), horizon, K))
+    for first in range(0, len(at), LANES):
+        now, out = at[first : first + LANES], found[first : first + LANES]
+        run = [block.rows[:, :, :1].copy() for block in advance(programs, [filled[: now.max()]])]
+        rows = np.concatenate(run, axis=1)[:, now - 1, 0][:, None, :]
+        for step in range(horizon):
+            state = rows[1 + features.known_inputs :, 0].astype(np.float64)
+            z = features.selected(rows.copy())[:, 0].T.astype(np.float64)
+            out[:, step] = np.clip(model.readout(z), lowest, highest)
+            if step + 1 < horizon:
+                u, said = filled[now + step].copy(), out[:, step]
+                if isinstance(scale, Scaler):
+                    said = (said - scale.mean[:K]) / scale.scale[:K]
+                u[:, :K] = said
+                inputs = [one[None] for one in features.reservoir.checked(u)]
+                (block,) = advance(programs, inputs, x0=state)
+                rows = block.rows[:, -1:, : len(u)]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,7 +345,7 @@ def _check_future(model: Predictor, recording: Recording, number: int) -> None:
     if not prepare.known:
         return
     steady = recording if prepare.rate is None else resample(recording, prepare.rate)
-    left = steady.n_steps - prepare.ahead.n_present(steady)
+    left = steady.n_steps - prepare.n_present(steady)
     if left < max(prepare.horizons):
         names = ", ".join(map(str, prepare.known))
         raise ValueError(

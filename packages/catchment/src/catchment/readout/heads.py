@@ -30,9 +30,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.linalg import lapack
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Array
 from catchment.errors import SingularError
-from catchment.readout.statistics import Readout, RidgeStatistics, packed_length, unpack
+from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 
 NEVER = -1e30  # score of a class without rows; finite, so that exported models can hold it
 
@@ -258,20 +258,9 @@ def spread_targets(
             f"places are {tuple(places)} for {K} targets among {n_targets}; give each one of its "
             f"own, from 0 to {n_targets - 1}"
         )
-    cross = np.zeros((statistics.n_features, n_targets), statistics.cross.dtype)
-    cross[:, at] = statistics.cross
-    target_sum = np.zeros(n_targets, statistics.target_sum.dtype)
-    target_sum[at] = statistics.target_sum
-    gram = np.zeros(packed_length(n_targets), statistics.target_gram.dtype)
-    rows, columns = np.triu_indices(K)
-    gram[_in_triangle(at[rows], at[columns], n_targets)] = statistics.target_gram
-    return replace(statistics, cross=cross, target_sum=target_sum, target_gram=gram)
-
-
-def _in_triangle(rows: Integers, columns: Integers, n: int) -> Integers:
-    """Return where pairs of n targets are in a packed upper triangle."""
-    low, high = np.minimum(rows, columns), np.maximum(rows, columns)
-    return np.asarray(low * n - low * (low - 1) // 2 + high - low)
+    back = np.full(n_targets, -1)
+    back[at] = np.arange(K)
+    return only_targets(statistics, back.tolist())
 
 
 def only_targets(statistics: RidgeStatistics, places: Sequence[int]) -> RidgeStatistics:
@@ -282,17 +271,16 @@ def only_targets(statistics: RidgeStatistics, places: Sequence[int]) -> RidgeSta
     Parameters
     ----------
     places
-        Which targets stay, in their new order.
+        Which targets stay, in their new order; -1 for one that is zero in every row.
 
     >>> z, y = np.array([[2.0], [3.0]]), np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     >>> only_targets(RidgeStatistics.from_states(z, y), (0, 2)).cross
     array([[2., 3.]])
     """
     K, at = statistics.n_targets, np.asarray(places, dtype=np.int64)
-    rows, columns = np.triu_indices(len(at))
-    return replace(
-        statistics,
-        cross=np.ascontiguousarray(statistics.cross[:, at]),
-        target_sum=statistics.target_sum[at],
-        target_gram=statistics.target_gram[_in_triangle(at[rows], at[columns], K)],
-    )
+    new, (rows, columns) = at < 0, np.triu_indices(len(at))
+    cross, target_sum = np.ascontiguousarray(statistics.cross[:, at]), statistics.target_sum[at]
+    low, high = np.minimum(at[rows], at[columns]), np.maximum(at[rows], at[columns])
+    gram = statistics.target_gram[np.maximum(low * K - low * (low - 1) // 2 + high - low, 0)]
+    cross[:, new] = target_sum[new] = gram[new[rows] | new[columns]] = 0
+    return replace(statistics, cross=cross, target_sum=target_sum, target_gram=gram)

@@ -138,19 +138,6 @@ class Counts(Summable):
         """
         return self._at(_checked_probability(probability) * (self.counts.sum(axis=1) + 1))
 
-    def share_above(self, threshold: float) -> Array:
-        """Return the share (K,) of values in bins that reach above a threshold.
-
-        Of a threshold that is an edge it is exact, else at most a bin's share too large.
-
-        >>> Counts.of([0.5, 1.5, 1.6, 2.5], [0, 1, 2, 3]).share_above(2.0)
-        array([0.25])
-        """
-        inside = np.append(self.edges, np.inf) <= threshold
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = 1.0 - self.counts[:, inside].sum(axis=1) / self.counts.sum(axis=1)
-        return np.asarray(share)
-
     def _at(self, rank: Array) -> Array:
         """Return the upper edge (K,) of the bins in which so many values are reached."""
         total = np.cumsum(self.counts, axis=1)

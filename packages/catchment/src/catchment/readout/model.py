@@ -7,6 +7,10 @@ temperature fitted by maximum likelihood on held-out recordings (Guo et al., ICM
 are smoothed by one count per class (as in Platt 1999), so that it stays finite when every held-out
 recording is classified rightly.
 
+Models by client are everybody's, and for some clients one of their own, chosen by name. What
+differs between them is the readout (personal readouts) or the map (reservoirs that are only nearly
+the same); preparation, channels and classes are common to all.
+
 One owner's model, by the steps that a federation of one client takes, without any message.
 
 The scale is fitted, the statistics are summed and the readout is solved by the functions that
@@ -15,16 +19,17 @@ clients and server use, so the result is theirs to the bit; mistakes in the data
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Integers, frozen
 from catchment.data.prepare import Prepare
@@ -46,11 +51,14 @@ from catchment.readout.storage import (
     Stored,
     before_of,
     load,
+    map_of,
     readout_of,
     statistics_of,
     stored_before,
+    stored_map,
     stored_readout,
     stored_statistics,
+    to_bytes,
     typed,
 )
 
@@ -240,22 +248,20 @@ class Model(Predictor):
             Raw recordings with one-hot targets (K,) that took no part in training. Those whose
             target is missing are left out.
         """
-        labels = np.array([self._label(s, k) for k, s in enumerate(held_out)], dtype=np.int64)
-        known = [s for s, label in zip(held_out, labels, strict=True) if label >= 0]
+        known, labels = [], []
+        for k, recording in enumerate(held_out):
+            y = recording.y
+            if y is None or y.shape != (self.n_outputs,):
+                raise ValueError(
+                    f"held-out recording {k} has no target of shape ({self.n_outputs},); "
+                    "use Recording.labelled"
+                )
+            if not np.isnan(y).any():
+                known.append(recording)
+                labels.append(int(y.argmax()))
         if not known:
             raise ValueError("there are no held-out recordings with a target; pass at least one")
-        temperature = fitted_temperature(self.scores(known), labels[labels >= 0])
-        return replace(self, temperature=temperature)
-
-    def _label(self, recording: Recording, k: int) -> int:
-        """Return the number of the class, -1 if it is missing."""
-        y = recording.y
-        if y is None or y.shape != (self.n_outputs,):
-            raise ValueError(
-                f"held-out recording {k} has no target of shape ({self.n_outputs},); "
-                "use Recording.labelled"
-            )
-        return -1 if np.isnan(y).any() else int(y.argmax())
+        return replace(self, temperature=fitted_temperature(self.scores(known), np.array(labels)))
 
 
 def model_of(held: Stored, use: Own = ()) -> Model:
@@ -286,6 +292,131 @@ def load_model(path: str | Path, *, use: Own = ()) -> Model:
     if not isinstance(found, Model):
         raise IntegrityError(f"{path} holds {found.stored().kind!r}, this reads 'model'")
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalModels(Predictor):
+    """A shared model, and for some clients a readout or a map of their own.
+
+    Parameters
+    ----------
+    model
+        Shared: used for every client without one of its own.
+    readouts, maps
+        By client name; who has only the one shares the other.
+
+    >>> from catchment import EchoState
+    >>> z = EchoState(5).build(1, per_step=True)
+    >>> flat, steep = (Readout(np.full((6, 1), w), np.zeros(1)) for w in (0.0, 1.0))
+    >>> models = PersonalModels(Model(z, flat), {"ann": steep})
+    >>> u = np.ones((1, 1))
+    >>> float(models.predict(u)[0, 0]), float(models.predict(u, client="ann")[0, 0]) > 0
+    (0.0, True)
+    """
+
+    model: Model
+    readouts: Mapping[str, Readout] = field(default_factory=dict)
+    maps: Mapping[str, FeatureMap] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for client in self.clients:
+            self.of(client)  # raises now if a readout does not fit its map
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        return tuple(sorted({*self.readouts, *self.maps}))
+
+    def of(self, client: str) -> Model:
+        """Return the model of one client: its own if there is one, else the shared one."""
+        if client not in self.readouts and client not in self.maps:
+            return self.model
+        shared = self.model
+        features = self.maps.get(client, shared.features)
+        readout = self.readouts.get(client, shared.readout)
+        before = Pipeline(shared.prepare, features)
+        return replace(shared, before=before, readout=readout, statistics=None)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.model.pipeline
+
+    @property
+    def channels(self) -> tuple[str, ...] | None:
+        return self.model.channels
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        return self.model.columns
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        return self.model.classes
+
+    @property
+    def n_outputs(self) -> int:
+        return self.model.n_outputs
+
+    @property
+    def deviation(self) -> Array | None:
+        return self.model.deviation
+
+    @property
+    def intervals(self) -> Intervals | None:
+        return self.model.intervals
+
+    def identity(self) -> str:
+        """Return the SHA-256 of all that the models say, in hexadecimal."""
+        return hashlib.sha256(to_bytes(self)).hexdigest()
+
+    def outputs_of(
+        self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
+    ) -> list[Array]:
+        return self.of(client).outputs_of(prepared, device=device)
+
+    def probabilities(self, scores: Array) -> Array:
+        return self.model.probabilities(scores)
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Self:
+        return replace(self, model=self.model.prepared_by(prepare, channels))
+
+    def read_from(self, columns: Mapping[str, str]) -> Self:
+        return replace(self, model=self.model.read_from(columns))
+
+    def stored(self) -> Stored:
+        shared = self.model.stored()
+        tensors: dict[str, NDArray[Any]] = dict(shared.tensors)
+        facts = {**shared.facts, "readouts": sorted(self.readouts), "maps": {}}
+        if self.readouts:
+            own = [self.readouts[name] for name in sorted(self.readouts)]
+            tensors["own.weights"] = np.stack([readout.weights for readout in own])
+            tensors["own.intercept"] = np.stack([readout.intercept for readout in own])
+            # (M,) of all, or (M, K) where outputs have ridges of their own.
+            ridges = [np.asarray(readout.ridge, dtype=np.float64) for readout in own]
+            width = (self.n_outputs,) if any(map(np.ndim, ridges)) else ()
+            tensors["own.ridge"] = np.stack([np.broadcast_to(one, width) for one in ridges])
+        for k, (name, features) in enumerate(sorted(self.maps.items())):
+            described = stored_map(features, f"own_map.{k}")
+            facts["maps"][name] = described.facts
+            tensors |= described.tensors
+        return Stored("personal", facts, tensors)
+
+
+def personal_models_of(held: Stored, use: Own = ()) -> PersonalModels:
+    """Return the models that a file holds."""
+    facts, tensors = held.facts, held.tensors
+    names = list(facts["readouts"])
+    readouts: dict[str, Readout] = {}
+    if names:
+        weights, intercepts, ridges = (
+            typed(tensors, f"own.{name}", np.float64) for name in ("weights", "intercept", "ridge")
+        )
+        for name, W, b, ridge in zip(names, weights, intercepts, ridges, strict=True):
+            readouts[name] = Readout(W, b, float(ridge) if ridge.ndim == 0 else ridge)
+    maps = {
+        name: map_of(facts["maps"][name], tensors, f"own_map.{k}", use)
+        for k, name in enumerate(sorted(facts["maps"]))
+    }
+    return PersonalModels(model_of(held, use), readouts, maps)
 
 
 def train(

@@ -93,7 +93,15 @@ class KnownClasses:
         scale = feature_scale(total) if standardise else np.ones(total.n_features)
         rows, means = class_means(rescaled(total, scale))
         head = Gaussian(shrinkage=shrinkage)
-        factors = [_factor(rescaled(one, scale), head) for one in every]
+        factors = []
+        for one in every:
+            # Of the shrunk covariance around class means.
+            factor = np.eye(len(scale))
+            if one.n_rows:
+                S = class_covariance(rescaled(one, scale))
+                share, added = head.strength(S, one.weight)
+                factor = covariance_factor((1 - share) * S + added * factor)
+            factors.append(factor)
         return cls(means, np.stack(factors), np.asarray(rows), scale)
 
     def distances(self, z: Array) -> Array:
@@ -108,15 +116,6 @@ class KnownClasses:
     def nearest(self, z: Array) -> Array:
         """Return how far rows of features (n, F) are from the class that is nearest, (n,)."""
         return np.asarray(self.distances(z).min(axis=1))
-
-
-def _factor(statistics: RidgeStatistics, head: Gaussian) -> Array:
-    """Return the lower Cholesky factor (F, F) of the shrunk covariance around class means."""
-    if not statistics.n_rows:
-        return np.eye(statistics.n_features)
-    S = class_covariance(statistics)
-    share, added = head.strength(S, statistics.weight)
-    return covariance_factor((1 - share) * S + added * np.eye(len(S)))
 
 
 KIND = "open"

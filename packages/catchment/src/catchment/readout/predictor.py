@@ -116,6 +116,10 @@ class Predictor(ABC):
     def stored(self) -> Stored:
         """Return what a file holds of it."""
 
+    def labelled(self, prepared: Recording) -> Recording:
+        """Return a prepared recording with what its outputs are compared with."""
+        return prepared
+
     def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
         """Return what it says of raw recordings: numbers, or names of classes.
 

@@ -117,7 +117,7 @@ def _made(file: BinaryIO, name: str, use: Own) -> Predictor:
         case "model":
             from catchment.readout.model import model_of as make
         case "personal":
-            from catchment.readout.personal_models import personal_models_of as make
+            from catchment.readout.model import personal_models_of as make
         case "detector":
             from catchment.readout.detector import detector_of as make
         case "open":

@@ -14,7 +14,7 @@ from catchment.report.charts import (
     signal_chart as signal_chart,
 )
 from catchment.report.headline import lead as lead
-from catchment.report.html import render as render
+from catchment.report.html import MOST_ROUNDS as MOST_ROUNDS, render as render
 from catchment.report.pages import (
     DARK as DARK,
     LIGHT as LIGHT,
@@ -28,7 +28,6 @@ from catchment.report.pages import (
 )
 from catchment.report.scores import (
     MOST_MARKS as MOST_MARKS,
-    MOST_ROUNDS as MOST_ROUNDS,
     SOME_CLIENTS as SOME_CLIENTS,
     _places as _places,
 )

@@ -1,21 +1,30 @@
 """A run as one HTML file that works offline: no script, no font, no picture from elsewhere.
 
-It reads the run's folder and nothing else. Colours follow the reader's choice of light or dark.
+It reads the run's folder and nothing else. What the page says is in `run.jinja`, a template of
+Jinja; its pictures are those of `catchment.report.scores`. Colours follow the reader's choice of
+light or dark.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from html import escape
+from functools import cache
+from importlib import resources
 from itertools import chain
 from pathlib import Path
 
-from catchment.federation.runs.read import Run, read_run
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from catchment.federation.runs.explain import explain, say_bytes, thin_clients
+from catchment.federation.runs.read import Run, map_scores, read_run
 from catchment.files import replace_file
 from catchment.plugins import installed, plugin
 from catchment.report import headline, scores
-from catchment.report.headline import beside, compared, title_of
-from catchment.report.pages import page
+from catchment.report.pages import named, page, score
+
+MOST_ROUNDS = 30  # that are shown at once
 
 
 def write_report(folders: Sequence[str | Path], path: str | Path) -> Path:
@@ -37,45 +46,39 @@ def write_report(folders: Sequence[str | Path], path: str | Path) -> Path:
 
 def render(runs: Sequence[Run]) -> str:
     """Return the page about some runs."""
-    alone = len(runs) == 1
-    title = title_of(runs[0]) if alone else "Runs side by side"
-    body = "".join(_article(run, k, alone=alone) for k, run in enumerate(runs))
-    version = escape(runs[0].facts.get("catchment", ""))
-    footer = (
-        f"<footer>Written by catchment {version} from the run's folder. This file needs nothing "
-        "else and sends nothing anywhere.</footer>"
-    )
-    nav = "" if alone else beside(runs)
-    return page(title, f"<header><h1>{escape(title)}</h1></header>{nav}{body}{footer}")
+    title = headline.title_of(runs[0]) if len(runs) == 1 else "Runs side by side"
+    return page(title, _templates().get_template("run.jinja").render(title=title, runs=runs))
 
 
-def _article(run: Run, number: int, *, alone: bool) -> str:
-    served = _served(run, number)
-    drawn = any(one.client == headline.worst_client(run)[0] for one in run.drawn)
-    link = f"served-{number}" if served else f"signals-{number}" if drawn else ""
-    sections = (
-        headline.notes(run, number),
-        headline.tiles(run, link),
-        headline.summary(run),
-        compared(run),
-        _pictures(run, number),
-        served,
-        headline.left(run),
-        scores.rounds(run),
-        scores.maps(run),
-        scores.flagged(run),
-        scores.drifted(run),
-        scores.refused(run, number),
-        headline.what_was_run(run),
-    )
-    # A heading above the sections is there for those who go from heading to heading.
-    unseen = '<h2 class="unseen">Results</h2>'
-    heading = unseen if alone else f"<h2>{escape(title_of(run))}</h2>"
-    lead = f'<p class="lead">{escape(headline.lead(run))}</p>'
-    return f'<article id="run-{number}">{heading}{lead}{"".join(sections)}</article>'
+@cache
+def _templates() -> Environment:
+    """Return what reads templates, with the functions that they call."""
+    made = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_source))
+    made.globals |= {
+        one.__name__: one
+        for one in (headline.title_of, headline.worst_client, headline.metric_name, headline.lead,
+                    headline.fold_scores, headline.left_out, headline.data_lines, headline.bar,
+                    headline.refusals, headline.settings, explain, thin_clients, map_scores,
+                    score)
+    }  # fmt: skip
+    made.globals |= {
+        "named": lambda name: Markup(named(name)),
+        "size": say_bytes,
+        "nan": math.nan,
+        "most_rounds": MOST_ROUNDS,
+        "pictures": _pictures,
+        "served_section": _served,
+        "link": _link,
+    }
+    return made
 
 
-def _pictures(run: Run, number: int) -> str:
+def _source(name: str) -> str:
+    lines = (resources.files("catchment.report") / name).read_text(encoding="utf-8").splitlines()
+    return "".join(map(str.strip, lines))
+
+
+def _pictures(run: Run, number: int) -> Markup:
     """Return all pictures in two columns, so that none has an empty half beside it."""
     folds, path = list(scores.folds(run)), list(scores.ridge_path(run))
     figures = chain(
@@ -88,13 +91,18 @@ def _pictures(run: Run, number: int) -> str:
         scores.confusion(run),
         scores.figures_by_round(run),
     )
-    inside = "".join(figures)
-    return f'<div class="charts">{inside}</div>' if inside else ""
+    return Markup("".join(figures))
 
 
-def _served(run: Run, number: int) -> str:
+def _served(run: Run, number: int) -> Markup:
     """Return why the worst client is badly served, where the run kept what that takes."""
     if "served" not in installed("reports"):
-        return ""
+        return Markup()
     told = plugin("reports", "served").served_section(run)
-    return f'<section id="served-{number}">{told}</section>' if told else ""
+    return Markup(f'<section id="served-{number}">{told}</section>' if told else "")
+
+
+def _link(run: Run, number: int, served: str) -> str:
+    """Return where the page says more of the worst client; "" if it does not."""
+    drawn = any(one.client == headline.worst_client(run)[0] for one in run.drawn)
+    return f"served-{number}" if served else f"signals-{number}" if drawn else ""

@@ -154,16 +154,6 @@ def figure(title: str, inside: str, caption: str = "", *, anchor: str = "", kind
     return f"<figure{marks}><h3>{escape(title)}</h3>{inside}{below}</figure>"
 
 
-def listed(texts: Iterable[str]) -> str:
-    """Return a list; nothing of nothing.
-
-    >>> listed(["a < b"]), listed([])
-    ('<ul><li>a &lt; b</li></ul>', '')
-    """
-    items = "".join(f"<li>{escape(text)}</li>" for text in texts)
-    return f"<ul>{items}</ul>" if items else ""
-
-
 def named(name: str) -> str:
     """Return a name that cannot change the words around it, in whichever direction it is written.
 

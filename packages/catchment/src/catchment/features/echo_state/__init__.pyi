@@ -30,12 +30,9 @@ from catchment.features.echo_state.recipe import (
 from catchment.features.echo_state.reservoir import (
     DENSE_FROM as DENSE_FROM,
     Program as Program,
-    aligned_reservoir as aligned_reservoir,
     build as build,
     fingerprint as fingerprint,
     programs_on_grid as programs_on_grid,
-    side_by_side as side_by_side,
-    with_own_seed as with_own_seed,
 )
 from catchment.features.echo_state.run import (
     Batch as Batch,

@@ -9,11 +9,6 @@ from catchment.federation.learn.classes import (
     retired as retired,
     retired_by_class as retired_by_class,
 )
-from catchment.federation.learn.ensemble import (
-    Ensemble as Ensemble,
-    ReservoirEnsemble as ReservoirEnsemble,
-    joint_features as joint_features,
-)
 from catchment.federation.learn.gradient import GradientAveraging as GradientAveraging
 from catchment.federation.learn.normal import FederatedNormal as FederatedNormal
 from catchment.federation.learn.optimisers import (
@@ -61,13 +56,7 @@ from catchment.federation.learn.candidates import (
     nrmse_of as nrmse_of,
 )
 from catchment.federation.learn.classes import among_by_class as among_by_class
-from catchment.federation.learn.digests import Digest as Digest, digest_of as digest_of
-from catchment.federation.learn.ensemble import (
-    Member as Member,
-    Members as Members,
-    read_member as read_member,
-    simplex_weights as simplex_weights,
-)
+from catchment.federation.learn.digests import Digest as Digest
 from catchment.federation.learn.gradient import (
     Weighting as Weighting,
     check_weight as check_weight,
@@ -103,6 +92,7 @@ from catchment.federation.learn.unlearning import (
     ALL as ALL,
     Unlearned as Unlearned,
     certified as certified,
+    kept_and_removed as kept_and_removed,
     statistics_hash as statistics_hash,
 )
 
@@ -112,7 +102,6 @@ __all__ = [
     "BalancedRidge",
     "Candidates",
     "Certificate",
-    "Ensemble",
     "FederatedNormal",
     "FederatedRidge",
     "FederatedScaling",
@@ -122,14 +111,12 @@ __all__ = [
     "PersonalIncrements",
     "PersonalReadouts",
     "ReadoutAveraging",
-    "ReservoirEnsemble",
     "SHARES",
     "SelectedRidge",
     "UnknownThreshold",
     "Yogi",
     "group_of",
     "join",
-    "joint_features",
     "mixed",
     "personalise",
     "retired",

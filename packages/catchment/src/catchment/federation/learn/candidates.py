@@ -20,6 +20,8 @@ add, so a round sends only what is new.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -318,6 +320,11 @@ class StatisticsSet(Summable):
     )
 
     members: Mapping[int, RidgeStatistics]
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the members' digests, in hexadecimal."""
+        told = {str(k): one.digest() for k, one in self.members.items()}
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
     def only(self, numbers: Iterable[int]) -> StatisticsSet:
         """Return the members with these numbers."""

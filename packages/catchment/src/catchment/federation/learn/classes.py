@@ -40,7 +40,7 @@ from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
-from catchment.federation.learn.digests import members_of, without
+from catchment.federation.learn.digests import members_of
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState, group_of
 from catchment.federation.rows import Rows
@@ -385,7 +385,7 @@ class UnknownThreshold(Algorithm[Counts, Counts, OpenModel]):
             if isinstance(total, StatisticsSet):
                 labels = rows.y.argmax(axis=1)
                 own = StatisticsSet({k: rows.only(labels == k).statistics() for k in total.members})
-            total = without(total, own)
+            total = total - own
             for one in members_of(total).values():  # UploadError if its own cannot be in it
                 check_statistics(one, fingerprint=one.fingerprint)
         sums = (one.floats.target_sum for one in members_of(total).values())

@@ -8,11 +8,9 @@ order, may change in their last digits.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +20,6 @@ from catchment.readout.statistics import RidgeStatistics
 
 SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
 Sum = RidgeStatistics | StatisticsSet
-V = TypeVar("V", RidgeStatistics, StatisticsSet)
 
 
 @dataclass(frozen=True)
@@ -44,32 +41,12 @@ def digests_of(sums: Tally[Any] | None) -> list[Digest]:
     if sums is None:
         return []
     named = {"": sums.total, **sums.by_client}
-    return [Digest(name, digest_of(named[name]), is_exact(named[name])) for name in sorted(named)]
-
-
-def digest_of(value: Sum) -> str:
-    """Return the SHA-256 of a sum's value, in hexadecimal.
-
-    >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
-    >>> digest_of(s) == s.digest(), digest_of(StatisticsSet({0: s})) == s.digest()
-    (True, False)
-    """
-    if isinstance(value, RidgeStatistics):
-        return value.digest()
-    told = {str(k): one.digest() for k, one in value.members.items()}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return [Digest(name, named[name].digest(), is_exact(named[name])) for name in sorted(named)]
 
 
 def is_exact(value: Sum) -> bool:
     """Return whether the numbers are whole, so that sums and differences are equalities."""
     return all(one.grid is not None for one in members_of(value).values())
-
-
-def without(whole: V, part: V) -> V:
-    """Return a sum without a part that was added to it."""
-    kept, gone = members_of(whole), members_of(part)
-    rest = {k: one - gone[k] for k, one in kept.items()}
-    return rest[0] if isinstance(whole, RidgeStatistics) else StatisticsSet(rest)
 
 
 def apart(one: Sum, other: Sum) -> float:

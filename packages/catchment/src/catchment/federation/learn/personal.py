@@ -45,7 +45,7 @@ from catchment.federation.learn.ridge_state import RidgeState, learned
 from catchment.federation.measure.outliers import Drift
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
 from catchment.federation.sums import Tally
-from catchment.readout.personal_models import PersonalModels
+from catchment.readout.model import PersonalModels
 from catchment.readout.solve import (
     for_raw_features,
     for_scaled_features,

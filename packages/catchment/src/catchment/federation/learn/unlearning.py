@@ -34,8 +34,7 @@ from catchment.federation.algorithm import Additive, Turn
 from catchment.federation.blocks import Sums
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
-from catchment.federation.learn.digests import digest_of, is_exact, without
-from catchment.federation.learn.ensemble import Members
+from catchment.federation.learn.digests import is_exact
 from catchment.federation.learn.normal import FederatedNormal, NormalState
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState, group_of
@@ -99,13 +98,14 @@ class Certificate:
             return False
         kinds = (RidgeStatistics, StatisticsSet)
         if self.how == "equality" and isinstance(before, kinds) and type(removed) is type(before):
-            return digest_of(without(cast(Any, before), removed)) == self.after
+            rest: RidgeStatistics | StatisticsSet = before - cast(Any, removed)
+            return rest.digest() == self.after
         return True
 
     def hash_of(self, value: Structure) -> str:
         """Return the hash of statistics as this certificate states hashes."""
         if self.how == "equality" and isinstance(value, RidgeStatistics | StatisticsSet):
-            return digest_of(value)
+            return value.digest()
         return statistics_hash(value)
 
     def to_json(self) -> str:
@@ -179,7 +179,7 @@ def without_client(state: RidgeState, client: str) -> Unlearned[RidgeState]:
             f"the server keeps {only}; ask {client} to send its statistics again and use "
             "unlearn_rows"
         )
-    kept, removed = _apart(state.by_client, client)
+    kept, removed = kept_and_removed(state.by_client, client)
     how: How
     if is_exact(before) and is_exact(removed):
         how, after = "equality", _checked_difference(before, removed)
@@ -202,23 +202,14 @@ def unlearn_by_class(algorithm: BalancedRidge, state: ByClass, client: str) -> U
     The weights of the classes are those of the clients that stay.
     """
     before = _learned(state.total)
-    kept, removed = _apart(state.by_client, client)
+    kept, removed = kept_and_removed(state.by_client, client)
     exact = is_exact(before) and is_exact(removed)
-    after = without(before, removed) if exact else summed(kept)
+    after = before - removed if exact else summed(kept)
     n_rows = sum(part.n_rows for part in removed.members.values())
     about = (algorithm.features.fingerprint, n_rows)
     how: How = "equality" if exact else "summed-anew"
     certificate = certified(client, ALL, before, after, removed, how, *about)
     return Unlearned(algorithm.solved(ByClass(after, kept)), certificate)
-
-
-def unlearn_member(members: Members, client: str) -> Unlearned[Members]:
-    """Return an ensemble's members without a client's: no other has learned from it."""
-    kept, removed = _apart(members.by_client, client)
-    after = Members(kept)
-    about = (removed.recipe.fingerprint or "", removed.n_rows)
-    certificate = certified(client, ALL, members, after, removed, "summed-anew", *about)
-    return Unlearned(after, certificate)
 
 
 def summed(by_client: Mapping[str, V]) -> V:
@@ -331,7 +322,7 @@ def _learned(total: T | None) -> T:
     return total
 
 
-def _apart(by_client: Mapping[str, S], client: str) -> tuple[dict[str, S], S]:
+def kept_and_removed(by_client: Mapping[str, S], client: str) -> tuple[dict[str, S], S]:
     """Return what stays, by client, and what goes."""
     _refuse_unknown(client, by_client)
     kept = {name: value for name, value in by_client.items() if name != client}

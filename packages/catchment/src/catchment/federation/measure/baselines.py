@@ -32,7 +32,6 @@ from catchment.federation.plan import Plan
 from catchment.federation.rows import Rows
 from catchment.federation.sums import Tally
 from catchment.readout.accumulation import accumulate
-from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
 from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.statistics import Readout, RidgeStatistics
@@ -158,8 +157,7 @@ class Guess(Algorithm[Scores, Tally[Score], Scores]):
         if not pairs:
             raise UploadError("no-rows", "the client has no sequences")
         y, guess = (np.concatenate(part) for part in zip(*pairs, strict=True))
-        counts = ClassCounts.of_scores(y, guess) if self.classes else None
-        return Score(ErrorSums.of(y, guess), counts)
+        return Score.of(y, guess, classes=bool(self.classes))
 
     def _pair(self, sequence: Recording, rng: np.random.Generator) -> tuple[Array, Array]:
         """Return targets and guesses (n, K) of one sequence, rows without either left out."""
@@ -301,11 +299,10 @@ class Trials(Algorithm[TrialScores, TrialScores, TrialScores]):
         own = [turn.client] if turn.client in named else sorted(named)
         first = next(iter(self.models_under_test.values()))
         z, y = Rows.of(first.features, data()).pair
-        scores = {}
+        classes, scores = bool(first.classes), {}
         for name in own:
             guess = Readout.from_parts(named[name])(z)
-            counts = ClassCounts.of_scores(y, guess) if first.classes else None
-            scores[name] = Scores(Score(ErrorSums.of(y, guess), counts))
+            scores[name] = Scores(Score.of(y, guess, classes=classes))
         return TrialScores(scores)
 
     def read_update(self, parts: Parts, turn: Turn) -> TrialScores:

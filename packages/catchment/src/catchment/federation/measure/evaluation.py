@@ -21,7 +21,6 @@ from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.federation.learn.personal import own_readout, read_letter, shared_letter
 from catchment.federation.rows import N_BLOCKS, first_part, targets_of
 from catchment.federation.sums import Tally
-from catchment.readout.detector import with_labels
 from catchment.readout.device import device_for
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
@@ -52,6 +51,11 @@ class Score(Structure):
 
     errors: ErrorSums
     counts: ClassCounts | None = None
+
+    @classmethod
+    def of(cls, y: Array, guess: Array, *, classes: bool) -> Score:
+        """Return the score of outputs (n, K) for targets (n, K)."""
+        return cls(ErrorSums.of(y, guess), ClassCounts.of_scores(y, guess) if classes else None)
 
     def __add__(self, other: Score) -> Score:
         both = self.counts is not None and other.counts is not None
@@ -244,7 +248,7 @@ def _prepared(model: Predictor, data: Data) -> list[Recording]:
         raise ValueError("no sequences were given; pass at least one with targets")
     for k, recording in enumerate(raw):
         model.check_channels(recording, k)
-    return with_labels(model, model.prepare.apply(raw))
+    return list(map(model.labelled, model.prepare.apply(raw)))
 
 
 def targets_and_outputs(
@@ -268,8 +272,7 @@ def _compared(
 def _score(model: Predictor, prepared: Sequence[Recording], outputs: Sequence[Array]) -> Score:
     y, guess = _compared(model, prepared, outputs)
     known = ~np.isnan(y).any(axis=1)
-    counts = ClassCounts.of_scores(y[known], guess[known]) if model.classes else None
-    return Score(ErrorSums.of(y[known], guess[known]), counts)
+    return Score.of(y[known], guess[known], classes=bool(model.classes))
 
 
 @dataclass(frozen=True, eq=False)

@@ -103,7 +103,7 @@ class DrawnRecording:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it: numbers of five digits, None for missing ones."""
-        return {
+        told: dict[str, Any] = {
             "client": self.client,
             "channels": list(self.channels),
             "times": [_short(float(value)) for value in self.times],
@@ -111,14 +111,11 @@ class DrawnRecording:
             "spans": [span.to_list() for span in self.spans],
             "output": self.output,
             "unit": self.unit,
-            **self._scored(),
         }
-
-    def _scored(self) -> dict[str, Any]:
-        if self.threshold is None:
-            return {}
-        points = [[_short(float(time)), _plain(float(score))] for time, score in self.scores]
-        return {"scores": points, "threshold": _short(self.threshold)}
+        if self.threshold is not None:
+            points = [[_short(float(time)), _plain(float(score))] for time, score in self.scores]
+            told |= {"scores": points, "threshold": _short(self.threshold)}
+        return told
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> DrawnRecording:
@@ -361,20 +358,15 @@ def _add(found: list[Span], span: Span) -> None:
     """Add a span; one that overlaps the next ends there, and what goes on as it was is one span."""
     if found and found[-1].end > span.start:
         found[-1] = replace(found[-1], end=span.start)
-    if found and _goes_on(found[-1], span):
-        last = found[-1]
+    last = found[-1] if found else span
+    alike = (last.truth, last.predicted) == (span.truth, span.predicted)
+    follows = math.isclose(last.end, span.start, abs_tol=1e-9)
+    if found and alike and follows and isinstance(span.predicted, str):
         lengths = (last.end - last.start, span.end - span.start)
         mean = np.average([last.probability or 0, span.probability or 0], weights=lengths)
         found[-1] = replace(last, end=span.end, probability=float(mean))
     else:
         found.append(span)
-
-
-def _goes_on(last: Span, span: Span) -> bool:
-    """Return whether a span follows at once and says the same classes."""
-    alike = (last.truth, last.predicted) == (span.truth, span.predicted)
-    follows = math.isclose(last.end, span.start, abs_tol=1e-9)
-    return isinstance(span.predicted, str) and alike and follows
 
 
 def _short(value: float) -> float:

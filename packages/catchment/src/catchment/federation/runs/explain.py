@@ -151,19 +151,15 @@ def explain(run: Run) -> Explanation:
         groups.setdefault((traffic.stage, traffic.purpose), []).append(traffic)
     sent = tuple(_sent(run, *key, parts) for key, parts in groups.items())
     unknown = tuple(dict.fromkeys(one.purpose for one in sent if one.kind is None))
+    never = NEVER_BUT_REFUSALS if any(one.purpose == REFUSAL.name for one in sent) else NEVER
     return Explanation(
         sent,
         tuple(_down(run)),
-        () if unknown else _never(sent),
+        () if unknown else never,
         unknown,
         tuple(_bounded(run)),
         tuple(_kept(run)),
     )
-
-
-def _never(sent: tuple[Sent, ...]) -> tuple[str, ...]:
-    refused = any(one.purpose == REFUSAL.name for one in sent)
-    return NEVER_BUT_REFUSALS if refused else NEVER
 
 
 def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:

@@ -50,7 +50,7 @@ from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.measure.outliers import Flag
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.plan import Plan, describe
-from catchment.federation.runs.ledger import Entries, Entry, Keeper
+from catchment.federation.runs.ledger import Entry, Keeper
 from catchment.files import replace_file
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
@@ -381,16 +381,10 @@ class StageKeeper(Keeper[S]):
         replace_file(path, parts.to_bytes(), mode=PRIVATE)
 
     def note(self, entry: Entry) -> None:
-        self.note_all(Entries.of([entry]))
-
-    def note_all(self, entries: Entries) -> None:
-        shapes = [json.dumps(about.shapes, separators=(",", ":")) for about in entries.abouts]
-        written = self._folder.entries
-        for client, k, n_bytes, sha256 in entries.rows():
-            about = entries.abouts[k]
-            what = (about.direction, about.purpose, shapes[k], n_bytes, sha256, about.epsilon)
-            written.append((self._stage, about.round, client, *what))
-        if len(written) >= BATCH:
+        shapes = json.dumps(entry.shapes, separators=(",", ":"))
+        what = (entry.direction, entry.purpose, shapes, entry.n_bytes, entry.sha256, entry.epsilon)
+        self._folder.entries.append((self._stage, entry.round, entry.client, *what))
+        if len(self._folder.entries) >= BATCH:
             self._folder.flush()
 
     def close_round(self, state: S, record: Record) -> None:

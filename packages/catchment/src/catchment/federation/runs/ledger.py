@@ -41,7 +41,7 @@ class Entry:
         parts: Parts,
         message: bytes,
     ) -> Entry:
-        shapes = tuple(tuple(array.shape) for array in parts.arrays)
+        shapes = tuple(map(np.shape, parts.arrays))
         sha256 = digest(message).hex()
         about = (round_, client, direction, plain_text(parts.kind, 80), shapes)
         return cls(*about, len(message), sha256, _epsilon(parts.facts))
@@ -92,13 +92,12 @@ class Entries:
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Entries:
         """Return messages as columns."""
-        every = list(entries)
+        every, which = list(entries), []
         known: dict[tuple[About, str], int] = {}
-        which = [
+        for one in every:
+            about = About(one.round, one.direction, one.purpose, one.shapes, one.epsilon)
             # By its words, too: 0.0 and -0.0 are one to a dictionary.
-            known.setdefault((about, repr(about.epsilon)), len(known))
-            for about in map(_about, every)
-        ]
+            which.append(known.setdefault((about, repr(about.epsilon)), len(known)))
         return cls(
             tuple(entry.client for entry in every),
             tuple(about for about, _ in known),
@@ -116,21 +115,11 @@ class Entries:
         return len(self.clients)
 
     def __iter__(self) -> Iterator[Entry]:
-        for client, k, n_bytes, sha256 in self.rows():
+        digits, n_bytes = self.sha256.hex(), self.n_bytes.tolist()
+        for at, (client, k) in enumerate(zip(self.clients, self.which.tolist(), strict=True)):
             about = self.abouts[k]
             head = (about.round, client, about.direction, about.purpose, about.shapes)
-            yield Entry(*head, n_bytes, sha256, about.epsilon)
-
-    def rows(self) -> Iterator[tuple[str, int, int, str]]:
-        """Yield of each message: its client, what it has in common by place, length and hash."""
-        digits = self.sha256.hex()
-        hashes = (digits[at : at + 64] for at in range(0, len(digits), 64))
-        which, n_bytes = self.which.tolist(), self.n_bytes.tolist()
-        yield from zip(self.clients, which, n_bytes, hashes, strict=True)
-
-
-def _about(entry: Entry) -> About:
-    return About(entry.round, entry.direction, entry.purpose, entry.shapes, entry.epsilon)
+            yield Entry(*head, n_bytes[at], digits[64 * at : 64 * at + 64], about.epsilon)
 
 
 def _epsilon(facts: Mapping[str, Fact]) -> float | None:

@@ -9,7 +9,6 @@ goes on without it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -192,12 +191,6 @@ def last_state(folder: str | Path, stage: str) -> Parts:
     """Return the state after the last finished round of a stage, its digest compared."""
     with reading(folder) as database:
         return last_state_of(database, Path(folder), stage)
-
-
-def state_sha256(folder: str | Path, stage: str) -> str:
-    """Return the SHA-256 of the file that keeps the last state of a stage; nothing without one."""
-    paths = sorted((Path(folder) / "states").glob(f"{stage}-*.bin"))
-    return hashlib.sha256(paths[-1].read_bytes()).hexdigest() if paths else ""
 
 
 def messages_of(
@@ -415,12 +408,13 @@ def folds_sentence(
 
 
 def worst_client(scores: Mapping[str, Mapping[str, float]], metric: str) -> str:
-    """Return the client with the worst score, the first by name of several; "" if there is none.
+    """Return who has the worst score that is known, the first by name; "" if there is nobody.
 
     >>> worst_client({"": {"NRMSE": 0.2}, "ann": {"NRMSE": 0.3}, "bob": {"NRMSE": 0.1}}, "NRMSE")
     'ann'
     """
-    named = {name: one[metric] for name, one in scores.items() if name and metric in one}
+    known = {name: one.get(metric, math.nan) for name, one in scores.items() if name}
+    named = {name: value for name, value in known.items() if not math.isnan(value)}
     worst = min if metric == "accuracy" else max
     return worst(sorted(named), key=named.__getitem__, default="")
 
@@ -461,20 +455,11 @@ def map_sentence(facts: Mapping[str, str]) -> str:
     scores, chosen = map_scores(facts), facts.get("map_chosen", "")
     if chosen not in scores:
         return ""
-    others = "; ".join(f"{name}: {said(score)}" for name, score in scores.items() if name != chosen)
+    others = "; ".join(f"{name}: {one:.3g}" for name, one in scores.items() if name != chosen)
     return (
-        f"map chosen: {chosen}, NRMSE {said(scores[chosen])} on clients left out ({others}); "
+        f"map chosen: {chosen}, NRMSE {scores[chosen]:.3g} on clients left out ({others}); "
         f"clients sent the statistics of all {len(scores)}"
     )
-
-
-def said(score: float) -> str:
-    """Return a score in three digits.
-
-    >>> said(0.12345)
-    '0.123'
-    """
-    return f"{score:.3g}"
 
 
 PAUSE = 0.5  # seconds between two writes

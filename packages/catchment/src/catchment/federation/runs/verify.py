@@ -45,12 +45,9 @@ from catchment.federation.learn.digests import (
     Digest,
     Sum,
     apart,
-    digest_of,
     is_exact,
     members_of,
-    without,
 )
-from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState
@@ -60,19 +57,17 @@ from catchment.federation.learn.unlearning import (
     summed,
     unlearn,
     unlearn_by_class,
-    unlearn_member,
     unlearn_normal,
 )
 from catchment.federation.runs.folder import MODEL, SEAL
-from catchment.federation.runs.read import Run, last_state, read_digests, read_run, state_sha256
+from catchment.federation.runs.read import Run, last_state, read_digests, read_run
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
 from catchment.readout.device import same_features, statistics_name
 from catchment.readout.heads import head_of
-from catchment.readout.model import Model
-from catchment.readout.personal_models import PersonalModels
+from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 from catchment.wire import NOTHING, Parts
@@ -242,7 +237,7 @@ def same(what: str, again: Sum, kept: Sum, said: str = "", *, rounded: bool = Fa
     rounded
         Whether they were rounded on their way.
     """
-    found, wanted = digest_of(again), said or digest_of(kept)
+    found, wanted = again.digest(), said or kept.digest()
     if found == wanted:
         return Check(what, "ok", found)
     if is_exact(again) and is_exact(kept) and not rounded:
@@ -405,7 +400,8 @@ def _trained(
     run: Run, told: Described, model: Model | None
 ) -> Generator[Check, None, Trained | None]:
     """Compare the state's file, and return the sums in it if there are any."""
-    if not any((run.folder / "states").glob(f"{TRAINING}-*.bin")):
+    states = sorted((run.folder / "states").glob(f"{TRAINING}-*.bin"))
+    if not states:
         yield cannot("statistics", "the run keeps no state of its training")
         return None
     try:
@@ -413,7 +409,7 @@ def _trained(
     except UNREADABLE as error:
         yield Check("state file", "differs", note=str(error))
         return None
-    yield Check("state file", "ok", state_sha256(run.folder, TRAINING))
+    yield Check("state file", "ok", hashlib.sha256(states[-1].read_bytes()).hexdigest())
     if model is None:
         yield cannot("statistics", "they are read with the model's map, and there is none")
         return None
@@ -450,7 +446,7 @@ def _as_kept(trained: Trained, only: str | None) -> Iterator[Check]:
         if name not in kept:
             yield Check(what, "differs", note=f"{trained.said(name)} was written down, not kept")
             continue
-        found = digest_of(kept[name])
+        found = kept[name].digest()
         try:
             for one in members_of(kept[name]).values():
                 own = trained.model.features.fingerprint
@@ -466,7 +462,7 @@ def _sum(trained: Trained) -> Iterator[Check]:
     total, kept = trained.sums.total, trained.sums.by_client
     state = trained.state
     note = "" if is_exact(total) else f"float64: {ELSEWHERE}"
-    yield compared("sum of all clients", digest_of(total), trained.said(""), note)
+    yield compared("sum of all clients", total.digest(), trained.said(""), note)
     if kept:
         again: Sum = summed(kept)
         yield same(f"{len(kept)} clients added up", again, total)
@@ -543,7 +539,7 @@ def _recordings(
         elif only is None:
             total = again if total is None else total + again
         else:
-            yield Check(what, "cannot be checked", digest_of(again), _why_no_clients(trained.told))
+            yield Check(what, "cannot be checked", again.digest(), _why_no_clients(trained.told))
     if total is None:
         return
     what = f"{len(named)} clients from recordings"
@@ -613,7 +609,7 @@ def _certificate(folder: Path, trained: Trained, load: Load) -> Iterator[Check]:
     part = kept[told.client]
     yield compared("certificate: removed", told.hash_of(part), told.removed)
     rest = {name: one for name, one in kept.items() if name != told.client}
-    after: Sum = without(total, part) if told.how != "summed-anew" else summed(rest)
+    after: Sum = total - part if told.how != "summed-anew" else summed(rest)
     note = "before - removed, an equality" if told.how == "equality" else ""
     yield compared("certificate: after", told.hash_of(after), told.after, note)
     n_rows = sum(one.n_rows for one in members_of(part).values())
@@ -729,7 +725,7 @@ def _unlearned_normal(
 
 def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> WithoutClient:
     """Return the model, not yet prepared, of the algorithms that can do without one client."""
-    parts, settings = last_state(folder, TRAINING), told.settings
+    parts = last_state(folder, TRAINING)
     match told.rebuilt(shared):
         case FederatedRidge() as ridge:
             state = ridge.load_state(parts)
@@ -751,15 +747,11 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> Wit
         ridge, sums = among
         forgotten = unlearn(ridge, sums, client)
         return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
-    match told.name:
-        case "ReservoirEnsemble" if settings["alpha"] is None:
-            features: Any = shared.features
-            ensemble = ReservoirEnsemble(
-                features=features, weighting=settings["weighting"], classes=shared.classes
-            )
-            members = ensemble.load_state(parts)
-            rest = unlearn_member(members, client)
-            return WithoutClient(ensemble.result(rest.state).model, rest.certificate)
+    if told.name == "ReservoirEnsemble":
+        rest = plugin("algorithms", "ensemble").without_client(told, shared, parts, client)
+        if rest is not None:
+            left_out: WithoutClient = rest
+            return left_out
     raise _cannot(told.name, client)
 
 

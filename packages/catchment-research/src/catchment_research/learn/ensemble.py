@@ -22,25 +22,21 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from catchment.arrays import Array
-from catchment.data.prepare import RAW, Prepare
+from catchment import Array
+from catchment.data import RAW, Prepare
 from catchment.errors import FederationError, UploadError
-from catchment.features.base import name_of
-from catchment.features.echo_state.echo_state import EchoState
-from catchment.features.echo_state.recipe import Recipe
-from catchment.features.echo_state.reservoir import (
-    Reservoir,
+from catchment.features import EchoState, Pipeline, Recipe, Reservoir, name_of
+from catchment.federation import Algorithm, Data, FoldedRows, Needs, Rows, Turn
+from catchment.federation.learn import ALL, certified, kept_and_removed
+from catchment.federation.runs import Described, WithoutClient
+from catchment.readout import Model, Readout
+from catchment.wire import COUNTED, GATHERED, Kind, Parts, Structure, Summable
+from catchment_research.learn.reservoirs import (
     aligned_reservoir,
     side_by_side,
     state_places,
     with_own_seed,
 )
-from catchment.features.pipeline import Pipeline
-from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
-from catchment.federation.rows import FoldedRows, Rows
-from catchment.readout.model import Model
-from catchment.readout.statistics import Readout
-from catchment.wire import COUNTED, GATHERED, Kind, Parts, Structure, Summable
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +130,8 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     classes
         Names of the outputs if they are classes.
 
-    >>> from catchment.engine.local import run_locally
-    >>> from catchment.federation.plan import Plan
+    >>> from catchment.engine import run_locally
+    >>> from catchment.federation import Plan
     >>> from catchment import Recording
     >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
@@ -222,6 +218,24 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
 
     def figures(self, state: Members) -> dict[str, float]:
         return {"members": float(len(state.by_client))}
+
+    @classmethod
+    def without_client(
+        cls, told: Described, model: Model, parts: Parts, client: str
+    ) -> WithoutClient | None:
+        """Return the model of a run without a client's member, from which no other has learned.
+
+        None where reservoirs were moved towards one another: the run's folder lacks their target.
+        """
+        settings = told.settings
+        if settings["alpha"] is not None or not isinstance(model.features, EchoState):
+            return None
+        made = cls(features=model.features, weighting=settings["weighting"], classes=model.classes)
+        members = made.load_state(parts)
+        kept, removed = kept_and_removed(members.by_client, client)
+        after, about = Members(kept), (removed.recipe.fingerprint or "", removed.n_rows)
+        certificate = certified(client, ALL, members, after, removed, "summed-anew", *about)
+        return WithoutClient(made.result(after).model, certificate)
 
 
 def joint_features(features: Sequence[EchoState]) -> EchoState:
