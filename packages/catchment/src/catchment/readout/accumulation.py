@@ -449,7 +449,7 @@ def _named(
     statistics: RidgeStatistics, *, any_device: bool, row_stride: int = 1
 ) -> RidgeStatistics:
     name = statistics_name(statistics.fingerprint, any_device=any_device, row_stride=row_stride)
-    return replace(statistics, fingerprint=name)
+    return statistics if name == statistics.fingerprint else replace(statistics, fingerprint=name)
 
 
 def _each_on_device(

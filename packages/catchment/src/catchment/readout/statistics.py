@@ -546,12 +546,12 @@ class RidgeStatistics(Structure):
 
         On a grid they stay whole numbers if the factor is one, and are `floats` otherwise.
         """
-        held, by = self.floats, factor
-        times: Callable[..., Any] = np.multiply
-        if self.grid is not None and float(factor).is_integer():
-            held, by, times = self, int(factor), integers.multiplied
-        if held is self and by == 1:
+        whole = self.grid is not None and float(factor).is_integer()
+        held = self if whole else self.floats
+        if held is self and factor == 1:
             return self
+        by: float = int(factor) if whole else factor
+        times: Callable[..., Any] = integers.multiplied if whole else np.multiply
         sums: dict[str, Any] = {name: times(getattr(held, name), by) for name in SUMS}
         return replace(held, weight=held.weight * by, **sums)
 

@@ -206,7 +206,9 @@ def taken_apart(value: object) -> Parts:
 
 
 def _apart(shape: Layout, value: object) -> Parts:
-    numbers = [float(vars(value)[part.name]) for part in shape.numbers]
+    numbers = []
+    for part in shape.numbers:
+        numbers.append(float(vars(value)[part.name]))
     arrays: list[NDArray[Any]] = [np.array(numbers)] if numbers else []
     facts: dict[str, Fact] = {}
     several = len(shape.many) > 1
@@ -315,9 +317,10 @@ def _together(shape: Layout, parts: Parts, trusted: bool) -> Any:
 def _own_values(shape: Layout, own: Parts, trusted: bool) -> dict[str, Any]:
     numbers, many = shape.numbers, shape.many
     n_fixed = bool(numbers) + len(shape.single)
-    counts = {part.name: len(own.arrays) - n_fixed for part in many}
-    if len(many) > 1:
-        counts = {part.name: _read(int, own.facts.get(f"n_{part.name}"), "") for part in many}
+    counts = {}
+    for part in many:
+        told = own.facts.get(f"n_{part.name}") if len(many) > 1 else len(own.arrays) - n_fixed
+        counts[part.name] = _read(int, told, "")
     if min(counts.values(), default=0) < 0:
         raise IntegrityError(f"{own.kind!r} came with {len(own.arrays)} arrays, too few")
     arrays = iter(own.expect(shape.kind.name, n_fixed + sum(counts.values())).arrays)

@@ -312,17 +312,17 @@ class EchoState(FeatureMap):
 
     # What a bound map is.
 
-    @property
+    @cached_property
     def n_units(self) -> int:
         """Units of all layers together."""
         return sum(self.units) if isinstance(self.units, tuple) else self.units
 
-    @property
+    @cached_property
     def n_base(self) -> int:
         """Features of one step."""
         return self.bias + self.input * self.known_inputs + self.state * self.n_units
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         return self.n_base * self.segments * (2 if self.pool == "mean_std" else 1)
 
@@ -371,7 +371,7 @@ class EchoState(FeatureMap):
         """
         return np.tile(self.step_bounds, self.n_features // self.n_base)
 
-    @property
+    @cached_property
     def step_bounds(self) -> Array:
         """Largest absolute value (n_base,) of each feature of one step."""
         largest = np.inf if self.grid is None else self.input_range

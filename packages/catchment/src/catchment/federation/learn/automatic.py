@@ -42,6 +42,11 @@ UPLOADS = ("auto", "statistics", "smallest", "gradients", "factors")
 MASKED_WHOLE, MASKED_FLOAT = 8, 16  # bytes of a number in a secure sum
 MOST_ROUNDS = 200  # of gradients
 LARGE = 100_000_000  # bytes of statistics, below which nobody waits for many rounds
+UNGROUPED = (
+    "ridge is 'groups', for which the server must see whose statistics it adds to which group, and "
+    "a secure sum shows it one sum; pass ridge='clients', which takes a second round, 'gcv' or a "
+    "number"
+)
 
 
 def automatic_ridge(
@@ -88,11 +93,7 @@ def automatic_ridge(
     if chosen == "auto" and (hidden or alone or keep_clients is False):
         chosen = "gcv"
     if hidden and chosen == "groups":
-        raise ValueError(
-            "ridge is 'groups', for which the server must see whose statistics it adds to which "
-            "group, and a secure sum shows it one sum; pass ridge='clients', which takes a second "
-            "round, 'gcv' or a number"
-        )
+        raise ValueError(UNGROUPED)
     if hidden and chosen == "clients" and not keep_clients:
         if head is not None or not settings.get("intercept", True):
             raise ValueError(
@@ -228,6 +229,8 @@ class Uploads:
     def __post_init__(self) -> None:
         if self.asked not in UPLOADS:
             raise ValueError(f"upload is {self.asked!r}; choose from {', '.join(UPLOADS)}")
+        if self.hidden and self.ridge == "groups":
+            raise ValueError(UNGROUPED)
         if self.asked == "smallest" and self.protected:
             raise ValueError(
                 "upload is 'smallest', which the server must see client by client and unchanged; "

@@ -369,8 +369,9 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def figures(self, state: RidgeState) -> dict[str, float]:
         """Return the rows, the ridge, the error it was chosen by, and the norm of the weights."""
         rows = {} if state.total is None else {"rows": float(state.total.n_rows)}
-        n_earlier = sum(len(one.clients) for one in state.history[:-1])
-        if state.history and 1 / (1 + n_earlier) <= self.false_alarms:  # somebody can stand out
+        history, alarms = state.history, self.false_alarms
+        # Only where somebody can stand out.
+        if history and 1 / (1 + sum(len(one.clients) for one in history[:-1])) <= alarms:
             last = state.history[-1].round
             drifted = {one.client for one in self.drifts(state) if one.round == last}
             rows["drifted clients"] = float(len(drifted))

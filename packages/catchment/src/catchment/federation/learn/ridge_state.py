@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -80,7 +81,7 @@ class RidgeState:
                 f"choosing the ridge by {how} needs 2 or more, {len(by)} gave statistics that are "
                 "kept apart; pass ridge='gcv' or a number"
             )
-        return [by[name] for name in sorted(by)]
+        return list(map(by.__getitem__, sorted(by)))
 
 
 def group_of(client: str) -> int:
@@ -151,5 +152,5 @@ def has_a_class_alone(by_client: Mapping[Any, Any]) -> bool:
     >>> has_a_class_alone({"a": here}), has_a_class_alone({"a": here, "b": here})
     (True, False)
     """
-    holders = sum((s.target_sum > 0).astype(np.int64) for s in by_client.values())
-    return bool(np.any(holders == 1))
+    sums = np.array(list(map(attrgetter("target_sum"), by_client.values())))
+    return bool(np.any(np.count_nonzero(sums > 0, axis=0) == 1))
