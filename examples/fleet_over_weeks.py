@@ -83,12 +83,12 @@ def weekly_errors(n_weeks: int) -> tuple[dict[str, list[dict[str, float]]], list
         if models:
             guesses: dict[str, Any] = {"first week's model": first[0]}
             for name, model in models.items():
-                guesses |= {f"shared, {name}": model.shared, f"personal, {name}": model}
+                guesses |= {f"shared, {name}": model.model, f"personal, {name}": model}
             for name, guess in guesses.items():
                 errors.setdefault(name, []).append(_scores(ct.evaluate(guess, new)))
             errors.setdefault("mean so far", []).append(_mean_errors(new, np.concatenate(past)))
         models = {name: fleet.learn(new) for name, fleet in fleets.items()}
-        first = first or [model.shared for model in models.values()]
+        first = first or [model.model for model in models.values()]
         past += [one.y for (one,) in new.values() if one.y is not None]
         faithful = fleets["forgets nothing"]  # its usual is all that came before
         found = faithful.algorithm.drifts(faithful.state)

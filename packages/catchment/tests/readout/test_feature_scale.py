@@ -176,7 +176,7 @@ def test_client_solutions_use_the_clients_own_spread() -> None:
         z, y = rows(own)
         expected = theirs(z, y).predict(Z)
         sums += expected * len(own)
-        np.testing.assert_allclose(alone.by_client[name](Z), expected, atol=1e-9)
+        np.testing.assert_allclose(alone.by_client[name].readout(Z), expected, atol=1e-9)
     mean = planned(ReadoutAveraging(features=FEATURES, ridge=RIDGE, classes=NAMES)).model
     np.testing.assert_allclose(mean.readout(Z), sums / len(Z), atol=1e-9)
 
