@@ -69,7 +69,8 @@ SMALLER = {
     "rounds = 20": "rounds = 4",
     "min_clients = 3\n": "min_clients = 2\n",
 }
-OFFLINE = [name for name in example_names() if "uci_har" not in name and name != "own_files"]
+ELSEWHERE = ("own_files", "anomalies", "prompt")  # files of one's own, or a language model
+OFFLINE = [n for n in example_names() if "uci_har" not in n and n not in ELSEWHERE]
 HAVE_HAR = find("uci_har") is not None
 
 

@@ -33,7 +33,7 @@ _SUMS = {
         _without(
             SERVER,
             "            subtract_from("
-            "total, masks.of(keys.own_mask_key(salt, place, self._own(place))))",
+            "total, masks.of(keys.own_mask_key(salt, place, self._secret(place))))",
         ),
     ),
     "secure sum without pair masks, on both sides": (

@@ -185,7 +185,7 @@ def test_the_command_line_says_who_was_left_out(tmp_path: Path) -> None:
     page = Path(report.stdout.strip()).read_text()
     lead = page[page.index('class="lead"') : page.index('class="tiles"')]
     words = re.sub("<[^>]+>", "", lead)
-    assert "b was left out: b.csv has no column &#x27;y&#x27;" in words
+    assert "b was left out: b.csv has no column &#39;y&#39;" in words
 
 
 @dataclass(frozen=True)

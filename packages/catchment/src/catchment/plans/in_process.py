@@ -41,6 +41,7 @@ from catchment.data.synthetic import seeded_generator
 from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
 from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import TooFewClientsError
+from catchment.features.base import FeatureMap, name_of
 from catchment.federation.algorithm import Memory
 from catchment.federation.blocks import EVERY
 from catchment.federation.client import Elsewhere, refuse_shared
@@ -252,8 +253,13 @@ def contenders(
     return {name: known[name]() for name in chosen}
 
 
-def _ensemble(**settings: Any) -> Plan[Any, Any, Any]:
-    return Plan(algorithm=plugin("algorithms", "ensemble")(**settings))
+def _ensemble(features: FeatureMap, **settings: Any) -> Plan[Any, Any, Any]:
+    if features.reservoir is None:
+        raise ValueError(
+            'the baseline "ensemble" gives every client a reservoir of its own, and '
+            f"{name_of(features)} has none; leave it out of baselines"
+        )
+    return Plan(algorithm=plugin("algorithms", "ensemble")(features=features, **settings))
 
 
 def _personalised(
