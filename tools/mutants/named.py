@@ -111,7 +111,7 @@ _SUMS = {
     "nonces not compared with their commitments": (
         Edit(
             CLIENT,
-            "if keys.commitment(side.session, place, reveal[:NONCE_BYTES]) != promised:",
+            "if keys.commitment(session, place, reveal[:NONCE_BYTES]) != promised:",
             "if False:",
         ),
     ),
@@ -199,8 +199,8 @@ _SUMS = {
     "own mask not compared with the promise": (
         Edit(
             SERVER,
-            'if self._session.digest("own mask", secret) != self._dealt[place].promise:',
-            "if False:",
+            'promised = self._session.digest("own mask", secret) == dealt.promise',
+            "promised = True",
         ),
     ),
     "shares not compared with their digests by the server": (
@@ -277,8 +277,8 @@ _LEDGER = {
     "ledger counts the new release only": (
         Edit(
             RELEASES,
-            "epsilon_of(sum((one.cost for one in before), start=made.cost), delta)",
-            "epsilon_of(made.cost, delta)",
+            "epsilon_spent(sum((one.cost for one in before), start=made.cost), delta)",
+            "epsilon_spent(made.cost, delta)",
         ),
     ),
     "later plans name the ledger's epsilon": (
@@ -287,8 +287,8 @@ _LEDGER = {
     "overlap of data not noticed": (
         Edit(
             RELEASES,
-            "return mine is None or others is None or mine.meets(others)",
-            "return False",
+            "near[data] = mine is None or others is None or mine.meets(others)",
+            "near[data] = False",
         ),
     ),
     "ledger's chain not checked": (
@@ -313,8 +313,8 @@ _LEDGER = {
     "exact after noise refused for the same data only": (
         Edit(
             RELEASES,
-            "if not all(one.is_exact for one in near):",
-            "if any(not one.is_exact and one.data == made.data for one in near):",
+            "not all(one.is_exact for one in near):",
+            "any(not one.is_exact and one.data == made.data for one in near):",
         ),
     ),
     "scores counted for each plan where none is pinned": (
@@ -365,7 +365,7 @@ _LEDGER = {
     ),
     "letters built before they are compared": (
         Edit(
-            "packages/catchment/src/catchment/federation/course.py",
+            "packages/catchment/src/catchment/federation/workflow.py",
             "            sent = of.foreseen(course, stage, sent)\n",
             "            pass\n",
         ),
@@ -418,8 +418,8 @@ _NOISE = {
     "releases not composed": (
         Edit(
             DP + "noise.py",
-            "needed = concentrated_multiplier(self.epsilon, self.delta) * math.sqrt(self.releases)",
-            "needed = concentrated_multiplier(self.epsilon, self.delta)",
+            "needed = enough * math.sqrt(self.releases)",
+            "needed = enough",
         ),
     ),
     "colluders ignored": (
