@@ -225,16 +225,9 @@ def contenders(
     told: dict[str, Any] = {"horizon": file.prepare.horizon or 1, "washout": features.washout}
     n_inputs = file.prepare.n_inputs(len(held.about.channels))
     own: dict[str, Any] = {"features": features, "classes": classes}
-    gcv = ReadoutAveraging(ridge="gcv", **own)
     # With nobody to leave out, the ridge is kept.
-    alone = replace(
-        plan,
-        algorithm=plan.algorithm.alone(done.result.state),
-        share=1.0,
-        min_clients=1,
-        protections=(),
-        prepare=RAW,
-    )
+    bare: dict[str, Any] = {"share": 1.0, "min_clients": 1, "protections": (), "prepare": RAW}
+    alone = replace(plan, algorithm=plan.algorithm.alone(done.result.state), **bare)
     training = partial(trained, threads=threads, workers=workers)
     guessing = partial(guess, workers=workers)
     known: dict[str, Callable[[], Contender]] = {
@@ -244,7 +237,7 @@ def contenders(
         "persistence": lambda: guessing(Guess(how="persistence", **told)),
         "autoregression": lambda: training(autoregression(n_inputs, **lags)),
         "local": lambda: local_only(features, classes=classes, threads=threads, workers=workers),
-        "averaging": lambda: training(Plan(algorithm=gcv)),
+        "averaging": lambda: training(Plan(algorithm=ReadoutAveraging(ridge="gcv", **own))),
         "ensemble": lambda: training(_ensemble(weighting="samples", **own)),
         "centralised": lambda: centralised(alone, threads=threads),
         "personalised": lambda: _personalised(done.model, held, threads, workers),
