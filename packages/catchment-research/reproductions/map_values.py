@@ -117,10 +117,15 @@ class Row:
 
     @property
     def worst(self) -> tuple[str, float]:
-        """The person with the lowest accuracy, and that."""
-        people = self.people
-        name = min(sorted(people), key=people.__getitem__)
-        return name, people[name]
+        """The person with the lowest accuracy of the first seed, and the mean over seeds of that.
+
+        The lowest is found within each seed: whoever uses a model has one seed, and somebody is
+        worst with it.
+        """
+        lowest = []
+        for cell in self.cells:
+            lowest.append(min((cell.correct[name] / n, name) for name, n in cell.windows.items()))
+        return lowest[0][1], float(np.mean([accuracy for accuracy, _ in lowest]))
 
     @property
     def interval(self) -> tuple[float, float]:
