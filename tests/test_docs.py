@@ -183,8 +183,9 @@ def test_figures_of_maps_are_those_that_were_measured() -> None:
                 continue
             right = np.array([[c["correct"][who] for who in c["windows"]] for c in of])
             n = np.array(list(of[0]["windows"].values()))
-            mean, worst = 100 * right.sum() / (len(of) * n.sum()), 100 * (right / n).mean(axis=0)
-            assert f" {mean:.1f} ({worst.min():.1f}) " in text
+            # Within each seed somebody is worst, and it may be another every time.
+            mean, worst = 100 * right.sum() / (len(of) * n.sum()), 100 * (right / n).min(axis=1)
+            assert f" {mean:.1f} ({worst.mean():.1f}) " in text
             assert f" {mean:.1f} |" in page or method in ("window statistics", "CNN by FedAvg")
 
 
