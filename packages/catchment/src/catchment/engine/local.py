@@ -15,10 +15,9 @@ from catchment.data.clients import Chosen, LazyClients
 from catchment.data.units import ALL
 from catchment.errors import CatchmentError
 from catchment.federation.algorithm import Data, Memory
-from catchment.federation.blocks import BlockSum
 from catchment.federation.client import Elsewhere, Node, answer_together
-from catchment.federation.loop import Engine, Reply, Result, Watch, run
-from catchment.federation.messages import check_client_names
+from catchment.federation.loop import BlockSum, Result, run
+from catchment.federation.messages import Engine, Reply, Watch, check_client_names
 from catchment.federation.plan import Plan
 from catchment.federation.runs.ledger import Keeper
 from catchment.federation.workflow import DeliveredEvaluation, Engines

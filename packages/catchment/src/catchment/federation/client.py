@@ -12,7 +12,7 @@ from catchment.data.clients import LazyClients
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
 from catchment.federation.algorithm import Data, Ledger, Memory, Turn, Upload
-from catchment.federation.limits import claimed
+from catchment.federation.checks import claimed
 from catchment.federation.plan import Plan
 from catchment.wire import NOTHING, Parts, digest, join, plain_text, split, taken_apart
 

@@ -15,7 +15,7 @@ from catchment.federation.client import Written
 from catchment.wire import plain_text
 
 if TYPE_CHECKING:
-    from catchment.federation.blocks import BlockSum
+    from catchment.federation.loop import BlockSum
 
 MOST = 200  # characters
 log = logging.getLogger(__name__)

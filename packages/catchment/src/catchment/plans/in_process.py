@@ -43,11 +43,10 @@ from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.features.base import FeatureMap, name_of
 from catchment.federation.algorithm import Memory
-from catchment.federation.blocks import EVERY
+from catchment.federation.checks import Limits
 from catchment.federation.client import Elsewhere, refuse_shared
 from catchment.federation.learn.averaging import ReadoutAveraging
-from catchment.federation.limits import Limits
-from catchment.federation.loop import Result, model_of
+from catchment.federation.loop import EVERY, Result, model_of
 from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregression, mean_target
 from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
 from catchment.federation.plan import Plan

@@ -39,12 +39,11 @@ from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Memory, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Memory, Needs, Tally, Turn
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState, learned
 from catchment.federation.measure.outliers import Drift
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
-from catchment.federation.sums import Tally
 from catchment.readout.model import PersonalModels
 from catchment.readout.solve import (
     for_raw_features,

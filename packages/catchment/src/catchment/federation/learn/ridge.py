@@ -17,7 +17,17 @@ from typing import Any, Literal
 
 from catchment.data.prepare import Prepare
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Memory, Needs, Turn
+from catchment.federation.algorithm import (
+    Algorithm,
+    Data,
+    Kept,
+    Memory,
+    Needs,
+    Tally,
+    Turn,
+    added_by_key,
+)
+from catchment.federation.checks import check_statistics
 from catchment.federation.increments import Asked, Increments
 from catchment.federation.learn.ridge_state import (
     MANY,
@@ -36,8 +46,6 @@ from catchment.federation.measure.outliers import (
     round_scores,
 )
 from catchment.federation.rows import stretch
-from catchment.federation.sums import Tally, added_by_key
-from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import DEVICES, Devices, device_for, is_marked, statistics_name
 from catchment.readout.grid import Grid
