@@ -19,7 +19,6 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from catchment.clients_alike import (
     Shared,
     all_classes,
-    devices_of,
     first_recording,
     placed,
     shared_by,
@@ -35,7 +34,7 @@ from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.checks import LIMITS, Limits
-from catchment.federation.client import refuse_shared
+from catchment.federation.client import devices_of
 from catchment.federation.learn.automatic import (
     Ridge,
     UploadKind,
@@ -257,7 +256,7 @@ def federate(
     if not clients:
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
-    refuse_shared(clients)
+    devices_of(clients)
     if isinstance(what, Plan):
         said = (*protect, ridge, upload, classes, head, onto, out)
         if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:

@@ -157,7 +157,8 @@ class Turn:
     preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
     on a client; the server has none. `session` names the secure sum that an upload goes into: the
     same one again is the same release. `vault` keeps the client's secrets of it, if its memory does
-    not (`catchment.privacy.secure_sum.client`).
+    not (`catchment.privacy.secure_sum.client`). `prepare` and `memory` are the plan's and the
+    client's where an algorithm carries its state from round to round.
     """
 
     round: int
@@ -170,6 +171,8 @@ class Turn:
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
     session: str = ""
     vault: Any = field(default=None, compare=False, repr=False)
+    prepare: Prepare | None = field(default=None, compare=False, repr=False)
+    memory: Memory | None = field(default=None, compare=False, repr=False)
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this client in this round, whoever answers first.
@@ -362,14 +365,11 @@ class Algorithm(ABC, Generic[S, U, R_co]):
 
     @property
     def carries(self) -> bool:
-        """Whether clients carry their state from round to round, by `client_increment`."""
-        return False
+        """Whether clients carry their state from round to round, in the turn's memory.
 
-    def client_increment(
-        self, received: Parts, data: Data, turn: Turn, prepare: Prepare, memory: Memory
-    ) -> Any:
-        """Return what a client sends, made from raw data that are new and from its memory."""
-        raise NotImplementedError(f"clients of {type(self).__name__} carry nothing")
+        Their `client_update` then gets raw data, those that are new, and prepares them itself.
+        """
+        return False
 
     @property
     def messages(self) -> tuple[Kind, ...]:

@@ -636,10 +636,10 @@ def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
     """Return a reply with its content, or with what is wrong with it."""
     if reply.message is None:
         return reply, None
-    written = reply.written
+    message, content = reply.written or (b"", None)
     # Somebody may have put other bytes in their place on the way.
-    if written is not None and written.content is not None and written.message is reply.message:
-        return reply, written.content
+    if content is not None and message is reply.message:
+        return reply, content
     try:
         return reply, Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
     except Exception as error:

@@ -44,7 +44,7 @@ from catchment.errors import TooFewClientsError
 from catchment.features.base import FeatureMap, name_of
 from catchment.federation.algorithm import Memory
 from catchment.federation.checks import Limits
-from catchment.federation.client import Elsewhere, refuse_shared
+from catchment.federation.client import Elsewhere, devices_of
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.loop import EVERY, Result, model_of
 from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregression, mean_target
@@ -500,7 +500,7 @@ def run_plan(
         Seconds after which the sum of a round under way is kept again, to go on from there.
     """
     on_line = dict(devices or {})
-    refuse_shared(on_line)
+    devices_of(on_line)
     held = without(file.load_data(data), on_line)
     kept = opened(file, folder, resume=resume, force=force, keep_every=keep_every)
     with kept as store, reported(folder, watch) as tell:
