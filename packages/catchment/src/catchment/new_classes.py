@@ -15,8 +15,7 @@ from pathlib import Path
 from shutil import copytree, ignore_patterns, rmtree
 from typing import Any
 
-from catchment.clients_alike import all_classes, placed
-from catchment.engine.local import AnySource, run_locally
+from catchment.engine.local import AnySource, all_classes, placed, run_locally
 from catchment.errors import FederationError
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.classes import (

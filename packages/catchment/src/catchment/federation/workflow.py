@@ -91,27 +91,34 @@ class Known:
         Parameters
         ----------
         of, stage
-            Workflow of whoever receives it, and the stage: what is not of it is refused
-            before anything is built of it, and after the training no map is built at all.
+            Workflow of whoever receives it, and the stage: what is not of it, as `agrees` has it,
+            is refused before anything is built of it; after the training no map is built at all.
         """
         named = split(parts, "known")
         if "about" not in named:
             raise IntegrityError("the server does not say which plan it runs")
         course, model = (str(named["about"].facts.get(name)) for name in ("course", "model"))
         sent = [part for name, part in named.items() if name[:4] == "map/"]
+        another = IntegrityError("the server runs another plan than this client agreed to")
         if of is not None:
-            sent = of.foreseen(course, stage, sent)
+            learning = stage in LEARNING
+            if course != of.fingerprint or (learning and not of.has(sent, of.adapt is not None)):
+                raise another
+            sent = sent if learning else []  # a model brings its own
         with nullcontext() if of is None else building_only(lambda _: True):
             maps = tuple(restored(part, use) for part in sent)
-        if "prepare" not in named:
-            return cls(maps, None, course, model)
-        settings = named["prepare"].facts.get("settings")
-        if not isinstance(settings, Mapping):
-            raise IntegrityError("the preparation lacks its settings")
-        try:
-            return cls(maps, Prepare.from_settings(settings), course, model)
-        except (TypeError, ValueError) as error:
-            raise IntegrityError(f"the preparation is not valid: {error}") from error
+        known = cls(maps, None, course, model)
+        if "prepare" in named:
+            settings = named["prepare"].facts.get("settings")
+            if not isinstance(settings, Mapping):
+                raise IntegrityError("the preparation lacks its settings")
+            try:
+                known = replace(known, prepare=Prepare.from_settings(settings))
+            except (TypeError, ValueError) as error:
+                raise IntegrityError(f"the preparation is not valid: {error}") from error
+        if of is not None and not of.agrees(stage, known):
+            raise another
+        return known
 
 
 # Makes the algorithm that adapts a reservoir before the training.
@@ -249,28 +256,12 @@ class Workflow:
         text = json.dumps(describe(described), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def foreseen(self, course: str, stage: str, maps: Sequence[Parts]) -> list[Parts]:
-        """Return what of a letter's maps is to be built; IntegrityError if it is not of this."""
-        if course != self.fingerprint:
-            raise _another()
-        if stage not in LEARNING:
-            return []  # a model brings its own
-        if not self._are(maps, self.adapt is not None):
-            raise _another()
-        return list(maps)
-
-    def checked(self, stage: str, known: Known) -> Known:
-        """Return what came with a request; IntegrityError if it is not of this workflow.
-
-        Maps must be those described here in everything but the scale and the fingerprint of their
-        weights, and the preparation in everything but the numbers that were to be fitted.
-        """
-        if known.course != self.fingerprint or not self.agrees(stage, known):
-            raise _another()
-        return known
-
     def agrees(self, stage: str, known: Known) -> bool:
-        """Return whether maps and preparation are those described here, as `checked` compares."""
+        """Return whether maps and preparation are those described here.
+
+        Maps are in everything but the scale and the fingerprint of their weights, and the
+        preparation in everything but the numbers that were to be fitted.
+        """
         if known.prepare is not None:
             own, came = self.prepare, known.prepare
             if not own.is_fitted:
@@ -282,9 +273,9 @@ class Workflow:
         if stage not in LEARNING:
             return True
         adapted = self.adapt is not None and stage == TRAINING
-        return self._are([one.parts() for one in known.maps], adapted)
+        return self.has([one.parts() for one in known.maps], adapted)
 
-    def _are(self, maps: Sequence[Parts], adapted: bool) -> bool:
+    def has(self, maps: Sequence[Parts], adapted: bool) -> bool:
         """Return whether these are the parts of all the maps, in their order."""
         return len(maps) == len(self.maps) and all(
             self._is(one, parts, adapted) for one, parts in zip(self.maps, maps, strict=True)
@@ -460,10 +451,6 @@ class Engines(ABC):
         )
         self.records[stage] = result.records
         return result
-
-
-def _another() -> IntegrityError:
-    return IntegrityError("the server runs another plan than this client agreed to")
 
 
 def _line(units: int) -> Reservoir:
