@@ -17,6 +17,7 @@ from typing import Any
 
 from catchment.engine.local import AnySource, all_classes, placed, run_locally
 from catchment.errors import FederationError
+from catchment.federation.delivery import sha256_of
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.classes import (
     RowsOfClass,
@@ -38,7 +39,6 @@ from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_re
 from catchment.federation.runs.ledger import Entry, Keeper
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, described
-from catchment.federation.workflow import sha256_of
 from catchment.readout.model import Model
 from catchment.readout.open_model import OpenModel, Shrinkage
 from catchment.readout.storage import load, to_bytes

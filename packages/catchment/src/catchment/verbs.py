@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 from catchment.data.clients import Clients, LazyClients
 from catchment.data.prepare import Prepare
@@ -46,11 +46,8 @@ from catchment.federation.learn.automatic import (
     offered_maps,
     refuse_settings,
 )
-from catchment.federation.learn.candidates import Candidates
-from catchment.federation.learn.classes import among, refuse_twice
 from catchment.federation.learn.ridge_state import MANY, RidgeState
 from catchment.federation.loop import Result
-from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.messages import Watch, check_client_names, warn_of
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
@@ -59,19 +56,18 @@ from catchment.federation.workflow import (
     DELIVERY,
     EVALUATION,
     TRAINING,
-    Delivery,
-    InMemory,
     Maps,
     Workflow,
-    sha256_of,
 )
-from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.heads import Head
 from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model, PersonalModels, learn
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 from catchment.run import Run
+
+if TYPE_CHECKING:
+    from catchment.federation.measure.evaluation import Scores
 
 OWNER = "owner"
 UNSAID = ("auto", "auto", None, None, None, None)
@@ -279,6 +275,8 @@ def federate(
     columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
     earlier: RidgeState | None = None
     if onto is not None:
+        from catchment.federation.learn.classes import among, refuse_twice
+
         if classes is None:
             names = all_classes(onto.workflow.classes, clients)
         earlier = among(onto.training.state, onto.workflow.classes, names)
@@ -334,6 +332,8 @@ def evaluate(
     >>> evaluate(model, {"later": [Recording(u[100:-1], u[101:])]}).total.value < 0.001
     True
     """
+    from catchment.federation.measure.evaluation import Evaluation
+
     plan = Plan(algorithm=Evaluation(model_under_test=model, device=device))
     done = run_locally(plan, placed(clients, model.classes), threads=threads, workers=workers)
     warn_of({EVALUATION: done.records})
@@ -510,6 +510,8 @@ def _learner(
     maps: Maps,
 ) -> Algorithm[Any, Any, Any]:
     if len(maps) > 1:
+        from catchment.federation.learn.candidates import Candidates
+
         return Candidates(features=maps, classes=classes)
     settings: dict[str, Any] = {"hidden": hidden, "head": head, "row_stride": row_stride}
     return uploads.learner(maps[0], classes=classes, n_clients=n_clients, **settings)
@@ -520,12 +522,15 @@ def _local(
 ) -> LocalClients:
     """Return the clients of this process; devices among them are sent the model."""
     memories, watch = options.get("memories"), options.get("watch")
+    if memories is None:
+        masking = protect[-1] if protect else None
+        memories = masking.memories if isinstance(masking, Masking) else {}
     return LocalClients(
         clients=clients,
         others={DELIVERY: devices_of(clients)},
         threads=options.get("threads"),
         workers=options.get("workers"),
-        memories=memories_of(protect) if memories is None else memories,
+        memories=memories,
         units=options.get("units", ALL),
         watch=None if watch is None else lambda _, *counts: watch(*counts),
         telling=False,
@@ -534,6 +539,8 @@ def _local(
 
 def _deliver(made: Run, engines: LocalClients, folder: RunFolder) -> None:
     """Send the model to the devices; whoever does not take it is named."""
+    from catchment.federation.delivery import Delivery, InMemory, sha256_of
+
     content = to_bytes(made.model)
     algorithm = Delivery(sha256=sha256_of(content), place=InMemory(content), content=content)
     plan = Plan(algorithm=algorithm, limits=replace(made.workflow.limits, min_usable=0.0))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from operator import neg
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from catchment.data.clients import Changed, Chosen, LazyClients
 from catchment.data.prepare import Prepare
@@ -25,13 +25,13 @@ from catchment.federation.loop import BlockSum, Result, run
 from catchment.federation.messages import Engine, Reply, Watch, check_client_names
 from catchment.federation.plan import Plan
 from catchment.federation.runs.ledger import Keeper
-from catchment.federation.workflow import DeliveredEvaluation, Engines, Workflow
+from catchment.federation.workflow import EVALUATION, Engines, Workflow
 from catchment.parallel import count_threads, ordered_map
-from catchment.privacy.policy import Policy
-from catchment.privacy.releases import Releases
-from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.heads import united
 from catchment.readout.model import has_target_per_step
+
+if TYPE_CHECKING:
+    from catchment.privacy.policy import Policy
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -57,7 +57,7 @@ class LocalEngine(Engine, Generic[S, U, R]):
     memories
         What each client remembers between messages, secrets included.
     policy
-        What the clients' owners allow.
+        What the clients' owners allow; the default policy if not given.
     units
         What clients' data are called in their ledgers, one name for all or by client.
     workers
@@ -69,7 +69,7 @@ class LocalEngine(Engine, Generic[S, U, R]):
     sources: Mapping[str, AnySource]
     threads: int | None = None
     memories: dict[str, Memory] = field(default_factory=dict)
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy | None = None
     units: Mapping[str, str] | str = ALL
     workers: int | None = None
 
@@ -124,8 +124,13 @@ class LocalEngine(Engine, Generic[S, U, R]):
         memory = self.memories.setdefault(client, {})
         if self.plan.masking is None:
             return Node(client, self.plan, data, memory)
+        from catchment.privacy.policy import Policy
+        from catchment.privacy.releases import Releases
+
         unit = self.units if isinstance(self.units, str) else self.units.get(client, ALL)
-        return Node(client, self.plan, data, memory, Releases(memory, self.policy, unit))
+        return Node(
+            client, self.plan, data, memory, Releases(memory, self.policy or Policy(), unit)
+        )
 
 
 @runtime_checkable
@@ -191,12 +196,13 @@ class LocalClients(Engines):
         return self.workers.name if isinstance(self.workers, Workers) else "local"
 
     def allowed(self, stage: str, plan: Plan[Any, Any, Any]) -> Plan[Any, Any, Any]:
-        if not isinstance(plan.algorithm, DeliveredEvaluation):
+        if stage != EVALUATION:
             return plan
         n_tested = len(self.others[stage])
         if n_tested > MOST_APART:
             log.warning(MANY_TESTED, n_tested)
-        tested = replace(plan.algorithm, keep_clients=n_tested <= MOST_APART)
+        algorithm: Any = plan.algorithm
+        tested = replace(algorithm, keep_clients=n_tested <= MOST_APART)
         return replace(plan, algorithm=tested, protections=())
 
     def engine(self, stage: str, plan: Plan[Any, Any, Any]) -> Engine:
@@ -270,8 +276,9 @@ def run_locally(
     if not clients:
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
-    known = memories_of(plan.protections) if memories is None else memories
-    here = LocalEngine(plan, clients, threads, known, policy or Policy(), units)
+    if memories is None:
+        memories = {} if plan.masking is None else plan.masking.memories
+    here = LocalEngine(plan, clients, threads, memories, policy, units)
     engine = with_workers(here, workers)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal, onto=onto)
 

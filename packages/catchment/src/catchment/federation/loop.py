@@ -31,11 +31,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
 from itertools import islice
 from operator import itemgetter
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.data.prepare import Prepare
 from catchment.errors import (
     CatchmentError,
     FederationError,
@@ -648,6 +649,13 @@ def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
 
 
 @runtime_checkable
+class Preparing(Protocol):
+    """A result that predicts from recordings, and so must know how they are prepared."""
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None) -> Self: ...
+
+
+@runtime_checkable
 class HasModel(Protocol):
     """A result that can be used as one model, such as an ensemble."""
 
@@ -675,7 +683,7 @@ class Result(Generic[S, R]):
         What predicts takes raw recordings, prepared as those of the clients were.
         """
         made = self.plan.algorithm.result(self.state)
-        if isinstance(made, Predictor):
+        if isinstance(made, Preparing):
             return made.prepared_by(self.plan.prepare, self.plan.channels)
         return made
 
