@@ -76,7 +76,6 @@ from catchment.federation.loop import (
     joined as joined,
     model_of as model_of,
     run as run,
-    together as together,
 )
 from catchment.federation.messages import (
     REPLY_HEADER as REPLY_HEADER,
