@@ -33,8 +33,8 @@ from catchment.privacy.secure_sum.protection import SecureSum as SecureSum
 from catchment.readout.model import Model as Model
 from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
 from catchment.readout.storage import load as load, save as save
-from catchment.run import Run as Run
 from catchment.verbs import (
+    Run as Run,
     calibrate as calibrate,
     evaluate as evaluate,
     federate as federate,

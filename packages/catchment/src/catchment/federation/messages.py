@@ -103,7 +103,7 @@ class Refusal:
         """Return it in words that are safe to print and to keep, whoever chose them.
 
         >>> Refusal.of("ann", "rows", "too few\\x1b[2J")
-        Refusal(client='ann', code='rows', reason='too few?[2J')
+        Refusal(client='ann', code='rows', reason='too few?[2J', stage='')
         """
         return cls(plain_text(client, 200), plain_text(code, 40), plain_text(reason))
 
