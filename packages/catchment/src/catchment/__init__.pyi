@@ -68,7 +68,7 @@ from catchment.parallel import (
     single_blas_thread as single_blas_thread,
     use_cores as use_cores,
 )
-from catchment.precompile import Compiled as Compiled, compile_kernels as compile_kernels
+from catchment.precompile import compile_kernels as compile_kernels
 
 __version__: str
 

@@ -241,5 +241,8 @@ def _worst(records: Sequence[Record]) -> Record | None:
 
 def warn_of(rounds: Rounds) -> None:
     """Warn with the names of the clients that a run did without, if it did without any."""
-    if left_out(rounds):
-        warnings.warn(headline(rounds), RefusedClientsWarning, stacklevel=3)
+    for records in rounds.values():
+        for record in records:
+            if record.refused:
+                warnings.warn(headline(rounds), RefusedClientsWarning, stacklevel=3)
+                return

@@ -298,13 +298,16 @@ class Workflow:
         place
             Where the model is kept, for the stages after the training.
         """
+        if known.prepare is None and stage in (PLASTICITY, TRAINING):
+            raise IntegrityError("the scale is to be fitted first, and no fitted one came")
         match stage:
             case "scaling":
                 return self._exact(FederatedScaling(prepare=self.prepare, channels=self.n_channels))
             case "plasticity" if self.adapt is not None:
                 adapting = self.adapt(_reservoir(known.maps))
                 before = self._exact(adapting, rounds=self.adapt_rounds, share=self.share)
-                return replace(before, prepare=self._prepare(known), min_clients=self.min_clients)
+                prepare = known.prepare or RAW
+                return replace(before, prepare=prepare, min_clients=self.min_clients)
             case "training":
                 return self._training(known)
         if place is not None and stage in (DELIVERY, EVALUATION):
@@ -328,7 +331,7 @@ class Workflow:
             protections=self.protections,
             seed=self.seed,
             limits=self.limits,
-            prepare=self._prepare(known),
+            prepare=known.prepare or RAW,
             channels=None if isinstance(self.channels, int) else self.channels,
             n_targets=self.n_targets,
         )
@@ -355,12 +358,6 @@ class Workflow:
             if isinstance(one, Masking):
                 return (one.exact(of_few=of_few),)
         return ()
-
-    @staticmethod
-    def _prepare(known: Known) -> Prepare:
-        if known.prepare is None:
-            raise IntegrityError("the scale is to be fitted first, and no fitted one came")
-        return known.prepare
 
     @staticmethod
     def after(known: Known, result: object) -> Known:
