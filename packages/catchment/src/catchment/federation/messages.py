@@ -133,17 +133,11 @@ class Record:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-Rounds = Mapping[str, Sequence[Record]]
+Rounds = Mapping[str, Sequence[Record]]  # by stage: the records of its rounds
 
 
 def left_out(rounds: Rounds) -> tuple[Refusal, ...]:
-    """Return the clients that stages did without, every reason of a client in a stage once.
-
-    Parameters
-    ----------
-    rounds
-        By stage: the records of its rounds.
-    """
+    """Return the clients that stages did without, every reason of a client in a stage once."""
     found: dict[Refusal, None] = {}
     for stage, records in rounds.items():
         for record in records:
@@ -159,8 +153,6 @@ def headline(rounds: Rounds, *, most: int = 5) -> str:
 
     Parameters
     ----------
-    rounds
-        By stage: the records of its rounds.
     most
         Name so many clients, and say how many more there are.
 
@@ -191,11 +183,6 @@ def headline(rounds: Rounds, *, most: int = 5) -> str:
 def left_out_lines(rounds: Rounds) -> list[str]:
     """Return a line for every client that was left out: of which stages, and why.
 
-    Parameters
-    ----------
-    rounds
-        By stage: the records of its rounds.
-
     >>> from catchment.federation.messages import Refusal
     >>> why = Refusal("ann", "refused", "there is no column 'y'")
     >>> record = Record(0, 15, 14, 0.1, 0, 0, (why,))
@@ -216,11 +203,6 @@ def counts(rounds: Rounds) -> str:
     """Return how many of those asked trained, and how many of those asked were tested.
 
     Of a training of several rounds it is the round with the fewest.
-
-    Parameters
-    ----------
-    rounds
-        By stage: the records of its rounds.
 
     >>> asked, tested = Record(0, 15, 14, 0.1, 0, 0), Record(0, 4, 3, 0.1, 0, 0)
     >>> counts({"training": [asked], "evaluation": [tested]})
