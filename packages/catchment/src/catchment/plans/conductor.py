@@ -197,7 +197,7 @@ class PlanRun:
 
     def _deliver(self, known: Known, place: InMemory) -> None:
         started = self.store.facts()["started"]
-        about = {"plan": known.course, "run": f"{self.store.folder.name} {started}"}
+        about = {"plan": known.workflow, "run": f"{self.store.folder.name} {started}"}
         algorithm = Delivery(sha256=known.model, place=place, content=place.content, about=about)
         try:
             self.engines.run(DELIVERY, Plan(algorithm=algorithm), known, self.store)
@@ -211,7 +211,7 @@ class PlanRun:
             self.store.write_facts({"untested": FIRST})
             return Scores()
         content = to_bytes(week.earlier)
-        known = Known(course=self.workflow.fingerprint, model=sha256_of(content))
+        known = Known(workflow=self.workflow.fingerprint, model=sha256_of(content))
         return self._scores(known, InMemory(content, week.earlier))
 
     def _scores(self, known: Known, place: InMemory) -> Scores:
@@ -254,7 +254,7 @@ class PlanRun:
             "n_features": str(features.n_features),
             "features_fingerprint": features.fingerprint,
             "plan_fingerprint": done.plan.fingerprint(),
-            "course": done.known.course,
+            "course": done.known.workflow,
             "scaling": str(self.file.prepare.settings()["scale"]),
             "upload": self.workflow.upload(done.known),
         }
