@@ -30,9 +30,9 @@ FACES = {
     ),
     "catchment.cli": "app main",
     "catchment.data": (
-        "ACTIVITIES Cached Clients Prepare RAW Recording Scaler by_subject contiguous "
-        "from_frame henon iid label_skew lorenz mackey_glass narma one_step "
-        "quantity_skew read split synthetic_wearables"
+        "ACTIVITIES Cached Clients Prepare RAW Recording Scaler contiguous "
+        "from_frame iid label_skew lorenz mackey_glass narma one_step "
+        "read split synthetic_wearables"
     ),
     "catchment.engine": (
         "Deadline LocalEngine centralised compare guess local_only run_locally trained"

@@ -114,7 +114,7 @@ def check(asked: Asked, found: Survey) -> None:
     """Raise ValueError, with what to do, where nothing can be learned from the files."""
     _check_people(asked, found)
     roles = found.roles
-    if not found.files:
+    if not found.clients:
         first = found.problems[0]
         raise ValueError(
             f"none of the {len(found.paths)} files of {_shown(asked)} can be used; the first: "

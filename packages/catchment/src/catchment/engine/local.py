@@ -11,7 +11,7 @@ from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from catchment.data.clients import Chosen, LazyClients
+from catchment.data.clients import LazyClients
 from catchment.data.units import ALL
 from catchment.errors import CatchmentError
 from catchment.federation.algorithm import Data, Memory
@@ -100,7 +100,7 @@ class LocalEngine(Engine, Generic[S, U, R]):
 
         One that does not hear it now is told before it is next asked for anything.
         """
-        if isinstance(self.sources, LazyClients | Chosen):
+        if isinstance(self.sources, LazyClients):
             return  # all of them are functions, and there may be a million
         for client in clients:
             source = self.sources[client]

@@ -320,7 +320,7 @@ def _refuse(origin: Files, found: Survey) -> None:
                 f"target {name!r} is text; write label = {json.dumps(name)} in its place into "
                 "[data], which is for classes"
             )
-    if not found.files:
+    if not found.clients:
         raise ValueError(
             f"none of the {len(found.paths)} files can be used; the first: {found.problems[0]}"
         )

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from catchment.arrays import Array, Booleans, Integers, as_matrix, refuse_infinite, refuse_nonfinite
-from catchment.data.scaling import variance
 
 _SUMS = ("n", "squared_error", "absolute_error", "target_sum", "target_squares")
 
@@ -105,9 +104,10 @@ class ErrorSums:
         return self.squared_error / self._rows()
 
     def _spread(self) -> Array:
-        count = np.full(len(self.target_sum), self.n)
-        spread = variance(count, self.target_sum, self.target_squares)
-        return np.where(spread > 0, spread, np.nan)
+        second = self.target_squares / self._rows()
+        spread = second - (self.target_sum / self._rows()) ** 2
+        # What is within rounding of zero is zero: a constant has no spread.
+        return np.where(spread > 1e-12 * second, spread, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
