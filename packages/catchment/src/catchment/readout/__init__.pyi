@@ -2,7 +2,7 @@ from catchment.readout.accumulation import accumulate as accumulate
 from catchment.readout.detector import Detector as Detector, NormalModel as NormalModel
 from catchment.readout.forecasting import Forecast as Forecast, forecasts as forecasts
 from catchment.readout.grid import Grid as Grid
-from catchment.readout.heads import Gaussian as Gaussian, Unit as Unit
+from catchment.readout.heads import Gaussian as Gaussian, KnownClasses as KnownClasses, Unit as Unit
 from catchment.readout.intervals import (
     Counts as Counts,
     Intervals as Intervals,
@@ -14,9 +14,13 @@ from catchment.readout.metrics import (
     accuracy as accuracy,
     nrmse as nrmse,
 )
-from catchment.readout.model import Model as Model, PersonalModels as PersonalModels, train as train
+from catchment.readout.model import (
+    Model as Model,
+    OpenModel as OpenModel,
+    PersonalModels as PersonalModels,
+    train as train,
+)
 from catchment.readout.online import OnlineRidge as OnlineRidge, SlidingWindow as SlidingWindow
-from catchment.readout.open_model import KnownClasses as KnownClasses, OpenModel as OpenModel
 from catchment.readout.predictor import Predictor as Predictor
 from catchment.readout.ridge_choice import (
     RidgeChoice as RidgeChoice,

@@ -121,7 +121,7 @@ def _made(file: BinaryIO, name: str, use: Own) -> Predictor:
         case "detector":
             from catchment.readout.detector import detector_of as make
         case "open":
-            from catchment.readout.open_model import open_model_of as make
+            from catchment.readout.model import open_model_of as make
         case kind if kind in MODELS or extra_of("models", kind):
             make = MODELS[kind]
         case kind:
