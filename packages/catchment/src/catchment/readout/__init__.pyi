@@ -20,7 +20,7 @@ from catchment.readout.model import (
     PersonalModels as PersonalModels,
     train as train,
 )
-from catchment.readout.online import OnlineRidge as OnlineRidge, SlidingWindow as SlidingWindow
+from catchment.readout.online import OnlineRidge as OnlineRidge
 from catchment.readout.predictor import Predictor as Predictor
 from catchment.readout.ridge_choice import (
     RidgeChoice as RidgeChoice,
@@ -28,10 +28,6 @@ from catchment.readout.ridge_choice import (
     choose_by_gcv as choose_by_gcv,
 )
 from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
-from catchment.readout.storage import (
-    load_statistics as load_statistics,
-    save_statistics as save_statistics,
-)
 from catchment.readout.uncertainty import (
     conformal_quantile as conformal_quantile,
     predictive_variance as predictive_variance,
@@ -159,7 +155,6 @@ __all__ = [
     "Readout",
     "RidgeChoice",
     "RidgeStatistics",
-    "SlidingWindow",
     "Unit",
     "accumulate",
     "accuracy",
@@ -167,10 +162,8 @@ __all__ = [
     "choose_by_gcv",
     "conformal_quantile",
     "forecasts",
-    "load_statistics",
     "log_edges",
     "nrmse",
     "predictive_variance",
-    "save_statistics",
     "train",
 ]

@@ -142,32 +142,6 @@ def described(name: str, what: str) -> Iterator[None]:
         ) from error
 
 
-def save_statistics(statistics: RidgeStatistics, path: str | Path) -> Path:
-    """Write statistics to a file, whole or not at all, and return its path.
-
-    >>> import tempfile
-    >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     same = load_statistics(save_statistics(s, Path(folder) / "client.safetensors"))
-    >>> same == s
-    True
-    """
-    facts, tensors = stored_statistics(statistics, "")
-    replace_file(Path(path), packed_file({"kind": "statistics", **facts}, tensors))
-    return Path(path)
-
-
-def load_statistics(path: str | Path) -> RidgeStatistics:
-    """Return the statistics of a file that `save_statistics` wrote, equal to those saved.
-
-    IntegrityError if the file is damaged, of another kind, or of a newer format.
-    """
-    with Path(path).open("rb") as file:
-        header, tensors = read_file(file, str(path), "statistics")
-    with described(str(path), "statistics"):
-        return statistics_of(header, tensors, "")
-
-
 def around(predictor: Predictor) -> Header:
     """Return what every kind of file says beside what was learned."""
     return {
