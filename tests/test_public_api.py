@@ -71,9 +71,9 @@ FACES = {
     "catchment.readout": (
         "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses Model "
         "NormalModel OnlineRidge OpenModel PersonalModels Predictor Readout RidgeChoice "
-        "RidgeStatistics SlidingWindow Unit accumulate accuracy choose_by_blocks "
-        "choose_by_gcv conformal_quantile forecasts load_statistics log_edges nrmse "
-        "predictive_variance save_statistics train"
+        "RidgeStatistics Unit accumulate accuracy choose_by_blocks "
+        "choose_by_gcv conformal_quantile forecasts log_edges nrmse "
+        "predictive_variance train"
     ),
     "catchment.report": "write_report",
     "catchment.wire": (
