@@ -319,8 +319,8 @@ REFUSED = {
 
 # `plan` looks at all files first, and has words of its own for what none of them has.
 BY_PLAN = {
-    "wrong label": "the files have no column 'activty'; did you mean 'activity'? then write label = ",
-    "text target": "column 'activity' holds text; to predict classes, write label = \"activity\" into [data]",
+    "wrong label": "the files have no column 'activty'; did you mean 'activity'? then write",
+    "text target": "column 'activity' holds text; to predict classes, write label = ",
     "wrong inputs": "the files have no column 'z'; there are t, ax",
     "one class": "'same' has one class only, 'yes', so that there is nothing to learn; add files",
 }
