@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from catchment.arrays import Array, Booleans, Integers, as_matrix, refuse_infinite, refuse_nonfinite
-from catchment.data.scaling import variance
 from catchment.wire import Summable
 
 
@@ -84,9 +83,11 @@ class ErrorSums(Summable):
 
     def _unexplained(self) -> Array:
         """Return the mean squared error (K,) over the variance of each target."""
-        count = np.full(len(self.target_sum), self.n)
-        spread = variance(count, self.target_sum, self.target_squares)
-        return self.squared_error / (self.n or np.nan) / np.where(spread > 0, spread, np.nan)
+        n = self.n or np.nan
+        second = self.target_squares / n
+        spread = second - (self.target_sum / n) ** 2
+        # What is within rounding of zero is zero: a constant has no spread.
+        return self.squared_error / n / np.where(spread > 1e-12 * second, spread, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
