@@ -73,11 +73,7 @@ from catchment.data.scaling import (
     scale_each as scale_each,
     whole_numbers as whole_numbers,
 )
-from catchment.data.steps import (
-    count_steps as count_steps,
-    fill_recording as fill_recording,
-    resample as resample,
-)
+from catchment.data.steps import count_steps as count_steps, fill_recording as fill_recording
 from catchment.data.synthetic import (
     CHANNELS as CHANNELS,
     seeded_generator as seeded_generator,
