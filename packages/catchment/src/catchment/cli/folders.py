@@ -34,8 +34,8 @@ def explain(
 ) -> None:
     """Say what left each client, what can be read from it, and what never left.
 
-    With --client: how well that one is served, how its recordings differ from the others', what
-    a readout of its own would give, and likely reasons; then what it sent.
+    With --client: how well that one is served, how its recordings differ from the others', and
+    likely reasons; then what it sent.
     """
     if client is None:
         if files or html or messages or as_json:

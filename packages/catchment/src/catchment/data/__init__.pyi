@@ -64,11 +64,7 @@ from catchment.data.scaling import (
     root as root,
     scale_each as scale_each,
 )
-from catchment.data.steps import (
-    count_steps as count_steps,
-    fill_recording as fill_recording,
-    resample as resample,
-)
+from catchment.data.steps import count_steps as count_steps, fill_recording as fill_recording
 from catchment.data.synthetic import (
     CHANNELS as CHANNELS,
     seeded_generator as seeded_generator,

@@ -98,7 +98,6 @@ from catchment.readout.solve import (
     checked_ridges as checked_ridges,
     feature_scale as feature_scale,
     for_raw_features as for_raw_features,
-    for_scaled_features as for_scaled_features,
     path_errors as path_errors,
     rescaled as rescaled,
     scale_of as scale_of,
