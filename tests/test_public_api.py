@@ -34,9 +34,7 @@ FACES = {
         "from_frame iid label_skew lorenz mackey_glass narma one_step "
         "read split synthetic_wearables"
     ),
-    "catchment.engine": (
-        "Deadline LocalEngine centralised compare guess local_only run_locally trained"
-    ),
+    "catchment.engine": ("LocalEngine centralised compare guess local_only run_locally trained"),
     "catchment.features": (
         "AutoMap Concat DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
         "Hydra Layers MiniRocket Mixture NVAR Pipeline "

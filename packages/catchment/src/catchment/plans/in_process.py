@@ -36,11 +36,10 @@ from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.features.base import FeatureMap, name_of
 from catchment.federation.algorithm import Memory
-from catchment.federation.blocks import EVERY
-from catchment.federation.client import Elsewhere, refuse_shared
+from catchment.federation.checks import Limits
+from catchment.federation.client import Elsewhere, devices_of
 from catchment.federation.learn.averaging import ReadoutAveraging
-from catchment.federation.limits import Limits
-from catchment.federation.loop import Result, model_of
+from catchment.federation.loop import EVERY, Result, model_of
 from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregression, mean_target
 from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
 from catchment.federation.plan import Plan
@@ -324,7 +323,7 @@ def run_plan(
         Seconds after which the sum of a round under way is kept again, to go on from there.
     """
     on_line = dict(devices or {})
-    refuse_shared(on_line)
+    devices_of(on_line)
     held = without(file.load_data(data), on_line)
     kept = opened(file, folder, resume=resume, force=force, keep_every=keep_every)
     with kept as store, reported(folder, watch) as tell:
