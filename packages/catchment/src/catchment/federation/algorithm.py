@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, get_origin, g
 import numpy as np
 
 from catchment.wire import NOTHING, Kind, Parts, kind_of, put_together, taken_apart
-from catchment.wire.fields import members_of
+from catchment.wire.structure import members_of
 
 if TYPE_CHECKING:
     from catchment.data.prepare import Prepare

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from catchment.errors import FederationError, UploadError
 from catchment.federation.sums import Tally
 from catchment.wire import CLIENTS, COUNTED, ROWS, WEIGHT, Parts
-from catchment.wire.fields import marks_of
+from catchment.wire.structure import marks_of
 
 V = TypeVar("V")
 FEWEST = 5  # clients of which a median says something
