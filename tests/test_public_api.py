@@ -77,8 +77,8 @@ FACES = {
     "catchment.wire": (
         "ANY_FLOAT CLIENTS COUNTED Fact GATHERED Kind LATER Measured NOTHING NOT_NEGATIVE "
         "POOLED Parts REMARK ROWS SAME SIGNED Shape Structure Summable Triangle WEIGHT "
-        "added digest equal is_whole join kind_of marked measured places_of plain_text "
-        "plus put_together split subtracted taken_apart"
+        "digest equal is_whole join kind_of marked measured places_of plain_text "
+        "plus put_together split taken_apart"
     ),
     "catchment_edge": (
         "Agreement CCode Device DeviceHello DevicePlan OnnxFile c_code to_c to_device to_onnx"
