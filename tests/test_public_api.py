@@ -88,9 +88,7 @@ FACES = {
     "catchment_fleet": "read_lake",
     "catchment_fleet.apps": "client_of server_of simulate_plan write_app",
     "catchment_fleet.flower": "FlowerEngine client_app fit_simulated server_app",
-    "catchment_fleet.parquet": (
-        "Lake LakeClient find_parquet open_lake read_lake schemas_of slow_parts"
-    ),
+    "catchment_fleet.parquet": ("Lake LakeClient find_parquet read_lake schemas_of slow_parts"),
     "catchment_fleet.ray": "RayEngine RayWorkers ridge_statistics",
     "catchment_gpu.readout": "device_rows outputs_on statistics_of_each statistics_on",
     "catchment_lab": "echo_state_check effective_spectral_radius kernel_rank memory_capacity",

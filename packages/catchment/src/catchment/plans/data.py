@@ -238,7 +238,8 @@ class Files(Origin):
                 "client, inputs, per_step and, for a label, classes into [data]"
             )
         parquet = plugin("readers", "parquet", needed_for="folders of Parquet files")
-        lake = parquet.open_lake(self._places(base), leave_out=self.leave_out, **self.columns)
+        places, left = self._places(base), self.leave_out
+        lake = parquet.read_lake(places, leave_out=left, warn=False, **self.columns)
         return Recordings(lake, self.about(), notices=tuple(parquet.slow_parts(lake, self.client)))
 
     def _readable(self, paths: list[Path]) -> tuple[ReadClients, Files, list[Path], list[str]]:
