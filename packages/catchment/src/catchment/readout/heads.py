@@ -339,18 +339,8 @@ def spread_targets(
     >>> more.cross, more.target_gram
     (array([[3., 0., 2.]]), array([1., 0., 0., 0., 0., 1.]))
     """
-    K, at = statistics.n_targets, np.asarray(places, dtype=np.int64)
-    if (
-        at.shape != (K,)
-        or len(set(at.tolist())) != K
-        or not set(at.tolist()) <= set(range(n_targets))
-    ):
-        raise ValueError(
-            f"places are {tuple(places)} for {K} targets among {n_targets}; give each one of its "
-            f"own, from 0 to {n_targets - 1}"
-        )
     back = np.full(n_targets, -1)
-    back[at] = np.arange(K)
+    back[list(places)] = np.arange(statistics.n_targets)
     return only_targets(statistics, back.tolist())
 
 

@@ -47,7 +47,7 @@ from catchment.readout.intervals import Counts, Intervals
 from catchment.readout.predictor import New, Predictor
 from catchment.readout.ridge_choice import RidgeChoice, chosen_readout
 from catchment.readout.solve import scale_of, solve_readout
-from catchment.readout.statistics import Readout, RidgeStatistics, unpack
+from catchment.readout.statistics import Readout, RidgeStatistics, diagonal
 from catchment.readout.storage import (
     Own,
     Stored,
@@ -574,7 +574,7 @@ def target_range(statistics: RidgeStatistics, deviations: float = 6.0) -> Array 
         return None
     statistics = statistics.floats
     mean = statistics.target_sum / statistics.weight
-    squares = unpack(statistics.target_gram).diagonal() / statistics.weight
+    squares = diagonal(statistics.target_gram) / statistics.weight
     spread = deviations * np.sqrt(np.maximum(squares - mean**2, 0.0))
     return np.array([mean - spread, mean + spread])
 

@@ -56,7 +56,7 @@ from scipy.linalg import eigh, eigvalsh, lapack
 from catchment.arrays import Array, Integers
 from catchment.errors import PrecisionWarning, SingularError
 from catchment.readout import integers
-from catchment.readout.statistics import CONSTANT, Readout, RidgeStatistics, pack, unpack
+from catchment.readout.statistics import CONSTANT, Readout, RidgeStatistics, diagonal, pack
 
 
 def scale_of(statistics: RidgeStatistics, standardise: bool) -> Array | None:
@@ -78,7 +78,7 @@ def feature_scale(statistics: RidgeStatistics) -> Array:
     if statistics.weight <= 0:
         raise ValueError(f"the statistics have weight {statistics.weight}; add data first")
     statistics = statistics.floats
-    raw = unpack(statistics.gram).diagonal() / statistics.weight
+    raw = diagonal(statistics.gram) / statistics.weight
     variance = raw - (statistics.feature_sum / statistics.weight) ** 2
     varied = variance > CONSTANT * raw
     return np.sqrt(np.where(varied, variance, 1.0))
@@ -179,7 +179,7 @@ def squared_lengths(statistics: RidgeStatistics) -> tuple[Array, Array]:
     (array([10.,  8.]), array([2., 0.]))
     """
     known = statistics.floats
-    raw = known.gram[_diagonal(known.n_features)]
+    raw = diagonal(known.gram)
     if known.weight <= 0:
         return raw, raw
     centred = raw - known.feature_sum * (known.feature_sum / known.weight)
@@ -199,7 +199,7 @@ def warn_of_small_ridge(
         (F,) of G + ridge I in the features' own units.
     """
     limit, F = smallest_ridge(statistics), statistics.n_features
-    raw = statistics.floats.gram[_diagonal(F)]
+    raw, _ = squared_lengths(statistics)
     varied = diagonal > 2 * ridge
     ratio = float((raw[varied] / diagonal[varied]).mean()) if varied.any() else 0.0
     rounding = 8 * EPS * F**0.5 * ratio
@@ -251,12 +251,6 @@ def _condition(statistics: RidgeStatistics) -> str:
     return f"the Gram matrix has condition {most / least:.0e}"
 
 
-def _diagonal(size: int) -> Array:
-    """Return where the diagonal of a matrix lies in its packed triangle."""
-    k = np.arange(size)
-    return np.asarray(k * size - k * (k - 1) // 2)
-
-
 WORD = 62  # binary digits of a piece of the matrix
 LEAST_GAIN = 3  # digits: a factor that finds fewer in a step is too far from the matrix
 ENOUGH, MOST = 75, 200  # digits of the largest weight before the first and the last look
@@ -296,7 +290,7 @@ class ExactSystem:
             right = np.concatenate([statistics.target_sum.astype(object)[None] * one, right])
             digits = np.concatenate([[grid.bits], digits])
             # Features that do not vary, by the rule of the centred moments, in whole numbers.
-            squares = n * statistics.gram[_diagonal(statistics.n_features)].astype(object)
+            squares = n * diagonal(statistics.gram).astype(object)
             spread = squares - statistics.feature_sum.astype(object) ** 2
             constant = 1 + np.flatnonzero(round(1 / CONSTANT) * spread <= squares)
             right[constant] = 0

@@ -26,8 +26,8 @@ from catchment.arrays import Array, as_matrix, as_numbers, refuse_infinite
 from catchment.data.recording import Recording
 from catchment.features.pipeline import Pipeline
 from catchment.readout.forecasting import backtest, forecast
+from catchment.readout.intervals import conformal_quantile, predictive_variance
 from catchment.readout.model import Model, learn
-from catchment.readout.uncertainty import conformal_quantile, predictive_variance
 from catchment.sklearn.base import (
     EchoStateEstimator,
     Given,
