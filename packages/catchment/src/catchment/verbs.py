@@ -120,7 +120,7 @@ def fit(
         ridge="gcv" if ridge == "auto" else ridge,
         classes=names,
         threads=threads,
-    ).model
+    )
 
 
 class EngineOptions(TypedDict, total=False):
