@@ -25,12 +25,19 @@ from catchment.readout import (
     accumulate,
     device_for,
     path_errors,
+    ridge_grid,
     solve_path,
     torch_form,
 )
-from catchment_lab.search.cells import ridges_of
 
 Clients = Mapping[str, list[Recording]]
+LEAST_RIDGE = 3e-4  # of the features' own scale: below it rounding shows in the ninth digit
+
+
+def ridges_of(total: RidgeStatistics, n_ridges: int = 16) -> Array:
+    """Return the ridges that validation chooses from."""
+    greatest = float(ridge_grid(total, 2)[-1])
+    return np.geomspace(LEAST_RIDGE * greatest / 10, greatest, n_ridges)
 
 
 def summed(
