@@ -55,7 +55,7 @@ FACES = {
         "mixed personalise retired retired_by_class towards unlearn unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (
-        "Calibration Comparison Drift Evaluation Flag Guess InfluenceCap LocalReadouts Outcome "
+        "Calibration Comparison Drift Evaluation Flag Guess InfluenceCap Outcome "
         "PersonalEvaluation RoundScores Row RowsFlag Score Scores autoregression drifts "
         "mean_target round_scores"
     ),
