@@ -100,7 +100,7 @@ FACES = {
     "catchment_lab.diagnose": (
         "Reason how_served keep_worst served_in_words served_section write_served_page"
     ),
-    "catchment_lab.plots": "confusion_matrix forecast reservoir_graph ridge_path spectrum states",
+    "catchment_lab.plots": "reservoir_graph spectrum states",
     "catchment_lab.search": (
         "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan"
     ),
