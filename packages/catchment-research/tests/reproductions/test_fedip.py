@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment_lab.search import Adaptation, PlasticitySpace, Random
-from catchment_lab.search.adapt import adapt
+from catchment_lab.search import Adaptation, PlasticitySpace, Random, adapt
 from catchment_research.plasticity import IntrinsicPlasticity
 from reproductions import fedip, fedip_search
 from reproductions.cells import Cell, exact, read_subjects
