@@ -53,7 +53,7 @@ FACES = {
         "mixed personalise retired retired_by_class towards unlearn unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (
-        "Calibration Comparison Drift Evaluation Flag Guess InfluenceCap LocalReadouts Outcome "
+        "Calibration Comparison Drift Evaluation Flag Guess InfluenceCap Outcome "
         "PersonalEvaluation RoundScores Row RowsFlag Score Scores autoregression drifts "
         "mean_target round_scores"
     ),
@@ -96,7 +96,7 @@ FACES = {
     "catchment_lab.diagnose": (
         "Reason how_served keep_worst served_in_words served_section write_served_page"
     ),
-    "catchment_lab.plots": "confusion_matrix forecast reservoir_graph ridge_path spectrum states",
+    "catchment_lab.plots": "reservoir_graph spectrum states",
     "catchment_lab.search": (
         "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan"
     ),

@@ -228,7 +228,7 @@ def contenders(
         "mean": lambda: training(mean_target(features)),
         "persistence": lambda: guessing(Guess(how="persistence", **told)),
         "autoregression": lambda: training(autoregression(n_inputs, **lags)),
-        "local": lambda: local_only(features, classes=classes, threads=threads, workers=workers),
+        "local": lambda: local_only(features, classes=classes, threads=threads),
         "averaging": lambda: training(Plan(algorithm=ReadoutAveraging(ridge="gcv", **own))),
         "ensemble": lambda: training(_ensemble(weighting="samples", **own)),
         "centralised": lambda: centralised(alone, threads=threads),
