@@ -26,6 +26,7 @@ import numpy as np
 from catchment.engine.local import data_of
 from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
 from catchment.features.base import FeatureMap, label_of
+from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import EVERY, Result, model_of
 from catchment.federation.measure.baselines import Outcome, Row
@@ -50,12 +51,9 @@ from catchment.federation.workflow import (
     DELIVERY,
     EVALUATION,
     AnyPlan,
-    Delivery,
     Engines,
-    InMemory,
     Known,
     Workflow,
-    sha256_of,
 )
 from catchment.plans.data import About, Clients, PlanData
 from catchment.plans.file import PlanFile
