@@ -15,7 +15,7 @@ from pathlib import Path
 from catchment.errors import FederationError
 from catchment.federation import read_run
 from catchment.federation.runs import SETTLED, unlearn_from_run
-from catchment.plans import PlanData, PlanFile, folds_of, n_folds, trained_on
+from catchment.plans import Beside, PlanData, PlanFile
 from catchment.readout import Predictor
 
 HOW = {
@@ -68,11 +68,11 @@ def trained_without(
     file: PlanFile, held: PlanData, client: str, threads: int | None = None
 ) -> Judge:
     """Return a model trained again without a client, in the clear: on the other folds, if any."""
-    left_out, how = [client], "by a model trained again on the other {} clients"
+    beside, left_out = Beside(file, held, threads), [client]
+    how = "by a model trained again on the other {} clients"
     if file.sharing.test == "folds":
-        folds = folds_of(sorted(held.train), file.sharing.seed, n_folds(file, held))
-        left_out = next(fold for fold in folds if client in fold)
+        left_out = next(fold for fold in beside.folds if client in fold)
         how = "by the model of the other folds, {} clients, trained again"
     others = {name: source for name, source in held.train.items() if name not in left_out}
-    model = trained_on(others, file, held, threads).predictor.read_from(dict(held.about.columns))
+    model = beside.trained_on(others).read_from(dict(held.about.columns))
     return Judge(model, how.format(len(others)), prepares_alike=False)
