@@ -707,11 +707,18 @@ def run_plan(
             rows = beside.rows(workflow, done)
         plan_run.finish(done, rows)
         if file.is_secret and not file.carries:
-            # The run is over, and private keys go; with the public ones the plan is still the same.
-            store.write_facts({"identities": json.dumps(identities)})
-            for name in (CLIENTS, JOURNAL):
-                shutil.rmtree(store.folder / name, ignore_errors=True)
+            forget_clients(store, identities)
     return Finished(read_run(folder), done.model, done.scores, held.notices)
+
+
+def forget_clients(store: RunFolder, identities: dict[str, str]) -> None:
+    """Remove what clients of a run that is over remembered, private keys included, and its journal.
+
+    The public keys are kept, so that the plan is still the same.
+    """
+    store.write_facts({"identities": json.dumps(identities)})
+    for name in (CLIENTS, JOURNAL):
+        shutil.rmtree(store.folder / name, ignore_errors=True)
 
 
 def _keys(
