@@ -207,7 +207,10 @@ def left_out_lines(rounds: Rounds) -> list[str]:
         found.setdefault(one.client, {}).setdefault(one.reason, []).append(one.stage)
     return [
         f"{client} was left out of the "
-        + "; and of the ".join(f"{' and '.join(stages)}: {why}" for why, stages in reasons.items())
+        + "; and of the ".join(
+            f"{', '.join(stages[:-1])}{' and ' * (len(stages) > 1)}{stages[-1]}: {why}"
+            for why, stages in reasons.items()
+        )
         for client, reasons in sorted(found.items())
     ]
 
