@@ -43,7 +43,7 @@ from functools import cached_property, partial
 from itertools import count
 from operator import attrgetter, methodcaller
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -332,12 +332,33 @@ class FeatureMap(ABC):
         found = np.asarray(self.compute_rows([u], 1)[0], dtype=np.float64)[wanted[self.washout :]]
         yield from (found[at : at + n_rows] for at in range(0, len(found), n_rows))
 
-    def continuation(self) -> Continuation:
-        """Return what goes on with recordings; ValueError if a map needs them whole."""
-        raise ValueError(
-            f"{name_of(self)} needs a recording whole, so that none can go on in a later round; "
-            "cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
-        )
+    def refuse_stretches(self) -> None:
+        """Raise ValueError if the map needs recordings whole, as one without `go_on` does."""
+        if type(self).go_on is FeatureMap.go_on:
+            raise ValueError(
+                f"{name_of(self)} needs a recording whole, so that none can go on in a later "
+                "round; cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
+            )
+
+    def go_on(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
+        """Return the rows (n, F) of a recording's next steps u (T, I), and what to carry then.
+
+        A map with a memory needs no old inputs, only what it remembers: the state of a reservoir,
+        the last inputs of an autoregression, the sums of a pool. Rows of a recording in stretches
+        are those of the recording in one piece: the same bits on a grid, to rounding without one.
+
+        Parameters
+        ----------
+        steps
+            How many steps of the recording came before.
+        carried
+            What was carried after them; nothing at a recording's first step.
+        """
+        raise NotImplementedError
+
+    def at_end(self, steps: int, carried: Arrays) -> Array:
+        """Return the rows (0 or 1, F) that a recording of so many steps gives at its end."""
+        return np.empty((0, self.n_features))
 
     def stacked(
         self,
@@ -547,29 +568,6 @@ def handed(path: str) -> Any:
 
 # Members of a map that is never bound itself: it stands for another.
 UNBOUND: Any = property(_raise_unbound)
-
-
-class Continuation(Protocol):
-    """A map that goes on with a recording whose earlier steps are gone, from what it carried.
-
-    A map with a memory needs no old inputs, only what it remembers: the state of a reservoir, the
-    last inputs of an autoregression, the sums of a pool. Rows of a recording in stretches are those
-    of the recording in one piece: the same bits on a grid, and to rounding without one.
-    """
-
-    def rows(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
-        """Return the rows (n, F) of the next steps u (T, I), and what to carry after them.
-
-        Parameters
-        ----------
-        steps
-            How many steps of the recording came before.
-        carried
-            What was carried after them; nothing at a recording's first step.
-        """
-
-    def end(self, steps: int, carried: Arrays) -> Array:
-        """Return the rows (0 or 1, F) that a recording of so many steps gives at its end."""
 
 
 @dataclass(frozen=True, eq=False)
