@@ -31,8 +31,7 @@ from catchment.data.units import ALL
 from catchment.engine.local import AnySource, LocalClients, Source, Workers, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features.base import FeatureMap
-from catchment.features.pipeline import Pipeline, as_pipeline
-from catchment.features.sizes import refuse_large
+from catchment.features.pipeline import Pipeline, as_pipeline, refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.client import refuse_shared
 from catchment.federation.learn.automatic import (

@@ -79,6 +79,7 @@ LOCAL: Mapping[str, Any] = MappingProxyType({"local": True})
 AT_ONCE = 2**15  # features that are checked and rounded at a time
 LEAST_BITS, MOST_BITS = 4, 24
 MANY_CLIPPED = 0.01  # share of values beyond the range that is worth a warning
+OR_WIDER = ", or pass a larger input_range"
 Arrays = tuple[Array, ...]
 
 
@@ -119,8 +120,8 @@ class FeatureMap(ABC):
 
     @property
     def n_inputs(self) -> int | None:
-        """Channels that it takes; None if any number will do."""
-        return None
+        """Channels that it takes, which a map inside it may say; None if any number will do."""
+        return next(filter(None, map(attrgetter("n_inputs"), self.inner_maps)), None)
 
     @property
     def per_step(self) -> bool:
@@ -129,8 +130,8 @@ class FeatureMap(ABC):
 
     @property
     def washout(self) -> int:
-        """Steps at the start of each recording that give no row."""
-        return 0
+        """Steps at the start of each recording that give no row: the most of maps inside it."""
+        return max(map(attrgetter("washout"), self.inner_maps), default=0)
 
     @property
     def grid(self) -> Any:
@@ -893,16 +894,18 @@ def of_one_length(inputs: Sequence[Array], n_steps: int) -> Iterator[list[int]]:
             yield places[at : at + size]
 
 
-def warn_of_clipping(u: Array, largest: float) -> None:
-    """Warn if many of the inputs (T, I) of a recording are cut off at this absolute value.
+def warn_of_clipping(
+    n_clipped: int | np.integer[Any], size: int, largest: float, more: str = ""
+) -> None:
+    """Warn if many of the input values, so many of all, are cut off at this absolute value.
 
-    >>> warn_of_clipping(np.zeros((5, 1)), 8.0)
+    >>> warn_of_clipping(0, 5, 8.0)
     """
-    share = np.count_nonzero(np.abs(u) > largest) / max(1, u.size)
+    share = n_clipped / max(1, size)
     if share > MANY_CLIPPED:
         warnings.warn(
             f"{share:.2%} of the input values lie beyond {largest:g} and were cut off there; scale "
-            "the inputs to a standard deviation of 1",
+            f"the inputs to a standard deviation of 1{more}",
             ClippingWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -257,7 +257,7 @@ class DiagonalReservoir(FeatureMap):
 
     def advance(self, state: tuple[Array, ...], u: Array, wanted: Booleans) -> Array:
         """Move a state over inputs u (T, I); return the rows (n, F) of the steps wanted (T,)."""
-        warn_of_clipping(u, LIMIT)
+        warn_of_clipping(np.count_nonzero(np.abs(u) > LIMIT), u.size, LIMIT)
         drawn = self.wiring
         part = np.empty((len(u), self.known_inputs))
         round_inputs(np.ascontiguousarray(u, dtype=np.float64), part)

@@ -119,7 +119,7 @@ class NVAR(FeatureMap):
 
     def compute_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
         """Yield the rows (n, F) of those steps of u (T, I) that are wanted (T,), a few at once."""
-        warn_of_clipping(u, LIMIT)
+        warn_of_clipping(np.count_nonzero(np.abs(u) > LIMIT), u.size, LIMIT)
         # The first row of a block looks back so far.
         reach = (self.delays - 1) * self.stride
         places = np.flatnonzero(wanted)

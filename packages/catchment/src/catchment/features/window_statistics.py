@@ -24,7 +24,6 @@ them is a whole number below 2^53, so float64 and any order give the same.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,8 +35,7 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers
 from catchment.compiling import njit
-from catchment.errors import ClippingWarning
-from catchment.features.base import FeatureMap, of_one_length
+from catchment.features.base import OR_WIDER, FeatureMap, of_one_length, warn_of_clipping
 from catchment.parallel import ordered_map
 
 DIGITS = 12  # of inputs, after the point
@@ -45,7 +43,6 @@ TABLE_DIGITS = 14  # of cosines and sines
 BLOCK = 256  # most steps in a block of the spectrum
 LONGEST = 2**22  # steps whose sums are sure to fit
 WIDEST = 64.0
-MANY_CLIPPED = 0.01  # share of values beyond the range that is worth a warning
 MANY_CHANNELS = 12  # more have no correlations unless they are asked for
 LOWEST_LOG = 14  # 2^-14 is added to energies
 BATCH = 2**17  # values worked on at a time
@@ -146,14 +143,7 @@ class WindowStatistics(FeatureMap):
 
         for n in ordered_map(fill, of_one_length(us, BATCH // self.known_inputs), threads=threads):
             clipped += n
-        if clipped > MANY_CLIPPED * size:
-            warnings.warn(
-                f"{clipped / size:.2%} of the input values lie beyond {self.input_range:g} and "
-                "were cut off there; scale the inputs to a standard deviation of 1, or pass a "
-                "larger input_range",
-                ClippingWarning,
-                stacklevel=4,
-            )
+        warn_of_clipping(clipped, size, self.input_range, OR_WIDER)
         return list(out[:, None])
 
     @property

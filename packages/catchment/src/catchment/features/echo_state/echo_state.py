@@ -497,20 +497,18 @@ class EchoState(FeatureMap):
 
         With a grid they are cut off at its range and rounded to it.
         """
-        return self._long_enough(self.reservoir.checked(u, name), name)
+        return self.checked_all([u], name)[0]
 
-    def checked_all(self, inputs: Sequence[ArrayLike]) -> list[Array]:
+    def checked_all(self, inputs: Sequence[ArrayLike], name: str = "sequence {}") -> list[Array]:
         """Return what `checked` does for each sequence, with one warning for all of them."""
-        us = self.reservoir.checked_all(inputs)
-        return [self._long_enough(u, f"sequence {k}") for k, u in enumerate(us)]
-
-    def _long_enough(self, inputs: Array, name: str) -> Array:
-        if len(inputs) < self.washout + self.segments:
-            raise ValueError(
-                f"{name} has {len(inputs)} steps, fewer than washout {self.washout} + "
-                f"{self.segments}; shorten the washout or leave the sequence out"
-            )
-        return inputs
+        us = self.reservoir.checked_all(inputs, name)
+        for k, u in enumerate(us):
+            if len(u) < self.washout + self.segments:
+                raise ValueError(
+                    f"{name.format(k)} has {len(u)} steps, fewer than washout {self.washout} + "
+                    f"{self.segments}; shorten the washout or leave the sequence out"
+                )
+        return us
 
     @property
     def programs(self) -> tuple[Program, ...]:

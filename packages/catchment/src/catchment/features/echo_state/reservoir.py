@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Integers, as_matrix, frozen, refuse_nonfinite
-from catchment.errors import ClippingWarning, FinerRadiusWarning, FingerprintError
+from catchment.errors import FinerRadiusWarning, FingerprintError
+from catchment.features.base import OR_WIDER, warn_of_clipping
 from catchment.features.echo_state.recipe import (
     Layer,
     Mixture,
@@ -371,9 +372,6 @@ def unit_activations(layer: Layer) -> NDArray[np.uint8]:
     return placed
 
 
-MANY_CLIPPED = 0.01  # share of inputs beyond the range from which to warn
-
-
 @dataclass(frozen=True, eq=False)
 class Reservoir:
     """One or more layers of fixed weights; layer l is driven by the states of layer l - 1.
@@ -566,41 +564,29 @@ class Reservoir:
 
         With a grid they are cut off at its range and rounded to it.
         """
-        return self._on_grid([self._fitting(u, name)])[0]
+        return self.checked_all([u], name)[0]
 
-    def checked_all(self, inputs: Sequence[ArrayLike]) -> list[Array]:
+    def checked_all(self, inputs: Sequence[ArrayLike], name: str = "sequence {}") -> list[Array]:
         """Return what `checked` does for each sequence, with one warning for all of them."""
-        return self._on_grid([self._fitting(u, f"sequence {k}") for k, u in enumerate(inputs)])
-
-    def _on_grid(self, us: list[Array]) -> list[Array]:
-        if self.grid is None:
+        us = []
+        for k, given in enumerate(inputs):
+            u, called = as_matrix(given, name.format(k)), name.format(k)
+            if u.shape[1] != self.n_inputs:
+                raise ValueError(
+                    f"{called} has {u.shape[1]} columns, the reservoir was built for "
+                    f"{self.n_inputs}; pass an array of shape (T, {self.n_inputs})"
+                )
+            if len(u) == 0:
+                raise ValueError(f"{called} has no steps; leave empty sequences out")
+            refuse_nonfinite(u, called)
+            us.append(u)
+        if self.grid is None or not us:
             return us
         # Together, because very many short sequences would each cost a few small operations.
-        ends = np.cumsum([len(u) for u in us]).tolist()
-        joined = us[0] if len(us) == 1 else np.concatenate(us or [np.empty((0, self.n_inputs))])
+        joined = us[0] if len(us) == 1 else np.concatenate(us)
         rounded, n_clipped = inputs_on_grid(joined, self.grid, self.input_range)
-        share = n_clipped / max(1, joined.size)
-        if share > MANY_CLIPPED:
-            warnings.warn(
-                f"{share:.2%} of the input values lie beyond {self.input_range:g} and were cut off "
-                "there; scale the inputs to a standard deviation of 1, or pass a larger "
-                "input_range",
-                ClippingWarning,
-                stacklevel=3,
-            )
-        return [rounded[end - len(u) : end] for u, end in zip(us, ends, strict=True)]
-
-    def _fitting(self, u: ArrayLike, name: str) -> Array:
-        inputs = as_matrix(u, name)
-        if inputs.shape[1] != self.n_inputs:
-            raise ValueError(
-                f"{name} has {inputs.shape[1]} columns, the reservoir was built for "
-                f"{self.n_inputs}; pass an array of shape (T, {self.n_inputs})"
-            )
-        if len(inputs) == 0:
-            raise ValueError(f"{name} has no steps; leave empty sequences out")
-        refuse_nonfinite(inputs, name)
-        return inputs
+        warn_of_clipping(n_clipped, joined.size, self.input_range, OR_WIDER)
+        return np.split(rounded, np.cumsum([len(u) for u in us])[:-1])
 
     def with_plasticity(
         self, gain: Array, shift: Array, *, cut: tuple[int, int] | None = None
