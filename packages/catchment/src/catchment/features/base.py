@@ -51,6 +51,7 @@ from numpy.typing import ArrayLike, NDArray
 from catchment.arrays import Array, Booleans, Integers, as_matrix, refuse_nonfinite
 from catchment.errors import ClippingWarning, IntegrityError, UnknownMapError
 from catchment.features.stacked import Part, stacked_rows
+from catchment.parallel import ordered_map
 from catchment.wire import Fact, Parts
 
 KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes on with a recording
@@ -879,19 +880,39 @@ def checked_bits(bits: object, name: str) -> int:
     return bits
 
 
-def of_one_length(inputs: Sequence[Array], n_steps: int) -> Iterator[list[int]]:
-    """Yield the places of recordings that have one length, with so many steps together.
+def in_batches(
+    work: Callable[[list[Array]], Array],
+    inputs: Sequence[Array],
+    threads: int | None,
+    n_steps: int,
+) -> list[Array]:
+    """Return the rows (1, F) of each recording (T, I), in order.
 
-    >>> list(of_one_length([np.zeros(n) for n in (5, 7, 5)], 14))
-    [[0, 2], [1]]
+    Parameters
+    ----------
+    work
+        Returns rows (n, F) of recordings of one length.
+    n_steps
+        Of a task of one thread, unless one recording has more.
+
+    >>> mean = lambda us: np.stack(us).mean(axis=1)
+    >>> in_batches(mean, [np.array([[1.0], [3.0]]), np.array([[5.0]])], 1, 9)
+    [array([[2.]]), array([[5.]])]
     """
     by_length: dict[int, list[int]] = {}
     for k, u in enumerate(inputs):
         by_length.setdefault(len(u), []).append(k)
+    tasks, given = [], []
     for length, places in by_length.items():
         size = max(1, n_steps // length)
         for at in range(0, len(places), size):
-            yield places[at : at + size]
+            tasks.append(places[at : at + size])
+            given.append(list(map(inputs.__getitem__, tasks[-1])))
+    rows: list[Array] = [np.empty(0)] * len(inputs)
+    for task, z in zip(tasks, ordered_map(work, given, threads=threads), strict=True):
+        for k, row in zip(task, z, strict=True):
+            rows[k] = row[None]
+    return rows
 
 
 def warn_of_clipping(

@@ -27,7 +27,7 @@ a quantile is one of the outputs, so every machine finds the same biases.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, wraps
 from itertools import combinations
@@ -42,9 +42,8 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array, Booleans, Integers
 from catchment.compiling import njit
-from catchment.features.base import FeatureMap, handed, of_one_length
+from catchment.features.base import FeatureMap, handed, in_batches
 from catchment.features.echo_state.weights import Purpose, Words, distinct, log_uniform
-from catchment.parallel import ordered_map
 
 # An input is a whole number up to 2^22: nine channels of an output, 12 times that each, stay below
 # 2^31. Digits after the point are 16, fewer where the range leaves no room for them.
@@ -137,14 +136,13 @@ class MiniRocket(FeatureMap):
         """Return the features (1, F) of each recording (T, I)."""
         scale = 2.0**self.digits
 
-        def work(together: Array) -> Array:
-            _, T, n_inputs = together.shape
-            schedule = _schedule(self, T, n_inputs)
-            counts = schedule.counts(together, scale, self.input_range * scale)
+        def work(us: list[Array]) -> Array:
+            schedule = _schedule(self, *us[0].shape)
+            counts = schedule.counts(np.stack(us), scale, self.input_range * scale)
             shares: Array = counts / schedule.positions
             return shares
 
-        return in_batches(work, inputs, threads)
+        return in_batches(work, inputs, threads, STEPS)
 
 
 @lru_cache(maxsize=128)
@@ -185,31 +183,6 @@ def checked_settings(features: int, seed: int, length: int | None, input_range: 
 
 
 STEPS = 2**12  # of a task of one thread, unless one recording has more; its rows stay in the cache
-
-
-def in_batches(
-    work: Callable[[Array], Array], inputs: Sequence[Array], threads: int | None
-) -> list[Array]:
-    """Return the rows (1, F) of each recording (T, I), in order.
-
-    Parameters
-    ----------
-    work
-        Returns rows (n, F) for recordings (n, T, I).
-
-    >>> mean = lambda u: u.mean(axis=1)
-    >>> in_batches(mean, [np.array([[1.0], [3.0]]), np.array([[5.0]])], 1)
-    [array([[2.]]), array([[5.]])]
-    """
-    rows: list[Array] = [np.empty(0)] * len(inputs)
-    tasks = list(of_one_length(inputs, STEPS))
-    found = ordered_map(
-        lambda task: work(np.stack([inputs[k] for k in task])), tasks, threads=threads
-    )
-    for task, z in zip(tasks, found, strict=True):
-        for k, row in zip(task, z, strict=True):
-            rows[k] = row[None]
-    return rows
 
 
 KERNELS = tuple(combinations(range(9), 3))  # the positions of the three weights 2

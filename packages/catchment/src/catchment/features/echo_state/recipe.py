@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from math import isqrt
 from numbers import Real
+from threading import Lock
 from typing import Any
 
 from catchment.errors import IntegrityError
@@ -216,6 +217,7 @@ class Layer:
 __all__ = ["Layer", "Mixture", "Recipe", "Spread"]
 
 FORMAT = 1
+_one_at_a_time = Lock()
 DEFAULT_CONNECTIONS = 10
 DEFAULT_REWIRING = 0.1
 DEFAULT_JUMP_WEIGHT = 0.5
@@ -408,10 +410,14 @@ class Recipe:
         >>> recipe.prepared() is recipe
         True
         """
-        # build reads recipes, so a recipe can only ask for it when called.
-        from catchment.features.echo_state.reservoir import prepare
+        # Reservoirs read recipes, so a recipe can only ask for them when called.
+        from catchment.features.echo_state.reservoir import prepared
 
-        return self if self.is_prepared else prepare(self)
+        if self.is_prepared:
+            return self
+        # Without the lock, clients that start together would each solve for the same eigenvalue.
+        with _one_at_a_time:
+            return prepared(self)
 
     def unprepared(self) -> Recipe:
         """Return the recipe without what `prepared` found out, to change a setting of it.

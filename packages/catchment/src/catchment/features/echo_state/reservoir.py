@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -202,32 +201,6 @@ def programs_on_grid(
     return tuple(programs)
 
 
-_one_at_a_time = Lock()
-
-
-def build(recipe: Recipe) -> tuple[LayerWeights, ...]:
-    """Return the weights of each layer.
-
-    A recipe that is not prepared is prepared first; a prepared one is checked against its
-    fingerprint.
-
-    >>> (layer,) = build(Recipe(units=4, topology="ring", spectral_radius=0.5))
-    >>> layer.W.values
-    array([0.5, 0.5, 0.5, 0.5])
-    """
-    recipe = recipe.prepared()
-    layers = _weights(recipe)
-    found = fingerprint(layers, recipe.grid, recipe.input_range, recipe.cut)
-    if found != recipe.fingerprint:
-        clear = "scale and fingerprint" if recipe.grid is None else "scale, fingerprint and cut"
-        raise FingerprintError(
-            f"the recipe says fingerprint {recipe.fingerprint}, its weights have {found}; if you "
-            f"changed a setting, clear {clear} and call prepared(), otherwise get the recipe "
-            "again from its sender"
-        )
-    return layers
-
-
 def fingerprint(
     layers: Sequence[LayerWeights],
     grid: int | None = None,
@@ -236,7 +209,7 @@ def fingerprint(
 ) -> str:
     """Return the SHA-256, in hexadecimal, of all numbers of all layers, and of a grid.
 
-    >>> len(fingerprint(build(Recipe(units=4, topology="ring"))))
+    >>> len(fingerprint(Reservoir.from_recipe(Recipe(units=4, topology="ring")).layers))
     64
     """
     sha = hashlib.sha256(b"".join(layer.digest() for layer in layers))
@@ -245,19 +218,9 @@ def fingerprint(
     return sha.hexdigest()
 
 
-def prepare(recipe: Recipe) -> Recipe:
-    """Return the recipe with its scales and fingerprint; many callers of one recipe cost one.
-
-    >>> prepare(Recipe(units=4, topology="ring", spectral_radius=0.5)).scale
-    (0.5,)
-    """
-    # Without the lock, clients that start together would each solve for the same eigenvalue.
-    with _one_at_a_time:
-        return _prepared(recipe)
-
-
 @lru_cache(maxsize=256)
-def _prepared(recipe: Recipe) -> Recipe:
+def prepared(recipe: Recipe) -> Recipe:
+    """Return the recipe with its scales and fingerprint."""
     scale = tuple(_scale(layer) for layer in recipe.layers)
     # Any fingerprint and cut would do here: they are replaced by those of the weights.
     cut = None if recipe.grid is None else (0, 0)
@@ -404,10 +367,24 @@ class Reservoir:
 
     @classmethod
     def from_recipe(cls, recipe: Recipe) -> Reservoir:
-        """Return the reservoir of a recipe, checked against its fingerprint if it has one."""
+        """Return the reservoir of a recipe, checked against its fingerprint if it has one.
+
+        >>> recipe = Recipe(units=4, topology="ring", spectral_radius=0.5)
+        >>> Reservoir.from_recipe(recipe).layers[0].W.values
+        array([0.5, 0.5, 0.5, 0.5])
+        """
         prepared = recipe.prepared()
+        layers = _weights(prepared)
+        found = fingerprint(layers, prepared.grid, prepared.input_range, prepared.cut)
+        if found != prepared.fingerprint:
+            clear = "scale and fingerprint" if recipe.grid is None else "scale, fingerprint and cut"
+            raise FingerprintError(
+                f"the recipe says fingerprint {prepared.fingerprint}, its weights have {found}; if "
+                f"you changed a setting, clear {clear} and call prepared(), otherwise get the "
+                "recipe again from its sender"
+            )
         return cls(
-            build(prepared),
+            layers,
             prepared,
             grid=prepared.grid,
             input_range=prepared.input_range,
