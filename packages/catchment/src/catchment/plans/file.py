@@ -37,7 +37,7 @@ from catchment.engine.local import Source, data_of
 from catchment.features.base import FeatureMap, imported
 from catchment.features.default_map import DefaultMap
 from catchment.features.nvar import NVAR
-from catchment.features.sizes import refuse_large
+from catchment.features.pipeline import refuse_large
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings

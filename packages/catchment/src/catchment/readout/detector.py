@@ -441,7 +441,7 @@ class DetectorStream:
         self._prepare = replace(detector.prepare, horizon=None)
         self._windows = detector.prepare.window is not None
         if not self._windows:
-            self._goes_on = detector.features.continuation()
+            detector.features.refuse_stretches()
             if not detector.per_step:
                 raise ValueError(
                     "the map gives one row for a whole recording; cut recordings into windows, or "
@@ -474,8 +474,9 @@ class DetectorStream:
 
     def _scores(self, u: Array) -> Array:
         scoring = self.detector.scoring
-        new, arrays = self._goes_on.rows(u, self._carried.steps, self._carried.arrays)
-        self._carried = Carried(self._carried.steps + len(u), arrays)
+        carried, features = self._carried, self.detector.features
+        new, arrays = features.go_on(u, carried.steps, carried.arrays)
+        self._carried = Carried(carried.steps + len(u), arrays)
         z = np.concatenate([self._rows, new])
         self._rows = z[max(len(z) - scoring.lag, 0) :]
         together = np.concatenate([self._before, scoring.of_rows(z, u)])
