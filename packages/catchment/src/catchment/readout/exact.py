@@ -285,6 +285,8 @@ def exact_statistics(
     """
     if z.shape[1] != grid.n_features:
         raise ValueError(f"features have {z.shape[1]} columns, the grid has {grid.n_features}")
+    if not len(z):
+        return RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
     whole = z / grid.scale
     off = (np.rint(whole) != whole) | (np.abs(whole) > 2.0**grid.bits)
     if off.any():
@@ -293,12 +295,21 @@ def exact_statistics(
             f"feature {column} is {z[row, column]!r} in row {row}, which is not on its grid of "
             f"{grid.bits} bits; round rows with catchment.features.grid.on_grid"
         )
-    if weight is None:
-        return _unweighted(z, y, grid, fingerprint)
-    found = RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
-    groups = [(value, weight == value) for value in whole_weights(weight)]
-    parts = [_unweighted(z[m], y[m], grid, fingerprint).scaled(value) for value, m in groups]
-    return reduce(add, parts, found)
+    found = []
+    for value in [1] if weight is None else whole_weights(weight):
+        mine = slice(None) if weight is None else weight == value
+        rows = z[mine]
+        (pieces,), places = target_pieces([y[mine]], grid)
+        constant = bool(
+            rows.size and (rows[:, 0] == 1.0).all() and 0 <= grid.digits[0] <= grid.bits
+        )
+        total = ExactGram.of(grid, pieces.shape[1], constant=constant)
+        total.add(np.concatenate([rows, pieces, np.ones((len(rows), 1))], axis=1).T)
+        sums = statistics_of(
+            total.result(), len(rows), grid, places, constant=constant, fingerprint=fingerprint
+        )
+        found.append(sums.scaled(value))
+    return reduce(add, found)
 
 
 def whole_weights(weight: Array) -> list[int]:
@@ -315,16 +326,3 @@ def whole_weights(weight: Array) -> list[int]:
             "them by one number and round, or use a map with grid=None"
         )
     return [int(value) for value in values]
-
-
-def _unweighted(z: Array, y: Array, grid: Grid, fingerprint: str) -> RidgeStatistics:
-    if not len(z):
-        return RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
-    (pieces,), places = target_pieces([y], grid)
-    constant = bool(z.shape[1] and (z[:, 0] == 1.0).all() and 0 <= grid.digits[0] <= grid.bits)
-    total = ExactGram.of(grid, pieces.shape[1], constant=constant)
-    rows = np.concatenate([z, pieces, np.ones((len(z), 1))], axis=1)
-    total.add(rows.T)
-    return statistics_of(
-        total.result(), len(z), grid, places, constant=constant, fingerprint=fingerprint
-    )

@@ -1,15 +1,10 @@
-"""Forecasts: one step ahead, several horizons at once, or closed loop.
+"""Forecasts: several horizons at once, or one step ahead in closed loop.
 
-A model trained on targets one step ahead is fed its own predictions in closed loop, which any error
-enters. A direct forecast, `Prepare(horizon=(1, 6, 24))`, needs no feedback: one readout has a
-column for each horizon and channel, because ridge regression on more targets costs next to nothing.
-
-Closed-loop forecasts from many places of one series at once, to be compared with what came.
-
-The series is run through once; from each origin its own loop goes on, all of them side by side. On
-one core that is about twenty times as fast as one loop after the other.
-
-What a model of several horizons says of the time after a recording, one row per horizon.
+A direct forecast, `Prepare(horizon=(1, 6, 24))`, needs no feedback: one readout has a column for
+each horizon and channel, because ridge regression on more targets costs next to nothing. A model
+trained on targets one step ahead is fed its own predictions in closed loop, which any error enters.
+To compare it with what came, one series is run through once, and from each of many origins its own
+loop goes on, all of them side by side: about twenty times as fast as one loop after the other.
 """
 
 from __future__ import annotations
