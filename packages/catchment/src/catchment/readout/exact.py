@@ -21,7 +21,7 @@ from catchment.errors import CoarseTargetsWarning
 from catchment.features.echo_state.run import aligned
 from catchment.readout import integers
 from catchment.readout.grid import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, Grid
-from catchment.readout.statistics import RidgeStatistics, pack
+from catchment.readout.statistics import RidgeStatistics
 
 FINE = 2.0**-16  # targets that are all smaller have fewer than 20 bits
 PIECE = 20  # binary digits of a piece of a target
@@ -220,10 +220,7 @@ def statistics_of(
     """
     F, edge = grid.n_features, M[:, grid.n_features :]
     K = (edge.shape[1] - 1) // len(places)
-    if M.dtype == object:
-        gram = integers.canonical(M[:F, :F][np.triu_indices(F)])
-    else:  # LAPACK moves numbers of 64 bits, whatever they mean
-        gram = pack(np.ascontiguousarray(M[:F, :F]).view(np.float64)).view(np.int64)
+    gram = integers.canonical(np.concatenate([M[i, i:F] for i in range(F)] or [M[0, :0]]))
     below = edge[F:-1]
     weight, edge = float(int(edge[-1, -1])), edge[:F].copy()
     if constant:
@@ -287,14 +284,15 @@ def exact_statistics(
         raise ValueError(f"features have {z.shape[1]} columns, the grid has {grid.n_features}")
     if not len(z):
         return RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
-    whole = z / grid.scale
-    off = (np.rint(whole) != whole) | (np.abs(whole) > 2.0**grid.bits)
-    if off.any():
-        row, column = np.argwhere(off)[0]
-        raise ValueError(
-            f"feature {column} is {z[row, column]!r} in row {row}, which is not on its grid of "
-            f"{grid.bits} bits; round rows with catchment.features.grid.on_grid"
-        )
+    for first in range(0, len(z), 32):  # so few that they stay in the cache
+        whole = z[first : first + 32] / grid.scale
+        off = (np.rint(whole) != whole) | (np.abs(whole) > 2.0**grid.bits)
+        if off.any():
+            row, column = np.argwhere(off)[0] + (first, 0)
+            raise ValueError(
+                f"feature {column} is {z[row, column]!r} in row {row}, which is not on its grid of "
+                f"{grid.bits} bits; round rows with catchment.features.grid.on_grid"
+            )
     found = []
     for value in [1] if weight is None else whole_weights(weight):
         mine = slice(None) if weight is None else weight == value
