@@ -9,7 +9,7 @@ summed is added to totals in int64, and before these could overflow their upper 
 from __future__ import annotations
 
 import warnings
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import add
 from typing import NoReturn
 
@@ -227,20 +227,13 @@ def statistics_of(
         unit = 1 << int(grid.digits[0])
         gram = _times(_times(gram, slice(F), unit), slice(1), unit)
         edge = _times(edge, slice(1), unit)
-    sums = (below[:, -1].copy(), edge[:, :K].copy(), below[:, :K][_upper(K)])
+    sums = (below[:, -1].copy(), edge[:, :K].copy(), below[:, :K][np.triu_indices(K)])
     if places != (0,):
         sums = _of_pieces(below, edge, places)
     target_sum, cross, target_gram = sums
     feature_sum = integers.canonical(edge[:, -1].copy())
     every = (feature_sum, target_sum, gram, cross, target_gram)
     return RidgeStatistics(n_rows, weight, *every, fingerprint, grid)
-
-
-@lru_cache(maxsize=16)
-def _upper(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of a packed upper triangle in a matrix (n, n)."""
-    rows, columns = np.triu_indices(n)
-    return rows, columns
 
 
 def _of_pieces(

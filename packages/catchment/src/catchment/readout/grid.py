@@ -71,7 +71,6 @@ class Grid:
         """
         if features.feature_grid is None:
             return None
-        # Asked for every client, of which a round may have a million.
         return _grid_of(features.feature_grid, features.bounds.tobytes(), classes)
 
     @classmethod
@@ -160,7 +159,7 @@ class Grid:
             raise IntegrityError(f"{text[:80]!r} describes no grid ({error})") from error
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=16)  # asked for every client, of which a round may have a million
 def _grid_of(bits: int, bounds: bytes, classes: bool) -> Grid:
     digits = digits_after_point(np.frombuffer(bounds), bits)
     return Grid.from_digits(bits, digits, classes=classes)

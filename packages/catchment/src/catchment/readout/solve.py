@@ -177,32 +177,6 @@ def squared_lengths(statistics: RidgeStatistics) -> tuple[Array, Array]:
     return raw, np.where(centred > CONSTANT * raw, centred, 0.0)
 
 
-def warn_of_small_ridge(
-    statistics: RidgeStatistics, ridge: float, smallest: float, diagonal: Array
-) -> None:
-    """Warn if the smallest eigenvalue of G + ridge I, in any units of the features, is rounding.
-
-    Parameters
-    ----------
-    smallest
-        An estimate of that eigenvalue, of features in units that make the diagonal ones.
-    diagonal
-        (F,) of G + ridge I in the features' own units.
-    """
-    limit, F = smallest_ridge(statistics), statistics.n_features
-    raw, _ = squared_lengths(statistics)
-    varied = diagonal > 2 * ridge
-    ratio = float((raw[varied] / diagonal[varied]).mean()) if varied.any() else 0.0
-    rounding = 8 * EPS * F**0.5 * ratio
-    if ridge < limit and smallest < rounding:
-        warnings.warn(
-            f"ridge {ridge:g} is below {limit:.0e}, the smallest that sums of products can tell "
-            f"here ({_condition(statistics)}): the weights hold rounding; {REMEDY}",
-            PrecisionWarning,
-            stacklevel=4,
-        )
-
-
 def warn_of_edge(statistics: RidgeStatistics, ridges: Array, errors: Array) -> None:
     """Warn if the smallest ridge that sums can tell is the best, and a smaller would be better.
 
@@ -467,8 +441,19 @@ def _solvers(
             enough = smallest_ridge(statistics)
             raise singular_error(known, float(value), statistics.n_rows, enough=enough)
         factor, near = factored
-        if near is not None:
-            warn_of_small_ridge(statistics, float(value), *near)
+        if near is not None and value < (limit := smallest_ridge(statistics)):
+            # Whether the smallest eigenvalue, in any units of the features, is rounding.
+            smallest, diagonal_ = near
+            varied = diagonal_ > 2 * value
+            ratio = squared_lengths(statistics)[0][varied] / diagonal_[varied]
+            mean = float(ratio.mean()) if varied.any() else 0.0
+            if smallest < 8 * EPS * statistics.n_features**0.5 * mean:
+                warnings.warn(
+                    f"ridge {value:g} is below {limit:.0e}, the smallest that sums of products can "
+                    f"tell here ({_condition(statistics)}): the weights hold rounding; {REMEDY}",
+                    PrecisionWarning,
+                    stacklevel=3,
+                )
         yield np.flatnonzero(group == i), float(value), partial(_by_factor, factor)
 
 
