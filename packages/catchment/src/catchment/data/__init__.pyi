@@ -34,11 +34,11 @@ from catchment.data.clients import (
 from catchment.data.files import (
     ENVIRONMENT as ENVIRONMENT,
     MODELS_ENVIRONMENT as MODELS_ENVIRONMENT,
-    Named as Named,
     cache_directory as cache_directory,
     data_directories as data_directories,
     find_files as find_files,
     is_uri as is_uri,
+    kept_columns as kept_columns,
     model_directories as model_directories,
     whole_labels as whole_labels,
 )
