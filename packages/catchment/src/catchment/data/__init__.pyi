@@ -21,7 +21,6 @@ from catchment.data.synthetic import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment.data.ahead import calendar_columns as calendar_columns
 from catchment.data.clients import (
     Cache as Cache,
     Changed as Changed,
@@ -65,6 +64,7 @@ from catchment.data.scaling import (
     scale_each as scale_each,
 )
 from catchment.data.steps import (
+    calendar_columns as calendar_columns,
     count_steps as count_steps,
     fill_recording as fill_recording,
     resample as resample,
