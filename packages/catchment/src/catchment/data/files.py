@@ -100,7 +100,8 @@ def read(
         )
     tables = [Table(path, read_columns(path), client_by) for path in find_files(files)]
     predicted = listed(target if label is None else label)
-    named = {*predicted, *(name for name in (client, recording, time) if name is not None)}
+    by_name = {"client": client, "recording": recording, "time": time}
+    named = {*predicted, *filter(None, by_name.values())}
     for table in tables:
         for name in named:
             table.column(name)
@@ -116,13 +117,7 @@ def read(
     held: dict[str, list[Recording]] = {}
     for table in tables:
         read_here = table.recordings(
-            inputs=chosen,
-            target=predicted or None,
-            recording=recording,
-            client=client,
-            time=time,
-            classes=found,
-            per_step=per_step,
+            inputs=chosen, target=predicted or None, classes=found, per_step=per_step, **by_name
         )
         for name, recordings in read_here.items():
             if client is None and client_by == "file" and name in held:
@@ -132,13 +127,8 @@ def read(
                     "folder",
                     otherwise="rename one of them or name a client column",
                 )
-            # A name that stays when files are added, or rows at a file's end.
-            where = f"{table.path.resolve().parent.name}/{table.path.name}"
-            held.setdefault(name, []).extend(
-                replace(one, name=f"{where} {number}") for number, one in enumerate(recordings)
-            )
-    by = client_by if client is None else "file"
-    kept = kept_columns(time, recording, client, predicted, bool(per_step), client_by=by)
+            held.setdefault(name, []).extend(recordings)
+    kept = kept_columns(time, recording, client, predicted, bool(per_step), client_by=client_by)
     return Clients(held, found, tuple(chosen), kept)
 
 
@@ -156,7 +146,7 @@ def kept_columns(
         "time": time,
         "recording": recording,
         "client": client,
-        "client_by": client_by if client_by == "folder" else None,
+        "client_by": "folder" if client is None and client_by == "folder" else None,
         "target": "\n".join(predicted),
         "per_step": "yes" if per_step else None,
     }
@@ -236,7 +226,11 @@ class Table:
         except ValueError as error:
             raise ValueError(f"{self.path.name}: {error}") from error
         if named["client"] is None:
-            return {self.client: [one for held in clients.values() for one in held]}
+            clients = {self.client: [one for held in clients.values() for one in held]}
+        # A name that stays when files are added, or rows at a file's end.
+        where = f"{self.path.resolve().parent.name}/{self.path.name}"
+        for name, held in clients.items():
+            clients[name] = [replace(one, name=f"{where} {k}") for k, one in enumerate(held)]
         return clients
 
 

@@ -163,31 +163,12 @@ class Prepare:
                     f"rate is {self.rate!r}; pass a positive number of steps per second"
                 )
             object.__setattr__(self, "rate", float(self.rate))
-        self._check_ahead()
-        for name, length in (("window", self.window), ("step", self.step)):
-            if isinstance(length, str):
-                duration(name, length)
-                if self.rate is not None:
-                    count_steps(name, length, 1 / self.rate)
-            elif length is not None:
-                if isinstance(length, bool) or not isinstance(length, Integral) or length < 1:
-                    raise ValueError(
-                        f"{name} is {length!r}; pass a whole number of steps, 1 or more"
-                    )
-                object.__setattr__(self, name, int(length))
-        if self.step is not None and self.window is None:
-            raise ValueError(f"step is {self.step!r} without a window; pass a window too")
-
-    def _check_ahead(self) -> None:
         if self.horizon is not None:
             object.__setattr__(self, "horizon", checked_horizons(self.horizon))
-        for name in ("predicted", "known"):
-            given = getattr(self, name)
-            if given is None or given in ((), []):
-                continue
-            if self.horizon is None:
-                raise ValueError(f"{name} is {given!r} without a horizon; pass a horizon too")
-            object.__setattr__(self, name, checked_channels(name, given))
+        for name, given in (("predicted", self.predicted), ("known", self.known)):
+            if given is not None and given not in ((), []):
+                ahead = self.horizon is not None
+                object.__setattr__(self, name, checked_channels(name, given, ahead=ahead))
         object.__setattr__(self, "known", tuple(self.known))
         for one in set(self.known).intersection(self.predicted or ()):
             raise ValueError(f"{one!r} is both predicted and known ahead; name it once")
@@ -196,6 +177,17 @@ class Prepare:
                 'label is "majority" and horizon is set, but inputs ahead in time are numbers; '
                 'pass label="last" or "mean"'
             )
+        for name, length in (("window", self.window), ("step", self.step)):
+            if isinstance(length, str):
+                count_steps(name, length, 1 / (self.rate or math.inf))
+            elif length is not None:
+                if isinstance(length, bool) or not isinstance(length, Integral) or length < 1:
+                    raise ValueError(
+                        f"{name} is {length!r}; pass a whole number of steps, 1 or more"
+                    )
+                object.__setattr__(self, name, int(length))
+        if self.step is not None and self.window is None:
+            raise ValueError(f"step is {self.step!r} without a window; pass a window too")
 
     @property
     def horizons(self) -> tuple[int, ...]:

@@ -260,10 +260,13 @@ def duration(name: str, length: str) -> float:
 def count_steps(name: str, length: str, interval: float) -> int:
     """Return how many steps of an interval in seconds a duration has, rounded.
 
+    Of an interval of 0, which stands for one that is not known, there are enough.
+
     >>> count_steps("window", "5s", 0.02)
     250
     """
-    steps = round(duration(name, length) / interval)
+    seconds = duration(name, length)
+    steps = round(seconds / interval) if interval else 1
     if steps < 1:
         raise ValueError(
             f"{name} is {length!r}, less than one step of {interval:g} s; pass a longer one"
@@ -328,12 +331,14 @@ def checked_horizons(value: Any) -> int | tuple[int, ...]:
     return tuple(map(int, steps)) if many else int(value)
 
 
-def checked_channels(name: str, value: Any) -> Channels:
+def checked_channels(name: str, value: Any, *, ahead: bool = True) -> Channels:
     """Return names or numbers of channels as a tuple, each once.
 
     >>> checked_channels("known", "price"), checked_channels("known", [0, 2])
     (('price',), (0, 2))
     """
+    if not ahead:
+        raise ValueError(f"{name} is {value!r} without a horizon; pass a horizon too")
     given: list[Any] = [value] if isinstance(value, str | Integral) else list(value)
     texts = all(isinstance(one, str) for one in given)
     numbers = all(_is_whole(one) and one >= 0 for one in given)

@@ -587,7 +587,10 @@ def _by_key(part: Part, one: Mapping[Any, Any], other: Mapping[Any, Any], how: A
             "different",
             f"{part.name} {_short(sorted(other))} do not add to {_short(sorted(one))}",
         )
-    return {key: _one_sum(part, held, other[key], how) for key, held in one.items()}
+    found = {}
+    for key, held in one.items():
+        found[key] = _one_sum(part, held, other[key], how)
+    return found
 
 
 def _short(value: object) -> str:
