@@ -214,7 +214,7 @@ class PlanRun:
             self.store.write_facts({"untested": FIRST})
         elif self.week is not None and self.week.earlier is not None:
             place = InMemory(to_bytes(self.week.earlier), self.week.earlier)
-            scores = self._scores(Known(course=self.workflow.fingerprint), place)
+            scores = self._scores(Known(workflow=self.workflow.fingerprint), place)
         known, result = self.workflow.run(self.engines, self.store)
         model = self._with_intervals(result, known).read_from(dict(self.about.columns))
         self.store.save_model(model)
@@ -272,7 +272,7 @@ class PlanRun:
     def _deliver(self, known: Known, place: InMemory) -> None:
         known = replace(known, model=sha256_of(place.content))
         started = self.store.facts()["started"]
-        about = {"plan": known.course, "run": f"{self.store.folder.name} {started}"}
+        about = {"plan": known.workflow, "run": f"{self.store.folder.name} {started}"}
         algorithm = Delivery(sha256=known.model, place=place, content=place.content, about=about)
         self._after(DELIVERY, Plan(algorithm=algorithm), known, "delivered")
 
@@ -305,7 +305,7 @@ class PlanRun:
             "n_features": str(features.n_features),
             "features_fingerprint": features.fingerprint,
             "plan_fingerprint": done.result.plan.fingerprint(),
-            "course": done.known.course,
+            "course": done.known.workflow,
             "scaling": str(self.file.prepare.settings()["scale"]),
             "upload": self.workflow.upload(done.known),
         }
