@@ -426,6 +426,19 @@ class Beside:
     watch: Watch | None = None
     models: dict[str, Predictor] = field(default_factory=dict)
 
+    def engines(self, devices: Mapping[str, Elsewhere], **kept: Any) -> LocalClients:
+        """Return all clients of this process, and devices, which train and are given the model."""
+        held = self.held
+        return LocalClients(
+            # A mapping of very many clients is not copied for nothing.
+            clients={**held.train, **devices} if devices else held.train,
+            others={DELIVERY: {**held.at(DELIVERY), **devices}, EVALUATION: held.test},
+            threads=self.threads,
+            workers=self.workers,
+            watch=self.watch,
+            **kept,
+        )
+
     @property
     def folds(self) -> list[list[str]]:
         """The clients dealt at random into folds, as many as the plan says or clients there are."""
@@ -683,16 +696,7 @@ def run_plan(
         by_folds = partial(beside.by_folds, store) if file.sharing.test == "folds" else None
         # A round cut short goes on in its middle: begun anew, its noise would be spent twice.
         with Journal(store.folder / JOURNAL) if identities else nullcontext() as journal:
-            engines = LocalClients(
-                # A mapping of very many clients is not copied for nothing.
-                clients={**held.train, **on_line} if on_line else held.train,
-                others={DELIVERY: {**held.at(DELIVERY), **on_line}, EVALUATION: held.test},
-                threads=threads,
-                workers=workers,
-                memories=memories,
-                watch=tell,
-                journal=journal,
-            )
+            engines = beside.engines(on_line, memories=memories, journal=journal)
             # Whatever clients are called, their data are known by these.
             known: dict[str, Sequence[str]] = {}
             for name, source in held.train.items() if file.is_noisy else ():
