@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+import numpy as np
 import pytest
 from annotated_types import Ge
 
+from catchment import Array
 from catchment.federation.learn import Adam, ServerOptimiser
 from catchment.plans import described, nearest, read, schema
 
@@ -155,3 +157,18 @@ def test_the_schema_says_the_same() -> None:
 
 def test_a_far_name_lists_them_all() -> None:
     assert nearest("qqq", ["one", "two"]) == "choose from one, two"
+
+
+@dataclass(frozen=True)
+class Weighted:
+    weights: Array
+
+
+def test_numbers_in_lists_become_an_array() -> None:
+    made = read(Weighted, {"weights": [[1, 2.5], [3, 4]]}, "[map]")
+    assert made.weights.dtype == np.float64
+    assert made.weights.tolist() == [[1.0, 2.5], [3.0, 4.0]]
+    for wrong in ([1.0, "a"], [[1.0], [1.0, 2.0]], [True], 3.0):
+        with pytest.raises(ValueError, match="give a list of numbers, or of such lists"):
+            read(Weighted, {"weights": wrong}, "[map]")
+    assert schema(Weighted)["properties"] == {"weights": {"type": "array"}}

@@ -18,6 +18,7 @@ import typer
 from catchment.cli.runs import run_json, stoppable
 from catchment.cli.show import (
     JsonOption,
+    ThreadsOption,
     flag,
     option,
     print_json,
@@ -201,7 +202,7 @@ def fit(
     strict: Annotated[
         bool, flag("--strict", "Stop, with exit code 1, if a file cannot be used.")
     ] = False,
-    threads: Annotated[int | None, option("Threads; all cores if not given.")] = None,
+    threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look at files, write a plan for them, run it, and say how good the model is and for whom.

@@ -17,6 +17,7 @@ import typer
 from catchment.cli.show import (
     DataOption,
     JsonOption,
+    ThreadsOption,
     flag,
     option,
     print_json,
@@ -182,9 +183,7 @@ def run(
         Engine,
         option("local: this machine; ray: many clients on Ray; flower: simulated."),
     ] = Engine.local,
-    threads: Annotated[
-        int | None, option("Threads; all cores if not given. Results do not change.")
-    ] = None,
+    threads: ThreadsOption = None,
     workers: Annotated[
         int | None, option("Processes for many small clients; this one alone if not given.")
     ] = None,

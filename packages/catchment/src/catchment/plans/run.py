@@ -43,7 +43,7 @@ from catchment.data.synthetic import seeded_generator
 from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
 from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
-from catchment.features.base import FeatureMap, label_of, name_of
+from catchment.features.base import FeatureMap, label_of
 from catchment.federation.algorithm import Memory
 from catchment.federation.blocks import EVERY
 from catchment.federation.client import Elsewhere, refuse_shared
@@ -549,7 +549,6 @@ class Beside:
             "autoregression": lambda: training(autoregression(n_inputs, **lags)),
             "local": lambda: local_only(**own, threads=threads, workers=workers),
             "averaging": lambda: training(Plan(algorithm=ReadoutAveraging(ridge="gcv", **own))),
-            "ensemble": lambda: training(_ensemble(weighting="samples", **own)),
             "centralised": lambda: centralised(alone, threads=threads),
             "personalised": lambda: self._personalised(done.model),
         }
@@ -612,15 +611,6 @@ def folds_of(names: list[str], seed: int = 0, n: int | None = None) -> list[list
     order = seeded_generator(seed).permutation(len(names))
     groups = np.array_split(order, min(n or FOLDS, len(names)))
     return [sorted(names[k] for k in group) for group in groups]
-
-
-def _ensemble(features: FeatureMap, **settings: Any) -> AnyPlan:
-    if features.reservoir is None:
-        raise ValueError(
-            'the baseline "ensemble" gives every client a reservoir of its own, and '
-            f"{name_of(features)} has none; leave it out of baselines"
-        )
-    return Plan(algorithm=plugin("algorithms", "ensemble")(features=features, **settings))
 
 
 @dataclass(frozen=True, eq=False)

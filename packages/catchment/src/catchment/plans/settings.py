@@ -36,11 +36,13 @@ from typing import (
     get_type_hints,
 )
 
+import numpy as np
 import pydantic
 from annotated_types import Ge
 from pydantic import PlainValidator, TypeAdapter, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from catchment.arrays import Array
 from catchment.data.prepare import Prepare
 from catchment.data.scaling import Scaler
 from catchment.features.base import (
@@ -289,7 +291,7 @@ def _readable(hint: Any) -> Any:
     if hint is type(None):
         none = pydantic.BeforeValidator(lambda value: None if value == "none" else value)
         return Annotated[None, none, WithJsonSchema({"const": "none"})]
-    if hint in CHOICES or is_dataclass(hint):
+    if hint in CHOICES or origin is np.ndarray or is_dataclass(hint):
         return Annotated[Any, PlainValidator(partial(_made_of, hint)), WithJsonSchema(_inner(hint))]
     if origin is Annotated:
         return Annotated[_readable(inside[0]), *hint.__metadata__]
@@ -311,6 +313,8 @@ def _made_of(hint: Any, value: object, info: pydantic.ValidationInfo) -> object:
         table = {"name": value} if isinstance(value, str) else value
         kind, rest = chosen(CHOICES[hint], table, HERE)
         return read(kind, rest, HERE)
+    if get_origin(hint) is np.ndarray:
+        return _array(value)
     if not isinstance(value, Mapping):
         raise PydanticCustomError("dict_type", "no table")
     if hint is Scaler:
@@ -321,6 +325,19 @@ def _made_of(hint: Any, value: object, info: pydantic.ValidationInfo) -> object:
         own = read(MAPS["echo_state"], value, HERE)
         return own.recipe(reservoir.n_inputs, per_step=given["features"].per_step, classes=classes)
     return read(hint, value, HERE)
+
+
+def _array(value: object) -> Array:
+    """Return numbers, or lists of numbers of one length, as an array of doubles."""
+    try:
+        found = np.asarray(value if isinstance(value, list) else None)
+    except ValueError:  # lists of different lengths
+        found = np.asarray(None)
+    if found.dtype.kind not in "if":
+        raise ValueError(
+            f"{HERE} is {value!r}; give a list of numbers, or of such lists of one length"
+        )
+    return found.astype(np.float64)
 
 
 def _value(adapter: TypeAdapter[Any], value: object, where: str, given: Mapping[str, Any]) -> Any:
@@ -544,6 +561,8 @@ def _inner(hint: Any) -> dict[str, Any]:
         return {"anyOf": [{"$ref": ANY_MAP}, {"type": "string"}]}
     if hint in CHOICES:
         return {"oneOf": [named_schema(name, kind) for name, kind in CHOICES[hint].items()]}
+    if get_origin(hint) is np.ndarray:
+        return {"type": "array"}
     if hint is Scaler:
         numbers = {"type": "array", "items": {"type": "number"}}
         return {"type": "object", "properties": {"mean": numbers, "scale": numbers}}
