@@ -96,7 +96,7 @@ NORMAL_PLAN = "normal"
 HOW_OFTEN = ("rounds", "share", "min_clients", "limits", "seed")
 WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
 Baseline = Literal["random", "majority", "mean", "persistence", "autoregression", "local",
-                   "averaging", "ensemble", "centralised", "personalised"]  # fmt: skip
+                   "averaging", "centralised", "personalised"]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
