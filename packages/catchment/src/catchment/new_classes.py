@@ -39,8 +39,8 @@ from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_re
 from catchment.federation.runs.ledger import Entry, Keeper
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, described
-from catchment.readout.model import Model
-from catchment.readout.open_model import OpenModel, Shrinkage
+from catchment.readout.heads import Shrinkage
+from catchment.readout.model import Model, OpenModel
 from catchment.readout.storage import load, to_bytes
 from catchment.verbs import Run
 

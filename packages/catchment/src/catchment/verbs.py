@@ -36,8 +36,7 @@ from catchment.engine.local import (
 )
 from catchment.errors import FederationError, RefusedClientsWarning, TooFewClientsError
 from catchment.features.base import FeatureMap, label_of
-from catchment.features.pipeline import Pipeline, as_pipeline
-from catchment.features.sizes import refuse_large
+from catchment.features.pipeline import Pipeline, as_pipeline, refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.client import devices_of
@@ -133,7 +132,7 @@ def fit(
         ridge="gcv" if ridge == "auto" else ridge,
         classes=names,
         threads=threads,
-    ).model
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,7 +51,7 @@ class Agreement:
     @cached_property
     def course(self) -> Workflow:
         """The stages, before anything is asked of the network; no map is built."""
-        return self.file.course(self.about, self.identities, self.n_clients)
+        return self.file.workflow(self.about, self.identities, self.n_clients)
 
     @property
     def fewest(self) -> int:

@@ -14,7 +14,7 @@ from itertools import chain
 from operator import neg
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from catchment.data.clients import Changed, Chosen, LazyClients
+from catchment.data.clients import Changed, LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.data.units import ALL
@@ -104,7 +104,7 @@ class LocalEngine(Engine, Generic[S, U, R]):
 
         One that does not hear it now is told before it is next asked for anything.
         """
-        if isinstance(self.sources, LazyClients | Chosen):
+        if isinstance(self.sources, LazyClients):
             return  # all of them are functions, and there may be a million
         for client in clients:
             source = self.sources[client]

@@ -38,7 +38,7 @@ from catchment.readout.grid import Grid
 from catchment.readout.integers import is_plain, largest
 from catchment.readout.statistics import SUMS, RidgeStatistics, mirror_lower, unpack_lower
 from catchment.wire import CLIENTS, COUNTED, ROWS, WEIGHT, Parts
-from catchment.wire.fields import marks_of
+from catchment.wire.structure import marks_of
 
 V = TypeVar("V")
 FEWEST = 5  # clients of which a median says something

@@ -261,17 +261,17 @@ class Increments:
         self, stretch: Recording, pieces: Sequence[Recording], opened: OpenRecording
     ) -> tuple[list[RidgeStatistics], OpenRecording]:
         """Return the statistics of the rows of a recording's next steps."""
-        goes_on = self.features.continuation()
+        self.features.refuse_stretches()
         made, carried = [], opened.carried
         for piece in pieces:
             for first in range(0, piece.n_steps, STEPS):
                 part = piece.part(first, min(first + STEPS, piece.n_steps))
-                z, arrays = goes_on.rows(part.u, carried.steps, carried.arrays)
+                z, arrays = self.features.go_on(part.u, carried.steps, carried.arrays)
                 carried = Carried(carried.steps + part.n_steps, arrays)
                 if len(z):
                     made.append(self._statistics(z, part))
         if not stretch.goes_on:
-            z = goes_on.end(carried.steps, carried.arrays)
+            z = self.features.at_end(carried.steps, carried.arrays)
             if len(z):
                 made.append(self._statistics(z, stretch))
         return ([reduce(add, made)] if made else []), replace(opened, carried=carried)

@@ -194,7 +194,10 @@ def left_out_lines(rounds: Rounds) -> list[str]:
         found.setdefault(one.client, {}).setdefault(one.reason, []).append(one.stage)
     return [
         f"{client} was left out of the "
-        + "; and of the ".join(f"{_listed(stages)}: {why}" for why, stages in reasons.items())
+        + "; and of the ".join(
+            f"{', '.join(stages[:-1])}{' and ' * (len(stages) > 1)}{stages[-1]}: {why}"
+            for why, stages in reasons.items()
+        )
         for client, reasons in sorted(found.items())
     ]
 
@@ -219,11 +222,6 @@ def counts(rounds: Rounds) -> str:
 
 def _worst(records: Sequence[Record]) -> Record | None:
     return min(records, key=lambda record: record.n_used - record.n_asked, default=None)
-
-
-def _listed(stages: Sequence[str]) -> str:
-    *first, last = stages
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def warn_of(rounds: Rounds) -> None:

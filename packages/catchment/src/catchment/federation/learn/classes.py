@@ -45,10 +45,9 @@ from catchment.federation.learn.digests import members_of
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState, group_of
 from catchment.federation.rows import Rows
-from catchment.readout.heads import only_targets, spread_targets
+from catchment.readout.heads import KnownClasses, Shrinkage, only_targets, spread_targets
 from catchment.readout.intervals import Counts, log_edges
-from catchment.readout.model import Model
-from catchment.readout.open_model import KnownClasses, OpenModel, Shrinkage
+from catchment.readout.model import Model, OpenModel
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 
