@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation import Additive, Needs, Packed, Plan, Protection, Read, Turn, Upload
+from catchment.federation import Additive, Needs, Plan, Protection, Read, Turn, Upload
 from catchment.wire import ANY_FLOAT, Fact, Kind, Parts, marked, taken_apart
 
 ROUNDED = "rounded-change"
@@ -60,7 +60,7 @@ class RoundedUpload(Protection):
 
     >>> from catchment.federation import WeightedSum
     >>> sent = WeightedSum.of((np.linspace(-1, 1, 1000),), 1.0)
-    >>> made = [RoundedUpload(bits=b).on_client(sent, Turn(0, ())).parts() for b in (32, 8, 2)]
+    >>> made = [taken_apart(RoundedUpload(bits=b).on_client(sent, Turn(0, ()))) for b in (32, 8, 2)]
     >>> [len(parts.to_bytes()) for parts in made]
     [8136, 1230, 479]
     """
@@ -129,7 +129,7 @@ class RoundedUpload(Protection):
             "types": [_type_name(array) for array in arrays],
         }
         packed = (numbers, self._shortened(codes, scales), packed_codes(codes, self.bits))
-        return Packed(Parts(ROUNDED, facts, packed), upload)
+        return Parts(ROUNDED, facts, packed)
 
     def _codes(
         self, values: Floats, rng: np.random.Generator

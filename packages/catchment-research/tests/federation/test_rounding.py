@@ -16,7 +16,7 @@ from catchment.federation import Algorithm, Float32, Needs, Turn, WeightedSum
 from catchment.federation.learn import Arrays
 from catchment.privacy import SecureSum, make_identities
 from catchment.readout import RidgeStatistics
-from catchment.wire import Parts
+from catchment.wire import Parts, taken_apart
 from catchment_research import RoundedUpload, packed_codes, unpacked_codes
 
 Bits = Literal[32, 16, 8, 4, 2, 1]
@@ -30,7 +30,7 @@ def sent(seed: int = 0) -> WeightedSum:
 
 def arrived(rounded: RoundedUpload, value: WeightedSum, turn: Turn) -> WeightedSum:
     """Return what the server reads of the bytes that a client sends."""
-    message = rounded.on_client(value, turn).parts().to_bytes()
+    message = taken_apart(rounded.on_client(value, turn)).to_bytes()
     read: Any = rounded.read_update(
         Parts.from_bytes(message), turn, lambda parts, _: WeightedSum.from_parts(parts)
     )
@@ -72,7 +72,7 @@ def test_fewer_bits_are_fewer_bytes_and_weights_stay_exact() -> None:
     sizes = {}
     for bits in (32, *FEW):
         rounded = RoundedUpload(bits=bits, block=1000)
-        sizes[bits] = len(rounded.on_client(value, turn).parts().to_bytes())
+        sizes[bits] = len(taken_apart(rounded.on_client(value, turn)).to_bytes())
         assert arrived(rounded, value, turn).weight == 7.0
     rest = {bits: size - 4000 * bits / 8 for bits, size in sizes.items()}
     assert all(0 < left < 420 for left in rest.values())
@@ -190,7 +190,7 @@ def test_numbers_at_the_ends_of_float32(bits: Bits) -> None:
 
 def test_a_message_that_contradicts_itself_is_not_read() -> None:
     rounded, turn = RoundedUpload(bits=4), Turn(0, (), client="a")
-    good = rounded.on_client(sent(), turn).parts()
+    good = taken_apart(rounded.on_client(sent(), turn))
     numbers, scales, codes = good.arrays
 
     def read(facts: dict[str, Any] | None = None, arrays: tuple[Any, ...] = good.arrays) -> object:

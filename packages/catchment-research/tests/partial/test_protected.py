@@ -18,6 +18,7 @@ from catchment.errors import TooFewClientsError
 from catchment.federation import Result, RunFolder, Turn
 from catchment.federation.learn import Adam
 from catchment.privacy import Clip, GaussianNoise, SecureSum, epsilon_spent, make_identities
+from catchment.wire import taken_apart
 from catchment_research import RoundedUpload
 from catchment_research.partial import (
     Change,
@@ -268,7 +269,7 @@ def test_clipped_changes_are_rounded_within_their_clip() -> None:
         turn = Turn(0, (), client=name)
         change = training.client_update(told, partial(list, data), turn)
         moved: Any = rounded.read_update(
-            rounded.on_client(change, turn).parts(), turn, training.read_update
+            taken_apart(rounded.on_client(change, turn)), turn, training.read_update
         )
         length = np.sqrt(sum(float((c.astype(np.float64) ** 2).sum()) for c in moved.changes))
         assert 0 < length <= 0.2

@@ -23,7 +23,7 @@ from catchment.federation import (
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.federation.measure import Evaluation
 from catchment.readout import RidgeStatistics
-from catchment.wire import Parts
+from catchment.wire import Parts, taken_apart
 
 pytestmark = pytest.mark.processor
 
@@ -40,7 +40,7 @@ def statistics(seed: int, n: int, F: int, K: int) -> RidgeStatistics:
 
 
 def there_and_back(compression: Protection, s: RidgeStatistics) -> RidgeStatistics:
-    message = compression.on_client(s, TURN).parts().to_bytes()
+    message = taken_apart(compression.on_client(s, TURN)).to_bytes()
     read = compression.read_update(
         Parts.from_bytes(message), TURN, lambda parts, turn: RidgeStatistics.from_parts(parts)
     )

@@ -18,7 +18,7 @@ from catchment.federation import Plan, SmallestUpload, Turn
 from catchment.federation.learn import FederatedRidge, unlearn
 from catchment.federation.runs import Entry, Keeper
 from catchment.readout import Grid, RidgeStatistics, independent_rows, whole_gram
-from catchment.wire import Parts
+from catchment.wire import Parts, taken_apart
 
 pytestmark = pytest.mark.processor
 
@@ -42,7 +42,7 @@ def on_a_grid(
 
 
 def there_and_back(s: RidgeStatistics) -> tuple[Parts, RidgeStatistics]:
-    sent = Parts.from_bytes(SmallestUpload().on_client(s, TURN).parts().to_bytes())
+    sent = Parts.from_bytes(taken_apart(SmallestUpload().on_client(s, TURN)).to_bytes())
     read = SmallestUpload().read_update(
         sent, TURN, lambda parts, turn: RidgeStatistics.from_parts(parts)
     )
@@ -182,7 +182,7 @@ def test_low_rank_uploads_that_no_data_can_have_are_refused_like_others() -> Non
     ridge = FederatedRidge(features=MAP, classes=ACTIVITIES)
     held = users()[max(users())]
     upload = ridge.client_update(Parts("nothing"), lambda: held, TURN)
-    sent = SmallestUpload().on_client(upload, TURN).parts()
+    sent = taken_apart(SmallestUpload().on_client(upload, TURN))
     rows = sent.arrays[3].copy()
     rows[0, 0] = -rows[0, 0] - 1
     with pytest.raises(UploadError) as refused:

@@ -37,7 +37,7 @@ from catchment.readout import (
     statistics_of,
     target_pieces,
 )
-from catchment.wire import Parts, measured
+from catchment.wire import Parts, measured, taken_apart
 
 pytestmark = pytest.mark.processor
 
@@ -488,7 +488,7 @@ def test_capped_statistics_go_on_in_float64() -> None:
     assert influence(capped) == pytest.approx(limit)
     cap.read_update(capped.parts(), replace(turn, client="a"), inner)
     assert [turn.changed for turn in turns] == [True]
-    single = Float32().on_client(sent, turn).parts()
+    single = taken_apart(Float32().on_client(sent, turn))
     assert Float32().read_update(single, turn, inner) == sent
 
 

@@ -85,7 +85,7 @@ from catchment.federation.messages import (
     headline as headline,
 )
 from catchment.federation.plan import describe as describe
-from catchment.federation.protection import Packed as Packed, Read as Read
+from catchment.federation.protection import Read as Read
 from catchment.federation.rows import (
     FoldedRows as FoldedRows,
     augmented as augmented,

@@ -405,7 +405,8 @@ class Round:
             self._add_blocks(blocks[first:], sums)
         for client, update in self.screen.rest():
             self.sums.add(client, update)
-        total = self.sums.total(self.plan.fewest(len(cohort)), self.refused)
+        fewest = max(self.plan.min_clients, self.plan.limits.fewest(len(cohort)))
+        total = self.sums.total(fewest, self.refused)
         self.refused.extend(self.sums.left_out)
         return total, len(self.sums.groups[0].clients)
 
@@ -744,7 +745,7 @@ def run(
         if plan.masking is None:
             total, n_used = under_way.sum(payload)
         else:
-            fewest = plan.fewest(len(cohort))
+            fewest = max(plan.min_clients, plan.limits.fewest(len(cohort)))
             exchange = plan.masking.open(turn, min_clients=fewest, journal=journal)
             total, n_used = masked(under_way, exchange, payload)
         for k, protection in reversed(list(enumerate(plan.plain))):

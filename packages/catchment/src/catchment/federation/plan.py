@@ -144,10 +144,6 @@ class Plan(Generic[S, U, R]):
                     raise UploadError("shape", f"{came} targets came, {self.n_targets} are planned")
         return update
 
-    def fewest(self, n_asked: int) -> int:
-        """Return with how many usable answers a round may end at least."""
-        return max(self.min_clients, self.limits.fewest(n_asked))
-
     def cohort(self, clients: Sequence[str], round_: int) -> tuple[str, ...]:
         """Return the clients of a round, by name; the draw depends on the seed and round alone."""
         names = sorted(clients)

@@ -155,15 +155,15 @@ class Float32(Protection):
     Counts of up to 2^24 rows stay exact. Statistics that fit an ill-posed readout (a small ridge)
     do not survive this; `readout_bound` says so.
 
-    >>> sent = Float32().on_client(RidgeStatistics.zero(3, 1), Turn(0, ())).parts()
+    >>> sent = Float32().on_client(RidgeStatistics.zero(3, 1), Turn(0, ()))
     >>> {array.dtype.name for array in sent.arrays}
     {'float32'}
     """
 
-    def on_client(self, upload: Upload, turn: Turn) -> Packed:
+    def on_client(self, upload: Upload, turn: Turn) -> Parts:
         parts = taken_apart(upload)
         arrays = tuple(_single(array) for array in parts.arrays)
-        return Packed(replace(parts, arrays=arrays), upload)
+        return replace(parts, arrays=arrays)
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
         arrays = tuple(
@@ -196,17 +196,6 @@ def _single(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.float32)
 
 
-@dataclass(frozen=True, eq=False)
-class Packed:
-    """An upload that is already taken apart, and what it was made of."""
-
-    content: Parts
-    source: Upload
-
-    def parts(self) -> Parts:
-        return self.content
-
-
 @dataclass(frozen=True, kw_only=True)
 class SmallestUpload(Protection):
     """Send statistics on a grid as they are, or in fewer numbers that say exactly the same.
@@ -220,7 +209,7 @@ class SmallestUpload(Protection):
     >>> rng = np.random.default_rng(0)
     >>> z, y = np.round(256 * rng.uniform(-1, 1, size=(5, 80))) / 256, np.ones((5, 1))
     >>> s = RidgeStatistics.from_states(z, y, grid=Grid(8, ((80, 8),)))
-    >>> sent = [value.parts() for value in (s, SmallestUpload().on_client(s, Turn(0, ())))]
+    >>> sent = [s.parts(), SmallestUpload().on_client(s, Turn(0, ()))]
     >>> [(parts.kind, len(parts.to_bytes())) for parts in sent]
     [('ridge-statistics', 8274), ('low-rank-statistics', 1687)]
     """
@@ -246,8 +235,7 @@ class SmallestUpload(Protection):
     def on_client(self, upload: Upload, turn: Turn) -> Upload:
         if not isinstance(upload, RidgeStatistics) or upload.grid is None:
             return upload
-        found = _low_rank(upload)
-        return upload if found is None else Packed(found, upload)
+        return _low_rank(upload) or upload
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
         return inner(_whole(parts) if parts.kind == LOW_RANK else parts, turn)

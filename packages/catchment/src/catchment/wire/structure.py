@@ -634,6 +634,8 @@ def taken_apart(value: object) -> Parts:
         return value.parts()
     if value is None:
         return NOTHING
+    if isinstance(value, Parts):
+        return value
     if isinstance(value, np.ndarray):
         return Parts("array", {}, (value,))
     if isinstance(value, int | float):
