@@ -409,5 +409,5 @@ def test_what_one_plan_loads_twice_is_read_once() -> None:
     plan = parse_plan('[data]\nsource = "wearables"\nusers = 3\nwindows_per_user = 2\n')
     first, second = (plan.load_data().train for _ in range(2))
     for name, source in first.items():
-        once, again = (list(data_of(one)())[0] for one in (source, second[name]))
+        once, again = (next(iter(data_of(one)())) for one in (source, second[name]))
         assert once is again
