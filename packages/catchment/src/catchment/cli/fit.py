@@ -123,7 +123,7 @@ def check(asked: Asked, found: Survey) -> None:
             f"that does{perhaps}, or pass a folder with a file for each; "
             f"{asked.typed(client=could[:1] or ['COLUMN'])}"
         )
-    if found.files and not roles.inputs:
+    if found.clients and not roles.inputs:
         raise ValueError("there is no column of numbers to learn from; name some with --inputs")
     refuse_files(found, "name another --label")
 

@@ -189,8 +189,8 @@ def calibrate(
 
     Writes the model with them; `catchment predict` then shows them at any coverage.
     """
-    from catchment.calibrating import calibrate as calibrated
     from catchment.readout.model import Model, PersonalModels
+    from catchment.verbs import calibrate as calibrated
 
     model = load_predictor(model_path, use)
     if not isinstance(model, Model | PersonalModels):
@@ -228,8 +228,8 @@ def explain(
 ) -> None:
     """Say what left each client, what can be read from it, and what never left.
 
-    With --client: how well that one is served, how its recordings differ from the others', what
-    a readout of its own would give, and likely reasons; then what it sent.
+    With --client: how well that one is served, how its recordings differ from the others', and
+    likely reasons; then what it sent.
     """
     if client is None:
         if files or html or messages or as_json:

@@ -37,13 +37,13 @@ from catchment.engine.local import Source, data_of
 from catchment.features.base import FeatureMap, imported
 from catchment.features.default_map import DefaultMap
 from catchment.features.nvar import NVAR
-from catchment.features.sizes import refuse_large
+from catchment.features.pipeline import refuse_large
 from catchment.federation.algorithm import Algorithm
+from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings
 from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.protection import Masking
 from catchment.federation.workflow import Maps, Workflow
 from catchment.plans.data import (

@@ -327,7 +327,12 @@ def oddities(file: PlanFile) -> tuple[str, ...]:
     found = survey_of(file)
     assert found is not None
     every, said = list(found.recordings), list(found.warnings)
-    changing = [one.client for one in every if len(one.stretches) > 1]
+    changing = [
+        client.name
+        for client in found.clients
+        for one in client.recordings
+        if len(one.stretches) > 1
+    ]
     if file.prepare.window is None and 0 < len(changing) <= len(every) / 10:
         said.append(
             f"the label changes within {len(changing)} of {len(every)} recordings "
@@ -375,7 +380,7 @@ def refuse_columns(
 
 def refuse_files(found: Survey, other: str) -> None:
     """Raise ValueError where nothing can be learned from the files; `other` names another label."""
-    if not found.files:
+    if not found.clients:
         raise ValueError(
             f"none of the {len(found.paths)} files can be used; the first: {found.problems[0]}"
         )

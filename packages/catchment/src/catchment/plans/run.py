@@ -45,13 +45,13 @@ from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
 from catchment.features.base import FeatureMap, label_of
 from catchment.federation.algorithm import Memory
-from catchment.federation.blocks import EVERY
-from catchment.federation.client import Elsewhere, refuse_shared
+from catchment.federation.checks import Limits
+from catchment.federation.client import Elsewhere, devices_of
+from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.increments import unread
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ridge_state import RidgeState
-from catchment.federation.limits import Limits
-from catchment.federation.loop import Result, model_of
+from catchment.federation.loop import EVERY, Result, model_of
 from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregression, mean_target
 from catchment.federation.measure.calibration import Calibration, without_each
 from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
@@ -88,12 +88,9 @@ from catchment.federation.workflow import (
     EVALUATION,
     TRAINING,
     AnyPlan,
-    Delivery,
     Engines,
-    InMemory,
     Known,
     Workflow,
-    sha256_of,
 )
 from catchment.files import replace_file
 from catchment.plans.data import FOLDS, About, Clients, PlanData
@@ -217,7 +214,7 @@ class PlanRun:
             self.store.write_facts({"untested": FIRST})
         elif self.week is not None and self.week.earlier is not None:
             place = InMemory(to_bytes(self.week.earlier), self.week.earlier)
-            scores = self._scores(Known(course=self.workflow.fingerprint), place)
+            scores = self._scores(Known(workflow=self.workflow.fingerprint), place)
         known, result = self.workflow.run(self.engines, self.store)
         model = self._with_intervals(result, known).read_from(dict(self.about.columns))
         self.store.save_model(model)
@@ -275,7 +272,7 @@ class PlanRun:
     def _deliver(self, known: Known, place: InMemory) -> None:
         known = replace(known, model=sha256_of(place.content))
         started = self.store.facts()["started"]
-        about = {"plan": known.course, "run": f"{self.store.folder.name} {started}"}
+        about = {"plan": known.workflow, "run": f"{self.store.folder.name} {started}"}
         algorithm = Delivery(sha256=known.model, place=place, content=place.content, about=about)
         self._after(DELIVERY, Plan(algorithm=algorithm), known, "delivered")
 
@@ -308,7 +305,7 @@ class PlanRun:
             "n_features": str(features.n_features),
             "features_fingerprint": features.fingerprint,
             "plan_fingerprint": done.result.plan.fingerprint(),
-            "course": done.known.course,
+            "course": done.known.workflow,
             "scaling": str(self.file.prepare.settings()["scale"]),
             "upload": self.workflow.upload(done.known),
         }
@@ -547,7 +544,7 @@ class Beside:
             "mean": lambda: training(mean_target(features)),
             "persistence": lambda: guessing(Guess(how="persistence", **told)),
             "autoregression": lambda: training(autoregression(n_inputs, **lags)),
-            "local": lambda: local_only(**own, threads=threads, workers=workers),
+            "local": lambda: local_only(**own, threads=threads),
             "averaging": lambda: training(Plan(algorithm=ReadoutAveraging(ridge="gcv", **own))),
             "centralised": lambda: centralised(alone, threads=threads),
             "personalised": lambda: self._personalised(done.model),
@@ -668,7 +665,7 @@ def run_plan(
         Seconds after which the sum of a round under way is kept again, to go on from there.
     """
     on_line = dict(devices or {})
-    refuse_shared(on_line)
+    devices_of(on_line)
     held = file.load_data(data).without(on_line)
     kept = opened(file, folder, resume=resume, force=force, keep_every=keep_every)
     with kept as store, reported(folder, watch) as tell:
