@@ -251,7 +251,7 @@ def estimate(
             raise ValueError(f"{name} is {value}; pass 1 or more")
     shape, found = _shape(file, clients, steps, data)
     n_clients = clients or found
-    file.course(shape.about, n_clients=n_clients)  # refused from sizes, or as a run would be
+    file.workflow(shape.about, n_clients=n_clients)  # refused from sizes, or as a run would be
     small = _as_tried(file, n_clients)
     threads = 1 if workers > 1 else None
     since_start = time.process_time()  # imports, nearly all of it

@@ -55,7 +55,7 @@ def _setting(source: Path, data: Path | None) -> Setting:
     # A run keeps its plan, not its data: those are named from where one is.
     file = read_plan(source / PLAN, base=Path()) if source.is_dir() else read_plan(source)
     held = file.load_data(data)
-    course = file.course(held.about, n_clients=len(held.train))
+    course = file.workflow(held.about, n_clients=len(held.train))
     widest = max(course.start().maps, key=lambda one: one.n_features)
     looked_at = [list(data_of(held.train[name])()) for name in sorted(held.train)[:20]]
     secure = next((p for p in course.protections if isinstance(p, SecureSum)), None)
