@@ -34,9 +34,7 @@ FACES = {
         "from_frame iid label_skew lorenz mackey_glass narma one_step "
         "read split synthetic_wearables"
     ),
-    "catchment.engine": (
-        "Deadline LocalEngine centralised compare guess local_only run_locally trained"
-    ),
+    "catchment.engine": ("LocalEngine centralised compare guess local_only run_locally trained"),
     "catchment.features": (
         "AutoMap Concat DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
         "Hydra Layers MiniRocket Mixture NVAR Pipeline "
@@ -55,7 +53,7 @@ FACES = {
         "mixed personalise retired retired_by_class towards unlearn unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (
-        "Calibration Comparison Drift Evaluation Flag Guess InfluenceCap LocalReadouts Outcome "
+        "Calibration Comparison Drift Evaluation Flag Guess InfluenceCap Outcome "
         "PersonalEvaluation RoundScores Row RowsFlag Score Scores autoregression drifts "
         "mean_target round_scores"
     ),
@@ -71,9 +69,9 @@ FACES = {
     "catchment.readout": (
         "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses Model "
         "NormalModel OnlineRidge OpenModel PersonalModels Predictor Readout RidgeChoice "
-        "RidgeStatistics SlidingWindow Unit accumulate accuracy choose_by_blocks "
-        "choose_by_gcv conformal_quantile forecasts load_statistics log_edges nrmse "
-        "predictive_variance save_statistics train"
+        "RidgeStatistics Unit accumulate accuracy choose_by_blocks "
+        "choose_by_gcv conformal_quantile forecasts log_edges nrmse "
+        "predictive_variance train"
     ),
     "catchment.report": "write_report",
     "catchment.wire": (
@@ -98,7 +96,7 @@ FACES = {
     "catchment_lab.diagnose": (
         "Reason how_served keep_worst served_in_words served_section write_served_page"
     ),
-    "catchment_lab.plots": "confusion_matrix forecast reservoir_graph ridge_path spectrum states",
+    "catchment_lab.plots": "reservoir_graph spectrum states",
     "catchment_lab.search": (
         "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan"
     ),

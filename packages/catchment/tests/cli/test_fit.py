@@ -185,8 +185,7 @@ def test_what_cannot_be_learned_is_refused_in_a_sentence(
         Path("void", f"p{k}.csv").write_text("")
     assert "has one class only, 'sitting'" in failure(["sitting", "--label", "activity"], capsys)
     said = failure(["bad", "--label", "activity"], capsys)
-    assert (
-        "none of the 3 files of bad can be used; the first: p0.csv: column 'ax' is infinite" in said
-    )
+    first = "p0.csv: column 'ax' is infinite"
+    assert f"none of the 3 files can be used; the first: {first}" in said
     assert "no file of void can be read; p0.csv: it is empty" in failure(["void"], capsys)
     assert "there is no file" in failure(["nowhere"], capsys)

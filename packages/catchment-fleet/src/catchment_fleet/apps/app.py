@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from catchment.federation import AnyPlan, Engine, Engines, Memory, Node, RunFolder
 from catchment.federation.runs import JOURNAL, MODEL, reported
-from catchment.plans import PlanRun, own_rows, read_plan
+from catchment.plans import PlanRun, read_plan
 from catchment.privacy import Journal
 from catchment_fleet.apps.agreement import Agreement, agreement
 from catchment_fleet.apps.node import PlanNode
@@ -119,5 +119,5 @@ def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> P
         tell = stack.enter_context(reported(folder))
         engines = OverFlower(agreed, engine, watch=tell, journal=journal)
         plan_run = PlanRun(file, agreed.course, agreed.about, engines, store)
-        plan_run.finish(own_rows(file, plan_run.run()))
+        plan_run.finish(plan_run.run())
     return Path(folder) / MODEL

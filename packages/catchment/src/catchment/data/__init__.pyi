@@ -67,7 +67,6 @@ from catchment.data.steps import (
     calendar_columns as calendar_columns,
     count_steps as count_steps,
     fill_recording as fill_recording,
-    resample as resample,
 )
 from catchment.data.synthetic import (
     CHANNELS as CHANNELS,
