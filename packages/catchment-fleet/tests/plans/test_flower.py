@@ -370,7 +370,7 @@ def test_what_is_known_survives_the_journey() -> None:
     assert known.prepare.scale.mean.tobytes() == scale.mean.tobytes()
     assert known.prepare.scale.scale.tobytes() == scale.scale.tobytes()
     assert [one.fingerprint for one in known.maps] == [one.fingerprint for one in maps]
-    assert (known.course, known.model) == ("abc", "def")
+    assert (known.workflow, known.model) == ("abc", "def")
     for parts in (Parts("known", {"parts": []}), Parts("nonsense"), NOTHING):
         with pytest.raises(IntegrityError):
             Known.from_parts(parts)

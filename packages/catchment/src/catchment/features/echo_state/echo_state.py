@@ -52,7 +52,6 @@ from catchment.features.echo_state.run import (
     SegmentsError,
     Totals,
     advance,
-    cut_places,
     plan_batches,
     pooled_rows,
     run_batch,
@@ -579,23 +578,6 @@ class EchoState(FeatureMap):
         if all(last == first for (_, last), (first, _) in pairwise(chosen)):
             return rows[chosen[0][0] : chosen[-1][1]]
         return np.concatenate([rows[first:last] for first, last in chosen])
-
-    def last(self, u: Array, x: Array | None = None) -> tuple[Array, Array]:
-        """Return the features (F,) and the state (N, 1) after the last of checked inputs (T, I).
-
-        Parameters
-        ----------
-        x
-            (N, 1) state before the first input, which is gone on from without a cut; from rest, and
-            cut as every sequence is, if not given.
-        """
-        if x is None:
-            begin, _, _ = cut_places(len(u), self.reservoir.cut, 0)[-1]
-            u = u[begin:]
-        for block in advance(self.programs, [u], x0=x):
-            rows = block.rows[:, -1:]
-        state = rows[1 + self.reservoir.n_inputs :, 0].astype(np.float64)
-        return self.selected(rows)[:, 0, 0].astype(np.float64), state
 
     def selected(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """Return the features (F, T, lanes) of a block's rows, rounded as all are."""
