@@ -358,8 +358,18 @@ def wire(one: DiagonalReservoir) -> Wiring:
     def words(purpose: Purpose) -> Words:
         return Words(seed=one.seed, layer=0, purpose=purpose)
 
-    drawn = words(Purpose.RECURRENT_VALUES)
-    eigenvalues, moduli = _eigenvalues(drawn, N // 2, one.memory, one.frequencies)
+    # Each of k equal parts of the half circle has one angle, and the moduli m / (1 + m) are those
+    # of memories m that grow by one factor, in random order.
+    k, drawn, directions = N // 2, words(Purpose.RECURRENT_VALUES), np.empty((2, N // 2))
+    on_circle((np.arange(k) + uniform(drawn, k)) / k * one.frequencies, directions)
+    memories = geometric(k, *one.memory)[permutation(drawn, k)]
+    moduli = memories / (1.0 + memories)
+    # Input weights (I, k) are directions of length 1 - modulus, so that no state leaves the range:
+    # the sum of a state's weights on one channel's past is then at most 1.
+    drawn, length = words(Purpose.INPUT_VALUES), np.zeros(k)
+    W = uniform(drawn, one.known_inputs * k, -1.0, 1.0).reshape(one.known_inputs, k)
+    for row in W:  # in this order on every machine
+        length += row * row
     places = words(Purpose.RECURRENT_PLACES)
     shifts = np.concatenate([[-1], permutation(places, max(1, N // 2))])
     n_turns = -(-mixed // N)
@@ -370,41 +380,13 @@ def wire(one: DiagonalReservoir) -> Wiring:
     M = signs(words(Purpose.ACTIVATION), MIXED * mixed).reshape(MIXED, mixed) * weight
     bias = uniform(words(Purpose.BIAS), mixed, -1.0, 1.0)
     return Wiring(
-        _input_weights(words(Purpose.INPUT_VALUES), one.known_inputs, moduli),
-        eigenvalues,
+        rounded(W / np.sqrt(length) * (1.0 - moduli), INPUT_WEIGHT_DIGITS),
+        rounded(moduli * directions, EIGENVALUE_DIGITS),
         shifts[: -(-products // N)].astype(np.int64),
         np.array(turns, dtype=np.int64).reshape(n_turns, MIXED),
         np.vstack([rounded(M, MIX_DIGITS), rounded(bias, BIAS_DIGITS)]),
         rounded(leak, LEAK_DIGITS),
     )
-
-
-def _input_weights(rng: Words, n_inputs: int, moduli: Array) -> Array:
-    """Return weights (I, k): directions of length 1 - modulus, so that no state leaves the range.
-
-    The sum of a state's weights on one channel's past is then at most 1.
-    """
-    W = uniform(rng, n_inputs * len(moduli), -1.0, 1.0).reshape(n_inputs, -1)
-    length = np.zeros(len(moduli))
-    for row in W:  # in this order on every machine
-        length += row * row
-    return rounded(W / np.sqrt(length) * (1.0 - moduli), INPUT_WEIGHT_DIGITS)
-
-
-def _eigenvalues(
-    rng: Words, modes: int, memory: tuple[float, float], frequencies: float
-) -> tuple[Array, Array]:
-    """Return real and imaginary parts (2, k), and the moduli (k,) that they have but for rounding.
-
-    Each of k equal parts of the half circle has one angle, and the moduli m / (1 + m) are those of
-    memories m that grow by one factor, in random order.
-    """
-    v = (np.arange(modes) + uniform(rng, modes)) / modes * frequencies
-    memories = geometric(modes, *memory)[permutation(rng, modes)]
-    moduli = memories / (1.0 + memories)
-    directions = np.empty((2, modes))
-    on_circle(v, directions)
-    return rounded(moduli * directions, EIGENVALUE_DIGITS), moduli
 
 
 LIMIT = 8.0  # largest absolute value of inputs, drives and states

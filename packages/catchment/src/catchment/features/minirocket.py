@@ -301,7 +301,6 @@ _PAIR = 9 * POSITIONS[:, 0] + POSITIONS[:, 1]
 class Schedule:
     """Features in the order of the compiled loops, for recordings of one length."""
 
-    length: int
     pad: int
     groups: Integers
     channels: Integers
@@ -339,7 +338,6 @@ def scheduled(
     starts[1:] = (d[1:] != d[:-1]) | (s[1:] != s[:-1])
     chosen = [list(ids)[k] for k in s[starts]]
     return Schedule(
-        length=length,
         pad=4 * int(dilation.max()),
         groups=np.column_stack(
             [
@@ -480,22 +478,17 @@ def counts_above(U, scale, limit, pad, groups, channels, features, out):
                     add_row(X, channels[k] * row, pad, T, y)
             where = (pad, T, groups[g, 0], groups[g, 2], groups[g + 1, 2])
             if where[4] - where[3] < SHARED:
-                _count_alone(y, where, features, out[r])
+                kinds, biases, places, positions = features
+                d = groups[g, 0]
+                for f in range(where[3], where[4]):
+                    skip = 0 if kinds[f, 1] else 4 * d
+                    at, steps = pad + skip - 4 * d, T - 2 * skip
+                    found = count_alone(y, at, d, positions[kinds[f, 0]], steps, biases[f])
+                    out[r, places[f]] += found
             else:
                 for t in range(pad, pad + T):
                     triple[t] = np.int32(3 * y[t])
                 _count_shared(y, triple, where, features, sums, pair, out[r])
-
-
-@njit(inline="always", error_model="numpy")
-def _count_alone(y, where, features, out):
-    """Count for kernels that share nothing."""
-    pad, T, d, begin, end = where
-    kinds, biases, places, positions = features
-    for f in range(begin, end):
-        skip = 0 if kinds[f, 1] else 4 * d
-        at, n = pad + skip - 4 * d, T - 2 * skip
-        out[places[f]] += count_alone(y, at, d, positions[kinds[f, 0]], n, biases[f])
 
 
 @njit(inline="always", error_model="numpy")

@@ -408,30 +408,25 @@ class EchoState(FeatureMap):
 
     def parts(self) -> Parts:
         """Return the recipe and the settings, or the weights where there is no recipe."""
-        recipe, base = self.reservoir.recipe, self.reservoir.adapted_from
+        reservoir, layers = self.reservoir, self.reservoir.layers
         facts: dict[str, Fact] = {"fingerprint": self.fingerprint, "settings": self.settings()}
+        recipe = reservoir.recipe or reservoir.adapted_from
         if recipe is not None:
-            return Parts(KIND, facts | {"recipe": recipe.to_json()})
-        layers = self.reservoir.layers
-        if base is not None:
-            adapted = (
+            facts["recipe"] = recipe.to_json()
+            if reservoir.recipe is not None:
+                return Parts(KIND, facts)
+            arrays: tuple[NDArray[Any], ...] = (
                 np.concatenate([layer.gain for layer in layers]),
                 np.concatenate([layer.shift for layer in layers]),
             )
-            return Parts(KIND, facts | {"recipe": base.to_json()} | self._grid_facts(), adapted)
-        arrays = tuple(array for layer in layers for array in layer_arrays(layer))
-        return Parts(KIND, facts | {"layers": len(layers)} | self._grid_facts(), arrays)
-
-    def _grid_facts(self) -> dict[str, Fact]:
-        """Return what of a grid no recipe says."""
-        reservoir = self.reservoir
-        if reservoir.grid is None:
-            return {}
-        L, M = reservoir.cut
-        facts: dict[str, Fact] = {"cut": [L, M]}
-        if reservoir.adapted_from is None:
-            facts |= {"grid": reservoir.grid, "input_range": reservoir.input_range}
-        return facts
+        else:
+            facts["layers"] = len(layers)
+            arrays = tuple(array for layer in layers for array in layer_arrays(layer))
+        if reservoir.grid is not None:  # what of it no recipe says
+            facts["cut"] = list(reservoir.cut)
+            if recipe is None:
+                facts |= {"grid": reservoir.grid, "input_range": reservoir.input_range}
+        return Parts(KIND, facts, arrays)
 
     @classmethod
     def from_parts(cls, parts: Parts) -> EchoState:

@@ -453,7 +453,22 @@ class Recipe:
         Traceback (most recent call last):
         ValueError: a recipe has no setting 'leak'; the settings are units, inputs, topology, ...
         """
-        settings = _parsed(text)
+        try:
+            settings = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise IntegrityError(
+                f"a recipe is not valid JSON ({error}); get it again from its sender"
+            ) from error
+        if not isinstance(settings, dict):
+            raise IntegrityError(
+                f"a recipe is a JSON object, got {type(settings).__name__}; pass what to_json wrote"
+            )
+        version = settings.pop("format", None)
+        if version != FORMAT:
+            raise IntegrityError(
+                f"the recipe has format {version!r}, this version reads {FORMAT}; "
+                "upgrade catchment, or write the recipe with this version"
+            )
         known = [field.name for field in fields(cls)]
         for name in settings:
             if name not in known:
@@ -464,26 +479,6 @@ class Recipe:
             raise ValueError("the recipe does not say how many units; add the setting 'units'")
         values = {name: _from_plain(value, name) for name, value in settings.items()}
         return cls(**values)  # type: ignore[arg-type]  # __post_init__ checks every value
-
-
-def _parsed(text: str) -> dict[str, object]:
-    try:
-        settings = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise IntegrityError(
-            f"a recipe is not valid JSON ({error}); get it again from its sender"
-        ) from error
-    if not isinstance(settings, dict):
-        raise IntegrityError(
-            f"a recipe is a JSON object, got {type(settings).__name__}; pass what to_json wrote"
-        )
-    version = settings.pop("format", None)
-    if version != FORMAT:
-        raise IntegrityError(
-            f"the recipe has format {version!r}, this version reads {FORMAT}; "
-            "upgrade catchment, or write the recipe with this version"
-        )
-    return settings
 
 
 def _plain(value: object) -> object:
