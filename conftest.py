@@ -43,6 +43,7 @@ DAILY = (
     "packages/catchment-research/tests/reproductions/test_options.py",
     "packages/catchment-research/tests/reproductions/test_papers.py",
     "packages/catchment-research/tests/reproductions/test_parts.py",
+    "packages/catchment-research/tests/reproductions/test_pixels.py",
     "packages/catchment-research/tests/reproductions/test_tables.py",
     "tests/test_examples.py::test_every_example",
     "tests/test_examples.py::test_sensor_folder",

@@ -93,6 +93,7 @@ FACES = {
     "catchment_gpu.readout": "device_rows outputs_on statistics_of_each statistics_on",
     "catchment_lab": "echo_state_check effective_spectral_radius kernel_rank memory_capacity",
     "catchment_lab.audit": "Finding Outcome Report Setting audit",
+    "catchment_lab.datasets": "Dataset load load_whole pack unpack",
     "catchment_lab.diagnose": (
         "Reason how_served keep_worst served_in_words served_section write_served_page"
     ),
@@ -134,7 +135,6 @@ MODULES = {
     "catchment.plugins",
     "catchment.sklearn",
     "catchment.verbs",
-    "catchment_lab.datasets",
 }
 PUBLIC = MODULES | set(FACES)
 OURS = {path.name.replace("-", "_") for path in ROOT.glob("packages/*")}

@@ -26,25 +26,16 @@ from reproductions.data.values import Bytes, Images
 from reproductions.study import environment
 
 ORDERS = ("in order", "permuted")
-STATES, MIXED = "states at the end", "mixtures of three states at the end"
-POOLED, COSINES = "mixtures, mean and deviation over time", "random cosines of states at the end"
-Option = tuple[float, float, float]  # memory from and to; gain, or how narrow the kernel is
-LONG = ((100.0, 300.0), (300.0, 1000.0), (1000.0, 3000.0), (3000.0, 10_000.0))
-SHORT = ((1.0, 10.0), (3.0, 30.0), (10.0, 100.0), (30.0, 300.0))
+STATES, COSINES = "states at the end", "random cosines of states at the end"
+Option = tuple[float, float, float]  # memory from and to, and how narrow the cosines' kernel is
+LONG = ((300.0, 1000.0), (1000.0, 3000.0), (3000.0, 10_000.0))
 OPTIONS: dict[str, tuple[Option, ...]] = {
-    STATES: tuple((*memory, 1.0) for memory in LONG[1:]),
-    MIXED: tuple((*memory, 16.0) for memory in LONG[:3]),
-    POOLED: tuple((*memory, gain) for memory in SHORT for gain in (2.0, 8.0)),
-    COSINES: tuple((*memory, narrow) for memory in LONG[2:] for narrow in (1.0, 1.5, 2.25)),
+    STATES: tuple((*memory, 1.0) for memory in LONG),
+    COSINES: tuple((*memory, narrow) for memory in LONG[1:] for narrow in (1.0, 1.5, 2.25)),
 }
-WIDTHS = {
-    STATES: (1600,),
-    COSINES: (1000, 4000, 16_000),
-    MIXED: (1000, 4000, 16_000),
-    POOLED: (1000, 4000, 16_000),
-}
+WIDTHS = {STATES: (1600,), COSINES: (1000, 4000, 8000)}
 SEARCHED, SEARCH_SEED = 2000, 9  # features and seed of the maps that options are chosen with
-N_STATES = 1600  # that are mixed or whose cosines are taken, at most
+N_STATES = 1600  # whose cosines are taken
 RIDGES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # times the number of images
 HELD_OUT = 6  # one in so many writers, or images
 LARGEST = 8.0  # of a pixel, about: what a diagonal reservoir takes in
@@ -157,24 +148,13 @@ class Series:
 
 def map_of(contender: str, width: int, seed: int, option: Option, series: Series) -> FeatureMap:
     """Return a map with so many columns, or a few more: the inputs' own."""
-    low, high, number = option
-    memory, last = (low, high), series.fit[0].n_steps - 1
-    if contender == POOLED:
-        built: FeatureMap = ct.DiagonalReservoir(
-            width // 2, seed, "mix", "auto", memory, gain=number
-        )
-    elif contender == MIXED:
-        n_states = min(N_STATES, 2 * (width // 4))
-        built = ct.DiagonalReservoir(
-            width, seed, "mix", n_states, memory, 1.0, (1.0, 1.0), number, None, last
-        )
-    else:
-        n_states = width if contender == STATES else N_STATES
-        built = ct.DiagonalReservoir(
-            n_states, seed, "none", memory=memory, pool=None, washout=last, grid=20
-        )
+    low, high, narrow = option
+    n_states, last = width if contender == STATES else N_STATES, series.fit[0].n_steps - 1
+    built: FeatureMap = ct.DiagonalReservoir(
+        n_states, seed, "none", memory=(low, high), pool=None, washout=last, grid=20
+    )
     if contender == COSINES:
-        scale = min(NARROWEST, number / series.apart(built))
+        scale = min(NARROWEST, narrow / series.apart(built))
         built = ct.RandomFourier(built, width, seed, scale)
     return built.build(1, per_step=False, classes=True)
 

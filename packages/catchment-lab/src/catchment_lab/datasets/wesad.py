@@ -13,8 +13,7 @@ import numpy as np
 
 from catchment import Array, Integers
 from catchment.errors import IntegrityError
-from catchment_lab.datasets.archive import Folder
-from catchment_lab.datasets.files import require
+from catchment_lab.datasets.archive import Folder, require
 from catchment_lab.datasets.unpickle import unpickle
 from catchment_lab.datasets.values import Dataset, Stretch, float_rows, gathered, runs
 

@@ -54,7 +54,7 @@ from catchment.data.frames import (
     times_of as times_of,
 )
 from catchment.data.prepare import Prepared as Prepared, check_continuable as check_continuable
-from catchment.data.recording import check_channels as check_channels, trusted as trusted
+from catchment.data.recording import trusted as trusted
 from catchment.data.scaling import (
     Moments as Moments,
     exact_sums as exact_sums,

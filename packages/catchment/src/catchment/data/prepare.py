@@ -218,6 +218,16 @@ class Prepare:
             )
         return left
 
+    def targets_ahead(self, recording: Recording, u: Array, name: str) -> Array:
+        """Return the targets (T, K) that a horizon makes of inputs u (T, I) of a recording."""
+        if recording.y is not None:
+            raise ValueError(
+                f"{name} has targets, and a horizon of {self.horizon} steps asks for inputs ahead "
+                "in time instead; leave out the targets or the horizon"
+            )
+        predicted = self.predicted_of(recording.channels or recording.n_inputs)
+        return inputs_ahead(u[:, predicted], self.horizons)
+
     def n_targets(self, channels: Sequence[str] | int) -> int:
         """Return how many targets a horizon makes of recordings of these channels."""
         return len(self.horizons) * len(self.predicted_of(channels))
@@ -455,14 +465,7 @@ class Prepare:
             if self.rate is not None:
                 steady = resample(steady, self.rate)
             if targets and self.horizon is not None:
-                if steady.y is not None:
-                    raise ValueError(
-                        f"recording {source} has targets, and a horizon of {self.horizon} steps "
-                        "asks for inputs ahead in time instead; leave out the targets or the "
-                        "horizon"
-                    )
-                predicted = self.predicted_of(steady.channels or steady.n_inputs)
-                y = inputs_ahead(steady.u[:, predicted], self.horizons)
+                y = self.targets_ahead(steady, steady.u, f"recording {source}")
                 steady = replace(steady, y=y, per_step=True)
             if self.looks_around:
                 steady = self._looking_around(steady, source, alone=alone)
@@ -681,11 +684,5 @@ def _targets(
         if stretch.y is None or not stretch.per_step:
             return None, len(u)
         return np.concatenate([waiting.y, stretch.y]), len(u)
-    if stretch.y is not None:
-        raise ValueError(
-            f"a recording has targets, and a horizon of {prepare.horizon} steps asks for inputs "
-            "ahead in time instead; leave out the targets or the horizon"
-        )
-    columns = prepare.predicted_of(stretch.channels or stretch.n_inputs)
-    y = inputs_ahead(u[:, columns], prepare.horizons)
+    y = prepare.targets_ahead(stretch, u, "a recording")
     return y, len(u) if ends else max(0, len(u) - max(prepare.horizons))

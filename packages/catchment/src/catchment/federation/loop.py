@@ -359,7 +359,7 @@ class Round:
     plan: AnyPlan
     turn: Turn
     engine: Engine
-    keeper: Keeper[Any] | None = None
+    keeper: Keeper[Any] = field(default_factory=Keeper)
     watch: Watch | None = None
     context: Parts = NOTHING
     started: float = field(default_factory=time.perf_counter)
@@ -385,8 +385,7 @@ class Round:
                 last = payload, request.to_bytes()
             messages[client] = last[1]
             self.bytes_down += len(last[1]) * copies
-            if self.keeper is not None:
-                self.keeper.note(Entry.of(self.turn.round, client, "down", payload, last[1]))
+            self.keeper.note(Entry.of(self.turn.round, client, "down", payload, last[1]))
         self.done = 0
         return messages
 
@@ -395,8 +394,7 @@ class Round:
         cohort = self.turn.cohort
         self.sums, self.screen = Sums(cohort), Screen(self.plan.limits, len(cohort), self._refuse)
         self.message = self.send("update", {"": payload}, len(cohort))[""]
-        keeps = self.keeper is not None and self.keeper.keep_every < math.inf
-        first = self._take_up() if keeps else 0
+        first = self._take_up() if self.keeper.keep_every < math.inf else 0
         blocks: list[tuple[str, ...]] = []
         for begin in range(0, len(cohort), BLOCK):
             blocks.append(cohort[begin : begin + BLOCK])
@@ -430,8 +428,7 @@ class Round:
                 continue
             self.bytes_up += block.bytes_up
             self.refused.extend(block.refused)
-            if self.keeper is not None:
-                self.keeper.note_all(block.entries)
+            self.keeper.note_all(block.entries)
             self._progress(block.asked[-1], len(block.asked), len(self.turn.cohort))
         assert next(left, None) is None, "an engine gave fewer sums than there are blocks"
 
@@ -477,8 +474,7 @@ class Round:
         if isinstance(parts, str):
             raise IntegrityError(parts)
         self.bytes_up += len(reply.message)
-        if self.keeper is not None:
-            self.keeper.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
+        self.keeper.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
         before = seen.get(reply.client)
         seen[reply.client] = before or digest(reply.message)
         if before is not None:
@@ -495,8 +491,8 @@ class Round:
         self.done += n
         if self.watch:
             self.watch(self.turn.round, self.done, n_asked)
-        if self.due < math.inf and self.keeper is not None:
-            self._keep(self.keeper, last)
+        if self.due < math.inf:
+            self._keep(last)
 
     def record(self, n_used: int, figures: Mapping[str, float]) -> Record:
         """Return what is known of the round when it is over."""
@@ -525,7 +521,6 @@ class Round:
 
     def _take_up(self) -> int:
         """Put back what was kept of this very round; return how many of its blocks are done."""
-        assert self.keeper is not None
         self.due = time.monotonic() + self.keeper.keep_every
         kept = self.keeper.begun(self.turn.round)
         if kept is None:
@@ -557,7 +552,7 @@ class Round:
         log.info("round %d goes on after %d clients", self.turn.round + 1, self.done)
         return int(told["blocks"])
 
-    def _keep(self, keeper: Keeper[Any], last: str) -> None:
+    def _keep(self, last: str) -> None:
         """Keep what is done if it is time to and a block is complete; `last` answered last."""
         done, began = self.done, time.monotonic()
         whole = done % BLOCK == 0 and done < len(self.turn.cohort)
@@ -566,11 +561,11 @@ class Round:
         state = self.screen.state()
         if state is not None:
             try:
-                keeper.keep_begun(self.turn.round, self._parts(state))
+                self.keeper.keep_begun(self.turn.round, self._parts(state))
             except (CatchmentError, ValueError, TypeError) as error:
                 log.debug("a round under way is not kept: %s", error)
         now = time.monotonic()
-        self.due = now + max(keeper.keep_every, SHARE * (now - began))
+        self.due = now + max(self.keeper.keep_every, SHARE * (now - began))
 
     def _parts(self, screen: ScreenState) -> Parts:
         told = {
@@ -730,9 +725,9 @@ def run(
     """
     check_base(engine, Engine)
     algorithm = plan.algorithm
-    kept = keeper.resume() if keeper else None
+    keeper = Keeper[S]() if keeper is None else keeper
     begun = algorithm.start() if onto is None else onto
-    state, records = kept if kept else (begun, ())
+    state, records = keeper.resume() or (begun, ())
     told = digest_of(context)
     for number in range(len(records), plan.rounds):
         if algorithm.finished(state):
@@ -757,8 +752,7 @@ def run(
             total = protection.on_server(total, turn, inner)
         state = algorithm.server_update(state, total, turn)
         records = (*records, under_way.record(n_used, algorithm.figures(state)))
-        if keeper:
-            keeper.close_round(state, records[-1])
+        keeper.close_round(state, records[-1])
         if exchange is not None:
             exchange.publish()
         counted = dict.fromkeys(cohort)

@@ -1,15 +1,27 @@
-"""Yearly sunspot numbers: one scalar series for forecasting."""
+"""Scalar series for forecasting: the Santa Fe laser and the yearly sunspot numbers."""
 
 from __future__ import annotations
 
 from catchment import Array
 from catchment.errors import IntegrityError
-from catchment_lab.datasets.archive import Folder
-from catchment_lab.datasets.files import parse_numbers, require
+from catchment_lab.datasets.archive import Folder, parse_numbers, require
 from catchment_lab.datasets.values import Dataset, Stretch, gathered
 
 
-def read(folder: Folder) -> Dataset:
+def read_santafe_laser(folder: Folder) -> Dataset:
+    """Return the Santa Fe laser as one client with one sequence."""
+    names = [require(folder, "a.dat")[0], *folder.matching("a.cont")[:1]]
+    lines = [word for name in names for word in folder.read(name).split()]
+    series = parse_numbers(lines, f"{folder}/{names[0]}")[:, :1]
+    return gathered(
+        "santafe_laser",
+        [Stretch("santafe_laser", None, series)],
+        channels=("intensity",),
+        notes=(f"from {' and '.join(names)}",),
+    )
+
+
+def read_sunspots(folder: Folder) -> Dataset:
     """Return the yearly sunspot numbers as one client with one sequence."""
     years, numbers, version = yearly(folder)
     return gathered(
