@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import comb
-from typing import Literal
+from typing import Any, Literal
 
-from catchment.features.base import UNBOUND, FeatureMap
-from catchment.features.diagonal import DiagonalReservoir
-from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.base import UNBOUND, FeatureMap, library_class
 from catchment.features.echo_state.recipe import whole
 from catchment.features.minirocket import MiniRocket
-from catchment.features.nvar import NVAR
 from catchment.features.union import Concat, WithNorm
 from catchment.features.window_statistics import WindowStatistics
 
@@ -118,17 +115,23 @@ class AutoMap(FeatureMap):
         """Return the descriptions to choose from, for a target per step or per recording."""
         reservoir = _reservoir(self.seed, self.grid)
         if per_step:
-            diagonal = DiagonalReservoir(UNITS, seed=self.seed, grid=self.grid)
+            diagonal = _named("diagonal", UNITS, seed=self.seed, grid=self.grid)
             # Products of as many delays as there is room for; none if not even two fit.
             fitting = [k for k in range(2, 11) if comb(k * n_inputs + 2, 2) <= self.columns]
-            return (reservoir, diagonal, *(NVAR(k, grid=self.grid) for k in fitting[-1:]))
+            return (reservoir, diagonal, *(_named("nvar", k, grid=self.grid) for k in fitting[-1:]))
         convolutions = MiniRocket(self.columns, seed=self.seed, grid=self.grid)
         several = (convolutions, WindowStatistics(grid=self.grid), reservoir)
         same = self.fallback.meant(n_inputs, per_step=False) == convolutions
         return several if same else (self.fallback, *several)
 
 
-def _reservoir(seed: int, grid: int | Literal["auto"] | None) -> EchoState:
-    if isinstance(grid, int):
-        return EchoState(UNITS, seed=seed, feature_grid=grid)
-    return EchoState(UNITS, seed=seed, grid=grid)
+def _reservoir(seed: int, grid: int | Literal["auto"] | None) -> FeatureMap:
+    bits = {"feature_grid": grid} if isinstance(grid, int) else {"grid": grid}
+    return _named("echo_state", UNITS, seed=seed, **bits)
+
+
+def _named(name: str, *given: int, **settings: object) -> FeatureMap:
+    """Return a map of the library; its file is read only now, when somebody wants it."""
+    kind: Any = library_class(name)
+    made: FeatureMap = kind(*given, **settings)
+    return made
