@@ -30,13 +30,11 @@ FACES = {
     ),
     "catchment.cli": "app main",
     "catchment.data": (
-        "ACTIVITIES Cached Clients Prepare RAW Recording Scaler by_subject contiguous "
-        "from_frame henon iid label_skew lorenz mackey_glass narma one_step "
-        "quantity_skew read split synthetic_wearables"
+        "ACTIVITIES Cached Clients Prepare RAW Recording Scaler contiguous "
+        "from_frame iid label_skew lorenz mackey_glass narma one_step "
+        "read split synthetic_wearables"
     ),
-    "catchment.engine": (
-        "Deadline LocalEngine centralised compare guess local_only run_locally trained"
-    ),
+    "catchment.engine": ("LocalEngine centralised compare guess local_only run_locally trained"),
     "catchment.features": (
         "AutoMap Concat DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
         "Hydra Layers MiniRocket Mixture NVAR Pipeline "
@@ -55,7 +53,7 @@ FACES = {
         "mixed personalise retired retired_by_class towards unlearn unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (
-        "Calibration Comparison Drift Evaluation Flag Guess InfluenceCap LocalReadouts Outcome "
+        "Calibration Comparison Drift Evaluation Flag Guess InfluenceCap Outcome "
         "PersonalEvaluation RoundScores Row RowsFlag Score Scores autoregression drifts "
         "mean_target round_scores"
     ),
@@ -71,16 +69,16 @@ FACES = {
     "catchment.readout": (
         "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses Model "
         "NormalModel OnlineRidge OpenModel PersonalModels Predictor Readout RidgeChoice "
-        "RidgeStatistics SlidingWindow Unit accumulate accuracy choose_by_blocks "
-        "choose_by_gcv conformal_quantile forecasts load_statistics log_edges nrmse "
-        "predictive_variance save_statistics train"
+        "RidgeStatistics Unit accumulate accuracy choose_by_blocks "
+        "choose_by_gcv conformal_quantile forecasts log_edges nrmse "
+        "predictive_variance train"
     ),
     "catchment.report": "write_report",
     "catchment.wire": (
         "ANY_FLOAT CLIENTS COUNTED Fact GATHERED Kind LATER Measured NOTHING NOT_NEGATIVE "
         "POOLED Parts REMARK ROWS SAME SIGNED Shape Structure Summable Triangle WEIGHT "
-        "added digest equal is_whole join kind_of marked measured places_of plain_text "
-        "plus put_together split subtracted taken_apart"
+        "digest equal is_whole join kind_of marked measured places_of plain_text "
+        "plus put_together split taken_apart"
     ),
     "catchment_edge": (
         "Agreement CCode Device DeviceHello DevicePlan OnnxFile c_code to_c to_device to_onnx"
@@ -90,17 +88,16 @@ FACES = {
     "catchment_fleet": "read_lake",
     "catchment_fleet.apps": "client_of server_of simulate_plan write_app",
     "catchment_fleet.flower": "FlowerEngine client_app fit_simulated server_app",
-    "catchment_fleet.parquet": (
-        "Lake LakeClient find_parquet open_lake read_lake schemas_of slow_parts"
-    ),
+    "catchment_fleet.parquet": ("Lake LakeClient find_parquet read_lake schemas_of slow_parts"),
     "catchment_fleet.ray": "RayEngine RayWorkers ridge_statistics",
     "catchment_gpu.readout": "device_rows outputs_on statistics_of_each statistics_on",
     "catchment_lab": "echo_state_check effective_spectral_radius kernel_rank memory_capacity",
     "catchment_lab.audit": "Finding Outcome Report Setting audit",
+    "catchment_lab.datasets": "Dataset load load_whole pack unpack",
     "catchment_lab.diagnose": (
         "Reason how_served keep_worst served_in_words served_section write_served_page"
     ),
-    "catchment_lab.plots": "confusion_matrix forecast reservoir_graph ridge_path spectrum states",
+    "catchment_lab.plots": "reservoir_graph spectrum states",
     "catchment_lab.search": (
         "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan"
     ),
@@ -138,7 +135,6 @@ MODULES = {
     "catchment.plugins",
     "catchment.sklearn",
     "catchment.verbs",
-    "catchment_lab.datasets",
 }
 PUBLIC = MODULES | set(FACES)
 OURS = {path.name.replace("-", "_") for path in ROOT.glob("packages/*")}

@@ -17,7 +17,7 @@ from catchment import Array, single_blas_thread
 from catchment.federation import augmented
 from catchment.federation.learn import largest_eigenvalue
 from catchment.readout import Readout, RidgeStatistics
-from catchment_lab.search import Chosen, Subjects, accuracy, summed
+from reproductions.cells import Chosen, Subjects, accuracy, summed
 
 Affine = tuple[Array, Array]
 

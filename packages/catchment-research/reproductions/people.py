@@ -18,7 +18,8 @@ import numpy as np
 
 from catchment import Array
 from catchment.data import ACTIVITIES, CHANNELS, Recording, cohorts, scale_each, synthetic_wearables
-from catchment_lab.datasets import Dataset, cut, hhar, wesad
+from catchment_lab.datasets import Dataset, cut
+from catchment_lab.datasets import load as load_library
 from reproductions.data.compact import wesad_statistics
 from reproductions.places import find, load, locate
 
@@ -147,15 +148,14 @@ def split(data: Dataset, *, seed: int = 0, official: bool = False) -> People:
     scaled = scale_each(data.clients)
     if official:
         rest = [name for name in scaled if name not in data.test_clients]
-        names = cohorts(rest, validation=0.2, test=0, seed=seed)
-        test: tuple[str, ...] = data.test_clients
+        train, validation, test = cohorts(rest, validation=0.2, test=0, seed=seed)
+        test = data.test_clients
     else:
-        names = cohorts(scaled, seed=seed)
-        test = names.test
+        train, validation, test = cohorts(scaled, seed=seed)
     return People(
         name=data.name,
-        train={name: scaled[name] for name in sorted(names.train)},
-        validation={name: scaled[name] for name in sorted(names.validation)},
+        train={name: scaled[name] for name in sorted(train)},
+        validation={name: scaled[name] for name in sorted(validation)},
         test={name: scaled[name] for name in sorted(test)},
         channels=data.channels,
         classes=data.classes,
@@ -219,21 +219,21 @@ def _loaded(name: str, paper: Paper, directory: Path | None) -> Dataset:
         # A stretch of one minute every 20 s; the mean alone would lose what 5 s windows averaged.
         return cut(wesad_statistics(place.directory, statistics=("mean", "std")), 24, step=8)
     if name == "wesad":
-        return wesad(directory=root, window=350 if paper == "incfed" else 700)
+        return load_library("wesad", directory=root, window=350 if paper == "incfed" else 700)
     if name == "hhar" and place.form != "compact" and paper == "incfed":
-        return described(hhar(directory=root, window="whole"))
+        return described(load_library("hhar", directory=root, window="whole"))
     return load(name, directory=directory)
 
 
 def _spoken(directory: Path | None) -> Dataset:
     """Return spoken digits as log mel energies, speakers as subjects."""
-    from catchment_lab.datasets import fsdd, mel_bands
+    from catchment_lab.datasets import mel_bands
     from reproductions.data.compact import read_whole
 
     place = locate(SPOKEN, directory=directory)
     if place.form == "compact":
         return mel_bands(read_whole(SPOKEN, place.directory))
-    return fsdd(directory=place.directory.parent)
+    return load_library("fsdd", directory=place.directory.parent)
 
 
 def described(data: Dataset, *, window: int = 200, step: int = 100, steps: int = 500) -> Dataset:

@@ -14,8 +14,9 @@ from catchment import Plan, Recipe
 from catchment.engine import run_locally
 from catchment.features import EchoState
 from catchment.federation.learn import GradientAveraging
-from catchment_lab.search import Cell, Random, Space, accuracy, read_subjects, summed
+from catchment_lab.search import Random, Space
 from reproductions import incfed as study_module
+from reproductions.cells import Cell, accuracy, read_subjects, summed
 from reproductions.connectivity import READINGS, Connectivity, Wired, draw
 from reproductions.incfed import TRAINED, IncFedSettings, incfed, select, space_of
 from reproductions.incfed_tables import (

@@ -1,4 +1,3 @@
-from catchment.calibrating import calibrate as calibrate
 from catchment.data.clients import split as split
 from catchment.data.files import read as read
 from catchment.data.prepare import Prepare as Prepare, RAW as RAW
@@ -22,8 +21,8 @@ from catchment.features.projected import Projected as Projected
 from catchment.features.random_fourier import RandomFourier as RandomFourier
 from catchment.features.union import Concat as Concat, WithNorm as WithNorm
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
+from catchment.federation.checks import Limits as Limits
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
-from catchment.federation.limits import Limits as Limits
 from catchment.federation.measure.evaluation import Evaluation as Evaluation, Scores as Scores
 from catchment.federation.plan import Plan as Plan
 from catchment.new_classes import join as join, retire as retire, tell_unknown as tell_unknown
@@ -34,8 +33,13 @@ from catchment.privacy.secure_sum.protection import SecureSum as SecureSum
 from catchment.readout.model import Model as Model
 from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
 from catchment.readout.storage import load as load, save as save
-from catchment.run import Run as Run
-from catchment.verbs import evaluate as evaluate, federate as federate, fit as fit
+from catchment.verbs import (
+    Run as Run,
+    calibrate as calibrate,
+    evaluate as evaluate,
+    federate as federate,
+    fit as fit,
+)
 
 # For the other packages and the tests; may change without notice.
 from catchment.arrays import (
@@ -64,7 +68,7 @@ from catchment.parallel import (
     single_blas_thread as single_blas_thread,
     use_cores as use_cores,
 )
-from catchment.precompile import Compiled as Compiled, compile_kernels as compile_kernels
+from catchment.precompile import compile_kernels as compile_kernels
 
 __version__: str
 

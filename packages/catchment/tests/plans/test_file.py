@@ -12,6 +12,7 @@ import pytest
 
 from catchment import load
 from catchment.data import Prepare, Scaler
+from catchment.engine import data_of
 from catchment.features import DefaultMap, EchoState, name_of
 from catchment.features.echo_state import Spread
 from catchment.federation import Limits, Plan
@@ -55,7 +56,7 @@ STEPS = About(tuple("abcdef"), None, per_step=True)
 
 
 def training(text: str, about: About = STEPS, n_clients: int | None = None) -> Plan[Any, Any, Any]:
-    course = parse_plan(text).course(about, n_clients=n_clients)
+    course = parse_plan(text).workflow(about, n_clients=n_clients)
     known = course.start()
     ready = course.prepare if course.prepare.is_fitted else replace(course.prepare, scale="none")
     return course.plan("training", replace(known, prepare=ready))
@@ -402,3 +403,11 @@ def test_the_schema_lists_what_can_be_named() -> None:
     assert [one["properties"]["name"]["const"] for one in items] == list(PROTECTIONS)
     ridge = algorithms[0]["properties"]["ridge"]
     assert "left out of the solution" in ridge["description"]
+
+
+def test_what_one_plan_loads_twice_is_read_once() -> None:
+    plan = parse_plan('[data]\nsource = "wearables"\nusers = 3\nwindows_per_user = 2\n')
+    first, second = (plan.load_data().train for _ in range(2))
+    for name, source in first.items():
+        once, again = (next(iter(data_of(one)())) for one in (source, second[name]))
+        assert once is again

@@ -19,7 +19,7 @@ data_app = typer.Typer(help="Public data sets on this machine.", no_args_is_help
 @data_app.command("list")
 def data_list(data: DataOption = None, as_json: JsonOption = False) -> None:
     """List the public data sets, and which are on this machine."""
-    from catchment_lab.datasets.catalogue import CATALOGUE
+    from catchment_lab.datasets.sources import CATALOGUE
 
     rows = [_entry(name, data) for name in CATALOGUE]
     if as_json:
@@ -85,8 +85,7 @@ def data_check(
 
     A set that is missing fails only if it was named.
     """
-    from catchment_lab.datasets.catalogue import CATALOGUE
-    from catchment_lab.datasets.sources import source
+    from catchment_lab.datasets.sources import CATALOGUE, source
 
     for name in names or ():
         source(name)

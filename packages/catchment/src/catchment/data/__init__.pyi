@@ -1,11 +1,9 @@
 from catchment.data.clients import (
     Cached as Cached,
     Clients as Clients,
-    by_subject as by_subject,
     contiguous as contiguous,
     iid as iid,
     label_skew as label_skew,
-    quantity_skew as quantity_skew,
     split as split,
 )
 from catchment.data.files import read as read
@@ -15,7 +13,6 @@ from catchment.data.recording import Recording as Recording
 from catchment.data.scaling import Scaler as Scaler
 from catchment.data.synthetic import (
     ACTIVITIES as ACTIVITIES,
-    henon as henon,
     lorenz as lorenz,
     mackey_glass as mackey_glass,
     narma as narma,
@@ -24,28 +21,23 @@ from catchment.data.synthetic import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment.data.ahead import calendar_columns as calendar_columns
 from catchment.data.clients import (
     Cache as Cache,
     Changed as Changed,
-    Chosen as Chosen,
-    Cohorts as Cohorts,
     Dealt as Dealt,
     LazyClients as LazyClients,
     PROCESS_CACHE as PROCESS_CACHE,
-    client_name as client_name,
     cohorts as cohorts,
     part_of as part_of,
-    select as select,
 )
 from catchment.data.files import (
     ENVIRONMENT as ENVIRONMENT,
     MODELS_ENVIRONMENT as MODELS_ENVIRONMENT,
-    Named as Named,
     cache_directory as cache_directory,
     data_directories as data_directories,
     find_files as find_files,
     is_uri as is_uri,
+    kept_columns as kept_columns,
     model_directories as model_directories,
     whole_labels as whole_labels,
 )
@@ -62,21 +54,19 @@ from catchment.data.frames import (
     times_of as times_of,
 )
 from catchment.data.prepare import Prepared as Prepared, check_continuable as check_continuable
-from catchment.data.recording import check_channels as check_channels, trusted as trusted
+from catchment.data.recording import trusted as trusted
 from catchment.data.scaling import (
     Moments as Moments,
     exact_sums as exact_sums,
     from_limbs as from_limbs,
     limbs_of as limbs_of,
-    on_digits as on_digits,
     root as root,
     scale_each as scale_each,
-    whole_numbers as whole_numbers,
 )
 from catchment.data.steps import (
+    calendar_columns as calendar_columns,
     count_steps as count_steps,
     fill_recording as fill_recording,
-    resample as resample,
 )
 from catchment.data.synthetic import (
     CHANNELS as CHANNELS,
@@ -98,17 +88,14 @@ __all__ = [
     "RAW",
     "Recording",
     "Scaler",
-    "by_subject",
     "contiguous",
     "from_frame",
-    "henon",
     "iid",
     "label_skew",
     "lorenz",
     "mackey_glass",
     "narma",
     "one_step",
-    "quantity_skew",
     "read",
     "split",
     "synthetic_wearables",

@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 import threading
 from abc import abstractmethod
-from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar, final
 
 import numpy as np
@@ -30,8 +30,7 @@ from catchment.data.synthetic import seeded_generator
 Dealt = dict[str, list[Recording]]
 
 
-@dataclass(frozen=True, eq=False)
-class Clients(Mapping[str, list[Recording]]):
+class Clients(dict[str, list[Recording]]):
     """Client name -> recordings, and what all of them share: the classes and the channels.
 
     Parameters
@@ -51,36 +50,28 @@ class Clients(Mapping[str, list[Recording]]):
     ([[0.1, 0.2]], ['ann', 'bob'], ('x', 'y'))
     """
 
-    held: Mapping[str, list[Recording]]
-    classes: tuple[Any, ...] | None = None
-    channels: tuple[str, ...] | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "held", dict(self.held))
-        for name, recordings in self.held.items():
+    def __init__(
+        self,
+        held: Mapping[str, list[Recording]],
+        classes: tuple[Any, ...] | None = None,
+        channels: tuple[str, ...] | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(held)
+        self.classes, self.channels, self.columns = classes, channels, dict(columns or {})
+        for name, recordings in held.items():
             for recording in recordings:
                 if self.channels is None:
-                    object.__setattr__(self, "channels", recording.channels)
+                    self.channels = recording.channels
                 elif recording.channels not in (None, self.channels):
                     raise ValueError(
                         f"client {name!r} has the channels {recording.channels}, others "
                         f"{self.channels}; name the same inputs in the same order for all"
                     )
 
-    def __getitem__(self, name: str) -> list[Recording]:
-        return self.held[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.held)
-
-    def __len__(self) -> int:
-        return len(self.held)
-
     def __repr__(self) -> str:
-        n_recordings = sum(map(len, self.held.values()))
         return (
-            f"Clients({len(self.held)} clients, {n_recordings} recordings, "
+            f"Clients({len(self)} clients, {sum(map(len, self.values()))} recordings, "
             f"channels={self.channels}, classes={self.classes})"
         )
 
@@ -90,25 +81,13 @@ class Clients(Mapping[str, list[Recording]]):
         >>> list(Clients({"a": [], "b": [], "c": []}).only(["c", "a"]))
         ['c', 'a']
         """
-        return Clients(select(self.held, names), self.classes, self.channels, self.columns)
-
-
-def by_subject(sequences: Sequence[Recording], subjects: Iterable[object]) -> Dealt:
-    """Return one client per subject, named by it, in the order subjects first appear.
-
-    >>> data = [Recording([float(i)]) for i in range(4)]
-    >>> {name: len(part) for name, part in by_subject(data, ["ann", "bob", "ann", "ann"]).items()}
-    {'ann': 3, 'bob': 1}
-    """
-    names = [str(subject) for subject in subjects]
-    if len(names) != len(sequences):
-        raise ValueError(
-            f"there are {len(names)} subjects for {len(sequences)} sequences; pass one for each"
-        )
-    clients: Dealt = {}
-    for name, sequence in zip(names, sequences, strict=True):
-        clients.setdefault(name, []).append(sequence)
-    return clients
+        wanted = list(names)
+        for name in wanted:
+            if name not in self:
+                known = ", ".join(sorted(self)[:8])
+                raise ValueError(f"there is no client {name!r}; the clients are {known}")
+        held = {name: self[name] for name in wanted}
+        return Clients(held, self.classes, self.channels, self.columns)
 
 
 def contiguous(sequence: Recording, n_clients: int) -> Dealt:
@@ -128,7 +107,7 @@ def contiguous(sequence: Recording, n_clients: int) -> Dealt:
         )
     blocks = np.array_split(np.arange(sequence.n_steps), n_clients)
     return {
-        client_name(k): [sequence.part(int(block[0]), int(block[-1]) + 1)]
+        f"client-{k:03d}": [sequence.part(int(block[0]), int(block[-1]) + 1)]
         for k, block in enumerate(blocks)
     }
 
@@ -177,41 +156,13 @@ def label_skew(
     return _dealt(sequences, groups)
 
 
-def quantity_skew(
-    sequences: Sequence[Recording], n_clients: int, *, alpha: float = 0.5, seed: int = 0
-) -> Dealt:
-    """Return clients of very different sizes, drawn from a Dirichlet distribution.
-
-    Each client gets one sequence; the others are dealt by shares with concentration `alpha`.
-
-    >>> data = [Recording([float(i)]) for i in range(50)]
-    >>> sizes = [len(part) for part in quantity_skew(data, 5, alpha=0.5).values()]
-    >>> sum(sizes), min(sizes) >= 1
-    (50, True)
-    """
-    _refuse(n_clients, len(sequences), alpha=alpha)
-    rng = seeded_generator(seed)
-    order = rng.permutation(len(sequences))
-    sizes = 1 + _sizes(rng, alpha, n_clients, len(sequences) - n_clients)
-    return _dealt(sequences, np.split(order, np.cumsum(sizes)[:-1]))
-
-
-@dataclass(frozen=True)
-class Cohorts:
-    """Client names for training, validation and test; no name is in two of them."""
-
-    train: tuple[str, ...]
-    validation: tuple[str, ...]
-    test: tuple[str, ...]
-
-
 def cohorts(
     names: Iterable[str],
     *,
     validation: float = 0.2,
     test: float = 0.2,
     seed: int | None = 0,
-) -> Cohorts:
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Return client names split into training, validation and test, whole clients at a time.
 
     Parameters
@@ -225,7 +176,7 @@ def cohorts(
         Names the shuffle; None keeps the order given, training first.
 
     >>> cohorts(["a", "b", "c", "d", "e"], validation=1, test=0.4, seed=None)
-    Cohorts(train=('a', 'b'), validation=('c',), test=('d', 'e'))
+    (('a', 'b'), ('c',), ('d', 'e'))
     """
     every = tuple(names)
     if len(set(every)) != len(every):
@@ -241,7 +192,7 @@ def cohorts(
     if seed is not None:
         every = tuple(every[i] for i in seeded_generator(seed).permutation(len(every)))
     last = n_train + n_validation
-    return Cohorts(every[:n_train], every[n_train:last], every[last:])
+    return every[:n_train], every[n_train:last], every[last:]
 
 
 def split(
@@ -275,41 +226,17 @@ def split(
     >>> list(validation), list(test)
     (['f'], ['g', 'h'])
     """
-    parts = cohorts(clients, validation=validation or 0, test=test, seed=seed)
+    train, *between, last = cohorts(clients, validation=validation or 0, test=test, seed=seed)
     whole = clients if isinstance(clients, Clients) else Clients(clients)
-
-    named = [parts.train, *([] if validation is None else [parts.validation]), parts.test]
+    named = [train, last] if validation is None else [train, *between, last]
     return tuple(whole.only(name for name in whole if name in part) for part in map(set, named))
-
-
-def select(clients: Mapping[str, list[Recording]], names: Iterable[str]) -> Dealt:
-    """Return the named clients only, in the order of the names.
-
-    >>> select({"a": [], "b": [], "c": []}, ["c", "a"])
-    {'c': [], 'a': []}
-    """
-    wanted = list(names)
-    missing = [name for name in wanted if name not in clients]
-    if missing:
-        raise ValueError(
-            f"there is no client {missing[0]!r}; the clients are {', '.join(sorted(clients)[:8])}"
-        )
-    return {name: clients[name] for name in wanted}
-
-
-def client_name(number: int) -> str:
-    """Return the name of a client that has only a number.
-
-    >>> client_name(7)
-    'client-007'
-    """
-    return f"client-{number:03d}"
 
 
 def _dealt(sequences: Sequence[Recording], groups: Iterable[list[int] | Integers]) -> Dealt:
     # Within a client the sequences keep their given order, which may be an order in time.
     return {
-        client_name(k): [sequences[int(i)] for i in sorted(group)] for k, group in enumerate(groups)
+        f"client-{k:03d}": [sequences[int(i)] for i in sorted(group)]
+        for k, group in enumerate(groups)
     }
 
 
@@ -380,51 +307,9 @@ def part_of(clients: Mapping[str, S], names: Sequence[str]) -> Mapping[str, S]:
     >>> part_of({"ann": [1], "bob": [2], "eve": [3]}, ["eve", "ann"])
     {'eve': [3], 'ann': [1]}
     """
-    if isinstance(clients, LazyClients | Chosen):
+    if isinstance(clients, LazyClients):
         return clients.part(names)
     return {name: clients[name] for name in names}
-
-
-@final
-class Chosen(Mapping[str, S]):
-    """Some clients of a mapping, in the order of their names.
-
-    >>> some = Chosen({"ann": [1], "bob": [2], "eve": [3]}, ["eve", "ann"])
-    >>> dict(some), "bob" in some
-    ({'ann': [1], 'eve': [3]}, False)
-    """
-
-    def __init__(self, clients: Mapping[str, S], names: Iterable[str]) -> None:
-        self._clients, self._names = clients, sorted(names)
-
-    def __getitem__(self, name: str) -> S:
-        if name not in self:
-            raise KeyError(name)
-        return self._clients[name]
-
-    def part(self, names: Sequence[str]) -> Mapping[str, S]:
-        """Return these clients in this order; KeyError if one is not among those chosen."""
-        at = bisect_left(self._names, names[0]) if names else 0
-        if self._names[at : at + len(names)] != list(names):
-            for name in names:
-                if name not in self:
-                    raise KeyError(name)
-        return part_of(self._clients, names)
-
-    def __contains__(self, name: object) -> bool:
-        if not isinstance(name, str):
-            return False
-        at = bisect_left(self._names, name)
-        return at < len(self._names) and self._names[at] == name
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __repr__(self) -> str:
-        return f"Chosen({len(self._names)} of {len(self._clients)} clients)"
 
 
 @final
@@ -460,77 +345,90 @@ class Changed(LazyClients[R], Generic[S, R]):
     def __len__(self) -> int:
         return len(self._clients)
 
-    def __repr__(self) -> str:
-        return f"Changed({self._clients!r})"
-
-
-Read = Callable[[], Iterable[Recording]]
 
 DEFAULT_BYTES = 1 << 30
 
 
+def _recorded_bytes(recordings: Iterable[Recording]) -> int:
+    arrays = (array for one in recordings for array in (one.u, one.y, one.times))
+    return sum(array.nbytes for array in arrays if array is not None)
+
+
 @final
-class Cache:
-    """Recordings by the source they came from, up to a number of bytes.
+class Cache(Generic[S]):
+    """What was read, by the source it came from, up to a number of bytes.
 
-    Where there is no room, the source that was asked for longest ago is dropped; one that is larger
-    than the whole is never kept. Threads may share a cache: two that ask for one source at once
-    wait for one reading. Sent to another process, it arrives empty.
+    Where there is no room, the source that was asked for longest ago is dropped. Threads may share
+    a cache: two that ask for one source at once wait for one reading. Sent to another process, it
+    arrives empty.
 
-    >>> Cache(max_bytes=1000).n_bytes
-    0
+    Parameters
+    ----------
+    max_bytes
+        How many may be held.
+    size
+        Returns the bytes of what was read; those of recordings if not given.
+    keep_last
+        Whether the last one is held whatever its size; else it is not if it is larger than all.
+
+    >>> cache = Cache()
+    >>> [recording.n_steps for recording in cache.get("ann", lambda: [Recording([1.0, 2.0])])]
+    [2]
+    >>> cache.get("ann", lambda: []) == [], cache.n_bytes, cache.n_reads
+    (False, 16, 1)
     """
 
-    def __init__(self, max_bytes: int = DEFAULT_BYTES) -> None:
+    def __init__(
+        self,
+        max_bytes: int = DEFAULT_BYTES,
+        size: Callable[[Any], int] = _recorded_bytes,
+        *,
+        keep_last: bool = False,
+    ) -> None:
         if max_bytes < 0:
             raise ValueError(f"max_bytes is {max_bytes}; pass 0 or more")
-        self.max_bytes = max_bytes
-        self._held: OrderedDict[Hashable, Future[list[Recording]]] = OrderedDict()
+        self.max_bytes, self._size, self._keep_last = max_bytes, size, keep_last
+        self.n_reads = 0
+        self._held: OrderedDict[Hashable, Future[S]] = OrderedDict()
         self._sizes: dict[Hashable, int] = {}  # of those that are read
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type[Cache], tuple[int]]:
-        return Cache, (self.max_bytes,)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(Cache, keep_last=self._keep_last), (self.max_bytes, self._size)
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the recordings held now."""
+        """Bytes of what is held now."""
         return sum(self._sizes.values())
 
-    def get(self, key: Hashable, read: Read) -> list[Recording]:
-        """Return the recordings held under a key; if there are none, read and hold them.
-
-        >>> cache = Cache()
-        >>> [recording.n_steps for recording in cache.get("ann", lambda: [Recording([1.0, 2.0])])]
-        [2]
-        >>> cache.get("ann", lambda: []) == []
-        False
-        """
+    def get(self, key: Hashable, read: Callable[[], S]) -> S:
+        """Return what is held under a key; if there is nothing, read and hold it."""
         with self._lock:
             mine = key not in self._held
             found = self._held.setdefault(key, Future())
             self._held.move_to_end(key)
         if mine:
             try:
-                found.set_result(list(read()))
+                self.n_reads += 1
+                found.set_result(read())
             except BaseException as error:
                 found.set_exception(error)
             self._keep(key, found)
-        return list(found.result())
+        return found.result()
 
-    def _keep(self, key: Hashable, found: Future[list[Recording]]) -> None:
+    def _keep(self, key: Hashable, found: Future[S]) -> None:
         """Count what was read, and forget what there is no room for."""
         failed = found.exception() is not None
-        size = 0 if failed else sum(map(_n_bytes, found.result()))
+        size = 0 if failed else self._size(found.result())
         with self._lock:
             if self._held.get(key) is not found:  # forgotten meanwhile
                 return
-            if failed or size > self.max_bytes:
+            if failed or (size > self.max_bytes and not self._keep_last):
                 del self._held[key]
                 return
             self._sizes[key] = size
             for oldest in [one for one in self._held if one in self._sizes]:
-                if self.n_bytes <= self.max_bytes:
+                if self.n_bytes <= self.max_bytes or (self._keep_last and len(self._sizes) == 1):
                     return
                 del self._held[oldest], self._sizes[oldest]
 
@@ -541,7 +439,7 @@ class Cache:
             self._sizes.clear()
 
 
-PROCESS_CACHE = Cache()
+PROCESS_CACHE: Cache[list[Recording]] = Cache()
 
 
 @dataclass(frozen=True)
@@ -568,14 +466,10 @@ class Cached:
     (2, 2)
     """
 
-    read: Read
-    cache: Cache | None = None
+    read: Callable[[], Iterable[Recording]]
+    cache: Cache[list[Recording]] | None = None
 
     def __call__(self) -> list[Recording]:
         """Return the recordings, in a list of the caller's own."""
-        return (PROCESS_CACHE if self.cache is None else self.cache).get(self.read, self.read)
-
-
-def _n_bytes(recording: Recording) -> int:
-    arrays = (recording.u, recording.y, recording.times)
-    return sum(array.nbytes for array in arrays if array is not None)
+        cache = PROCESS_CACHE if self.cache is None else self.cache
+        return list(cache.get(self.read, lambda: list(self.read())))

@@ -11,7 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, Booleans, Integers, as_numbers, refuse_conversions
+from catchment.arrays import (
+    Array,
+    Booleans,
+    Integers,
+    as_numbers,
+    refuse_conversions,
+    refuse_infinite,
+)
 from catchment.data.recording import Recording
 from catchment.errors import SettingError
 
@@ -216,6 +223,8 @@ def from_frame(
     if not names:
         raise ValueError("inputs names no column; pass at least one")
     u = numbers_of(frame, names)
+    for name, values in zip(names, u.T, strict=True):
+        refuse_infinite(values, f"column {name!r}")
     if len(u) == 0:
         raise ValueError("there are no rows; leave it out, or fill it")
     per_step = classes is None if per_step is None else per_step

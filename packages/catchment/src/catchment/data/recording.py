@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -296,38 +296,28 @@ def _classes(value: Any, y: Array | None) -> tuple[str, ...] | None:
     return names
 
 
-def check_channels(recordings: Iterable[Recording], channels: Sequence[str]) -> None:
-    """Raise ValueError, naming the channels, where recordings have others or another order.
+def refuse_mixed_channels(recordings: Sequence[Recording]) -> None:
+    """Raise ValueError unless all recordings have as many channels as the first, and one order.
 
     Recordings without names must have the right number of inputs.
 
-    >>> check_channels([Recording([[0.1, 0.2]], channels=("y", "x"))], ("x", "y"))
+    >>> x = [Recording([[0.1, 0.2]], channels=names) for names in (("x", "y"), ("y", "x"))]
+    >>> refuse_mixed_channels(x)
     Traceback (most recent call last):
-    ValueError: recording 0 has the channels y, x where x, y are expected; pass them in this order
+    ValueError: recording 1 has the channels y, x where x, y are expected; pass them in this order
     """
-    expected = tuple(channels)
+    names: tuple[str, ...] | None = None
     for number, recording in enumerate(recordings):
         own = recording.channels
-        if own is None and recording.n_inputs == len(expected):
-            continue
-        if own != expected:
-            got = f"the channels {', '.join(own)}" if own else f"{recording.n_inputs} channels"
-            what = "them" if sorted(own or ()) == sorted(expected) else "these channels,"
-            raise ValueError(
-                f"recording {number} has {got} where {', '.join(expected)} are expected; "
-                f"pass {what} in this order"
-            )
-
-
-def refuse_mixed_channels(recordings: list[Recording]) -> None:
-    """Raise ValueError unless all recordings have as many channels as the first, and its names."""
-    names = None
-    for number, recording in enumerate(recordings):
-        names = recording.channels if names is None else names
         if recording.n_inputs != recordings[0].n_inputs:
             raise ValueError(
                 f"recording {number} has {recording.n_inputs} channels, recording 0 has "
                 f"{recordings[0].n_inputs}; pass recordings of the same channels"
             )
-    if names is not None:
-        check_channels(recordings, names)
+        names = own if names is None else names
+        if own is not None and own != names:
+            what = "them" if sorted(own) == sorted(names or ()) else "these channels,"
+            raise ValueError(
+                f"recording {number} has the channels {', '.join(own)} where "
+                f"{', '.join(names or ())} are expected; pass {what} in this order"
+            )

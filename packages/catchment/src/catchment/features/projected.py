@@ -12,7 +12,7 @@ on a grid are whole numbers of one common unit, so every sum is exact, and one d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -62,10 +62,8 @@ class Projected(FeatureMap):
     bound: float = 4.0
     grid: int | Literal["auto"] | None = "auto"
 
-    n_inputs = handed("inner.n_inputs")
     n_features = handed("features")
     per_step = handed("inner.per_step")
-    washout = handed("inner.washout")
 
     def __post_init__(self) -> None:
         whole(self.features, "features", at_least=1)
@@ -126,19 +124,16 @@ class Projected(FeatureMap):
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
         found = self.inner.rows(inputs, threads=threads)
-        Z = np.concatenate(list(self._blocks(np.concatenate(found))))
-        np.clip(Z, -self.bound, self.bound, out=Z)
-        return np.split(Z, np.cumsum([len(z) for z in found])[:-1])
-
-    def _blocks(self, Z: Array) -> Iterator[Array]:
-        flips, kept = self._drawn
-        p, F = self._padded, len(flips)
-        several = max(1, BLOCK // p)
+        (flips, kept), Z = self._drawn, np.concatenate(found)
+        F, several = len(flips), max(1, BLOCK // self._padded)
+        mixed = np.empty((len(Z), self.features))
         for first in range(0, len(Z), several):
             part = Z[first : first + several]
-            padded = np.zeros((len(part), p))
+            padded = np.zeros((len(part), self._padded))
             np.multiply(part, flips, out=padded[:, :F])
-            yield hadamard_sums(padded)[:, kept] / math.sqrt(F)
+            mixed[first : first + several] = hadamard_sums(padded)[:, kept] / math.sqrt(F)
+        np.clip(mixed, -self.bound, self.bound, out=mixed)
+        return np.split(mixed, np.cumsum([len(z) for z in found])[:-1])
 
 
 def hadamard_sums(rows: Array) -> Array:

@@ -105,10 +105,6 @@ class RandomFourier(FeatureMap):
         return True if self.map is None else self.map.per_step
 
     @property
-    def washout(self) -> int:
-        return 0 if self.map is None else self.map.washout
-
-    @property
     def bounds(self) -> Array:
         return np.full(self.features, 1.0 if self.activation == "cos" else LARGEST_RELU)
 
@@ -142,21 +138,19 @@ class RandomFourier(FeatureMap):
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
         given = inputs if self.map is None else self.map.rows(inputs, threads=threads)
-        sizes = np.cumsum([len(x) for x in given])[:-1]
-        x, z = np.concatenate(given), np.empty((sum(len(x) for x in given), self.features))
+        (W, phases), x = self._weights, np.concatenate(given)
+        z = np.empty((len(x), self.features))
         for first in range(0, len(x), BLOCK_ROWS):
-            z[first : first + BLOCK_ROWS] = self._of(x[first : first + BLOCK_ROWS])
-        return np.split(z, sizes)
-
-    def _of(self, x: Array) -> Array:
-        """Return the features of rows x; every sum is exact, so its order does not matter."""
-        W, phases = self._weights
-        values = rounded(np.clip(x, -FARTHEST, FARTHEST), VALUE_DIGITS) @ W
-        if self.activation == "relu":
-            return np.clip(values, 0.0, LARGEST_RELU)
-        values += phases
-        cosines(values)
-        return values
+            # Every sum is exact, so its order does not matter.
+            part = np.clip(x[first : first + BLOCK_ROWS], -FARTHEST, FARTHEST)
+            values = rounded(part, VALUE_DIGITS) @ W
+            if self.activation == "relu":
+                np.clip(values, 0.0, LARGEST_RELU, out=values)
+            else:
+                values += phases
+                cosines(values)
+            z[first : first + BLOCK_ROWS] = values
+        return np.split(z, np.cumsum([len(one) for one in given])[:-1])
 
 
 @njit(nogil=True, cache=True, fastmath=GRID_MATH, error_model="numpy")

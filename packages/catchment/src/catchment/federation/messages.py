@@ -7,15 +7,14 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catchment.errors import CatchmentError, RefusedClientsWarning
-from catchment.federation.client import Written
-from catchment.wire import plain_text
+from catchment.wire import Parts, plain_text
 
 if TYPE_CHECKING:
-    from catchment.federation.blocks import BlockSum
+    from catchment.federation.loop import BlockSum
 
 MOST = 200  # characters
 log = logging.getLogger(__name__)
@@ -54,13 +53,14 @@ def check_client_names(names: Iterable[object]) -> None:
 class Reply:
     """A client's answer as bytes, or the reason why there is none.
 
-    Where it was written in this process, `written` may say what is read of these very bytes.
+    Where it was written in this process, `written` may hold these very bytes, and what is read of
+    them.
     """
 
     client: str
     message: bytes | None
     error: str = ""
-    written: Written | None = field(default=None, repr=False, compare=False)
+    written: tuple[bytes, Parts | None] | None = field(default=None, repr=False, compare=False)
 
 
 class Engine(ABC):
@@ -91,18 +91,19 @@ class Engine(ABC):
 
 @dataclass(frozen=True)
 class Refusal:
-    """A client whose answer was not used, and why."""
+    """A client whose answer was not used, and why; of which stage where several are told."""
 
     client: str
     code: str
     reason: str
+    stage: str = ""
 
     @classmethod
     def of(cls, client: str, code: object, reason: object) -> Refusal:
         """Return it in words that are safe to print and to keep, whoever chose them.
 
         >>> Refusal.of("ann", "rows", "too few\\x1b[2J")
-        Refusal(client='ann', code='rows', reason='too few?[2J')
+        Refusal(client='ann', code='rows', reason='too few?[2J', stage='')
         """
         return cls(plain_text(client, 200), plain_text(code, 40), plain_text(reason))
 
@@ -132,32 +133,16 @@ class Record:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-Rounds = Mapping[str, Sequence[Record]]
+Rounds = Mapping[str, Sequence[Record]]  # by stage: the records of its rounds
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """A client whose answers were not used in a stage, and why."""
-
-    client: str
-    stage: str
-    code: str
-    reason: str
-
-
-def left_out(rounds: Rounds) -> tuple[LeftOut, ...]:
-    """Return the clients that stages did without, every reason of a client in a stage once.
-
-    Parameters
-    ----------
-    rounds
-        By stage: the records of its rounds.
-    """
-    found: dict[LeftOut, None] = {}
+def left_out(rounds: Rounds) -> tuple[Refusal, ...]:
+    """Return the clients that stages did without, every reason of a client in a stage once."""
+    found: dict[Refusal, None] = {}
     for stage, records in rounds.items():
         for record in records:
             for one in record.refused:
-                found[LeftOut(one.client, stage, one.code, one.reason)] = None
+                found[replace(one, stage=stage)] = None
     return tuple(found)
 
 
@@ -168,8 +153,6 @@ def headline(rounds: Rounds, *, most: int = 5) -> str:
 
     Parameters
     ----------
-    rounds
-        By stage: the records of its rounds.
     most
         Name so many clients, and say how many more there are.
 
@@ -200,11 +183,6 @@ def headline(rounds: Rounds, *, most: int = 5) -> str:
 def left_out_lines(rounds: Rounds) -> list[str]:
     """Return a line for every client that was left out: of which stages, and why.
 
-    Parameters
-    ----------
-    rounds
-        By stage: the records of its rounds.
-
     >>> from catchment.federation.messages import Refusal
     >>> why = Refusal("ann", "refused", "there is no column 'y'")
     >>> record = Record(0, 15, 14, 0.1, 0, 0, (why,))
@@ -216,7 +194,10 @@ def left_out_lines(rounds: Rounds) -> list[str]:
         found.setdefault(one.client, {}).setdefault(one.reason, []).append(one.stage)
     return [
         f"{client} was left out of the "
-        + "; and of the ".join(f"{_listed(stages)}: {why}" for why, stages in reasons.items())
+        + "; and of the ".join(
+            f"{', '.join(stages[:-1])}{' and ' * (len(stages) > 1)}{stages[-1]}: {why}"
+            for why, stages in reasons.items()
+        )
         for client, reasons in sorted(found.items())
     ]
 
@@ -225,11 +206,6 @@ def counts(rounds: Rounds) -> str:
     """Return how many of those asked trained, and how many of those asked were tested.
 
     Of a training of several rounds it is the round with the fewest.
-
-    Parameters
-    ----------
-    rounds
-        By stage: the records of its rounds.
 
     >>> asked, tested = Record(0, 15, 14, 0.1, 0, 0), Record(0, 4, 3, 0.1, 0, 0)
     >>> counts({"training": [asked], "evaluation": [tested]})
@@ -248,12 +224,10 @@ def _worst(records: Sequence[Record]) -> Record | None:
     return min(records, key=lambda record: record.n_used - record.n_asked, default=None)
 
 
-def _listed(stages: Sequence[str]) -> str:
-    *first, last = stages
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def warn_of(rounds: Rounds) -> None:
     """Warn with the names of the clients that a run did without, if it did without any."""
-    if left_out(rounds):
-        warnings.warn(headline(rounds), RefusedClientsWarning, stacklevel=3)
+    for records in rounds.values():
+        for record in records:
+            if record.refused:
+                warnings.warn(headline(rounds), RefusedClientsWarning, stacklevel=3)
+                return

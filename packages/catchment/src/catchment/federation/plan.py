@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -17,10 +17,9 @@ from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.federation.algorithm import Additive, Algorithm, Needs, Turn, check_base
-from catchment.federation.limits import Limits
-from catchment.federation.protection import Masking, Protection
-from catchment.federation.sums import Tally
+from catchment.federation.algorithm import Additive, Algorithm, Needs, Tally, Turn, check_base
+from catchment.federation.checks import Limits
+from catchment.federation.protection import Masking, Protection, Read
 from catchment.wire import Fact, Kind, Parts, measured
 
 S = TypeVar("S")
@@ -90,17 +89,12 @@ class Plan(Generic[S, U, R]):
             )
         for protection in self.protections:
             protection.check(self)
-        if masking is not None:
-            self._refuse_hiding()
-
-    def _refuse_hiding(self) -> None:
-        """Raise ValueError if the server cannot do with the sum of the clients' messages."""
         parts: tuple[Algorithm[S, U, R] | Protection, ...] = (self.algorithm, *self.plain)
-        for part in parts:
-            reason = part.needs.each_client
+        for one in parts if masking is not None else ():
+            reason = one.needs.each_client
             if reason:
                 raise ValueError(
-                    f"{type(part).__name__} needs every client's message by itself, a secure sum "
+                    f"{type(one).__name__} needs every client's message by itself, a secure sum "
                     f"shows the server nothing but their sum: {reason}"
                 )
 
@@ -111,8 +105,12 @@ class Plan(Generic[S, U, R]):
 
     def messages(self) -> dict[str, Kind]:
         """Return the kinds of messages that clients may send, by name, as far as declared."""
-        every: tuple[Algorithm[S, U, R] | Protection, ...] = (self.algorithm, *self.protections)
-        return {kind.name: kind for part in every for kind in part.messages}
+        found, every = {}, list(self.algorithm.messages)
+        for protection in self.protections:
+            every += protection.messages
+        for kind in every:
+            found[kind.name] = kind
+        return found
 
     @cached_property
     def plain(self) -> tuple[Protection, ...]:
@@ -134,9 +132,10 @@ class Plan(Generic[S, U, R]):
         UploadError if it has other targets than planned.
         """
         outer = self.plain if protections is None else protections
-        if outer:
-            return outer[-1].read_update(parts, turn, partial(self.read, protections=outer[:-1]))
-        update: Additive = self.algorithm.read_update(parts, turn)
+        inner: Read = self.algorithm.read_update
+        if len(outer) > 1:
+            inner = partial(self.read, protections=outer[:-1])
+        update = outer[-1].read_update(parts, turn, inner) if outer else inner(parts, turn)
         if self.n_targets is not None and not self.algorithm.needs.other_targets:
             # Of a client's tally the parts that are kept are what the total is.
             for found in measured(update.total if isinstance(update, Tally) else update):
@@ -188,9 +187,7 @@ def describe(value: object) -> Fact:
             return {"recipe": value.to_json()}
         case Identified():
             return {type(value).__name__: value.identity()}
-        case FeatureMap() if not value.is_bound:
-            return _settings(value)
-        case FeatureMap():
+        case FeatureMap() if value.is_bound:
             return {value.plan_name: value.fingerprint}
         case Reservoir() | Prepare():
             return {type(value).__name__: value.fingerprint}
@@ -203,16 +200,13 @@ def describe(value: object) -> Fact:
         case Path():
             return value.name
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return _settings(value)
+            inner = {}
+            for one in fields(value):
+                held = getattr(value, one.name)
+                # A setting that came later and is as if it had not: older plans keep their
+                # fingerprint.
+                as_before = one.metadata.get("later") and held == one.default
+                if not one.metadata.get("local") and not as_before:
+                    inner[one.name] = describe(held)
+            return {type(value).__name__: inner}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")
-
-
-def _settings(value: Any) -> Fact:
-    inner = {}
-    for one in fields(value):
-        held = getattr(value, one.name)
-        # A setting that came later and is as if it had not: older plans keep their fingerprint.
-        as_before = one.metadata.get("later") and held == one.default
-        if not one.metadata.get("local") and not as_before:
-            inner[one.name] = describe(held)
-    return {type(value).__name__: inner}

@@ -1,7 +1,7 @@
 """Plans as files: one TOML file says what is run, on which data, and how it is protected.
 
 `read_plan` reads one, `run_plan` runs it into a folder; `catchment run` does both. `verify_run`
-computes the hashes of a run again, `how_served` says how one person is served by its model.
+computes the hashes of a run again.
 """
 
 from __future__ import annotations

@@ -19,12 +19,11 @@ from annotated_types import Ge, Gt, Lt, MinLen
 from catchment.data.clients import (
     Cached,
     Changed,
-    Chosen,
     cohorts,
     contiguous,
     iid,
     label_skew,
-    quantity_skew,
+    part_of,
 )
 from catchment.data.clients import Clients as ReadClients
 from catchment.data.files import find_files, is_uri, read
@@ -40,6 +39,7 @@ from catchment.federation.workflow import DELIVERY, EVALUATION
 from catchment.plugins import Named, plugin
 
 Clients = Mapping[str, Source]
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,8 @@ class Files(Origin):
                 "client, inputs, per_step and, for a label, classes into [data]"
             )
         parquet = plugin("readers", "parquet", needed_for="folders of Parquet files")
-        lake = parquet.open_lake(self._places(base), leave_out=self.leave_out, **self.columns)
+        places, left = self._places(base), self.leave_out
+        lake = parquet.read_lake(places, leave_out=left, warn=False, **self.columns)
         return Recordings(lake, self.about(), notices=tuple(parquet.slow_parts(lake, self.client)))
 
     def _readable(self, paths: list[Path]) -> tuple[ReadClients, Files, list[Path], list[str]]:
@@ -364,7 +365,7 @@ class Wearables(Origin):
 
 @dataclass(frozen=True)
 class Wearer:
-    """One invented person's recordings."""
+    """One invented person's recordings; equal ones are read once (`Cached`)."""
 
     seed: int
     user: int
@@ -439,7 +440,7 @@ class Sharing:
     ----------
     split
         How recordings are dealt to clients: "natural" keeps them where they are, "contiguous" cuts
-        one long recording; "iid", "label_skew" and "quantity_skew" deal all recordings anew.
+        one long recording; "iid" and "label_skew" deal all recordings anew.
     clients
         How many clients a split makes.
     alpha
@@ -462,7 +463,7 @@ class Sharing:
         Names every random draw of the data.
     """
 
-    split: Literal["natural", "contiguous", "iid", "label_skew", "quantity_skew"] | None = None
+    split: Literal["natural", "contiguous", "iid", "label_skew"] | None = None
     clients: int = 5
     alpha: float = 0.5
     test: Annotated[float, Gt(0), Lt(1)] | Literal["official", "folds", "new"] | None = None
@@ -523,6 +524,16 @@ class PlanData:
             many = len(self.train) > MANY and len(self.whole) > 0
             return dict.fromkeys(sorted(self.whole) if many else self.names, ())
         return self.test if stage == EVALUATION else self.train
+
+    def without(self, devices: Mapping[str, object]) -> PlanData:
+        """Return the data without those of clients that are devices, which have their own."""
+        if not devices:
+            return self
+        train, whole = (
+            {name: one for name, one in part.items() if name not in devices}
+            for part in (self.train, self.whole)
+        )
+        return replace(self, train=train, whole=whole)
 
     def prepared(self, prepare: Prepare) -> PlanData:
         """Return the data as a map sees them, for what is measured beside the plan."""
@@ -617,8 +628,8 @@ def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients
                 f"there is {len(clients)} client, and whole clients are kept for the test; write "
                 'test_of = "recordings" or "steps" into [data], or add files'
             )
-        parts = cohorts(clients, validation=0, test=share, seed=sharing.seed)
-        return Chosen(clients, parts.train), Chosen(clients, parts.test)
+        train, _, test = cohorts(clients, validation=0, test=share, seed=sharing.seed)
+        return part_of(clients, sorted(train)), part_of(clients, sorted(test))
     part: Any = partial(_steps, washout=washout) if of == "steps" else _some
     return (
         Changed(clients, partial(partial, part, begin=0.0, end=1 - share)),
@@ -645,5 +656,4 @@ def _dealt(clients: Clients, sharing: Sharing) -> Clients:
         return dict(contiguous(every[0], n))
     if split == "iid":
         return dict(iid(every, n, seed=seed))
-    skewed = label_skew if split == "label_skew" else quantity_skew
-    return dict(skewed(every, n, alpha=sharing.alpha, seed=seed))
+    return dict(label_skew(every, n, alpha=sharing.alpha, seed=seed))

@@ -2,11 +2,13 @@ from catchment.readout.accumulation import accumulate as accumulate
 from catchment.readout.detector import Detector as Detector, NormalModel as NormalModel
 from catchment.readout.forecasting import Forecast as Forecast, forecasts as forecasts
 from catchment.readout.grid import Grid as Grid
-from catchment.readout.heads import Gaussian as Gaussian, Unit as Unit
+from catchment.readout.heads import Gaussian as Gaussian, KnownClasses as KnownClasses, Unit as Unit
 from catchment.readout.intervals import (
     Counts as Counts,
     Intervals as Intervals,
+    conformal_quantile as conformal_quantile,
     log_edges as log_edges,
+    predictive_variance as predictive_variance,
 )
 from catchment.readout.metrics import (
     ClassCounts as ClassCounts,
@@ -14,9 +16,13 @@ from catchment.readout.metrics import (
     accuracy as accuracy,
     nrmse as nrmse,
 )
-from catchment.readout.model import Model as Model, PersonalModels as PersonalModels, train as train
-from catchment.readout.online import OnlineRidge as OnlineRidge, SlidingWindow as SlidingWindow
-from catchment.readout.open_model import KnownClasses as KnownClasses, OpenModel as OpenModel
+from catchment.readout.model import (
+    Model as Model,
+    OpenModel as OpenModel,
+    PersonalModels as PersonalModels,
+    train as train,
+)
+from catchment.readout.online import OnlineRidge as OnlineRidge
 from catchment.readout.predictor import Predictor as Predictor
 from catchment.readout.ridge_choice import (
     RidgeChoice as RidgeChoice,
@@ -24,14 +30,6 @@ from catchment.readout.ridge_choice import (
     choose_by_gcv as choose_by_gcv,
 )
 from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
-from catchment.readout.storage import (
-    load_statistics as load_statistics,
-    save_statistics as save_statistics,
-)
-from catchment.readout.uncertainty import (
-    conformal_quantile as conformal_quantile,
-    predictive_variance as predictive_variance,
-)
 
 # For the other packages and the tests; may change without notice.
 from catchment.readout.accumulation import (
@@ -71,7 +69,7 @@ from catchment.readout.forecasting import (
 from catchment.readout.grid import TARGET_DIGITS as TARGET_DIGITS
 from catchment.readout.heads import only_targets as only_targets, spread_targets as spread_targets
 from catchment.readout.integers import Whole as Whole
-from catchment.readout.intervals import error_counts as error_counts
+from catchment.readout.intervals import error_counts as error_counts, leverage as leverage
 from catchment.readout.low_rank import (
     independent_rows as independent_rows,
     whole_gram as whole_gram,
@@ -98,7 +96,6 @@ from catchment.readout.solve import (
     checked_ridges as checked_ridges,
     feature_scale as feature_scale,
     for_raw_features as for_raw_features,
-    for_scaled_features as for_scaled_features,
     path_errors as path_errors,
     rescaled as rescaled,
     scale_of as scale_of,
@@ -134,7 +131,6 @@ from catchment.readout.storage import (
     to_bytes as to_bytes,
     typed as typed,
 )
-from catchment.readout.uncertainty import leverage as leverage
 
 __all__ = [
     "ClassCounts",
@@ -155,7 +151,6 @@ __all__ = [
     "Readout",
     "RidgeChoice",
     "RidgeStatistics",
-    "SlidingWindow",
     "Unit",
     "accumulate",
     "accuracy",
@@ -163,10 +158,8 @@ __all__ = [
     "choose_by_gcv",
     "conformal_quantile",
     "forecasts",
-    "load_statistics",
     "log_edges",
     "nrmse",
     "predictive_variance",
-    "save_statistics",
     "train",
 ]

@@ -14,6 +14,14 @@ by their length, so that frequent classes are not preferred.
 
 Every head is a `Readout`: what predicts, saves, exports and evaluates one takes them all.
 
+The squared Mahalanobis distance of z from class k, divided by the number of features,
+
+    d_k(z) = (z - m_k)' S_k^-1 (z - m_k) / F,
+
+with a covariance shrunk to a multiple of the identity, tells what is no known class at all (Lee et
+al., NeurIPS 2018); a classifier's own scores only compare the classes that it has. One covariance
+for all classes is known from the plain sums, one for each class needs sums by class.
+
 Statistics of more classes: a class is a column, and one that is new is a column of zeros.
 
 Whoever has no row of a class has zeros in its column of C and of Y'Y, and counts none. So sums over
@@ -25,15 +33,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import lapack, solve_triangular
 
 from catchment.arrays import Array
 from catchment.errors import SingularError
+from catchment.readout.solve import feature_scale, rescaled
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 
+Shrinkage = float | Literal["oas"]
 NEVER = -1e30  # score of a class without rows; finite, so that exported models can hold it
 
 
@@ -79,7 +91,7 @@ class Gaussian(Head):
     uses_ridge: ClassVar[bool] = False
     temperature: ClassVar[float | None] = 1.0
 
-    shrinkage: float | Literal["oas"] = "oas"
+    shrinkage: Shrinkage = "oas"
     ridge: float = 0.0
     covariance: Literal["within", "total"] = "within"
     priors: Literal["counts", "equal"] = "counts"
@@ -109,21 +121,13 @@ class Gaussian(Head):
             S = _centred(statistics.floats) / (weight - 1.0)
         else:
             raise ValueError(f"the rows weigh {weight:g}; a covariance needs more than one")
-        share, added = self.strength(S, statistics.weight)
-        factor = covariance_factor((1 - share) * S + added * np.eye(len(S)))
-        weights: Array = lapack.dpotrs(factor, means, lower=1)[0]
+        S, _, added = shrunk_covariance(S, statistics.weight, self.shrinkage, self.ridge)
+        weights: Array = lapack.dpotrs(covariance_factor(S), means, lower=1)[0]
         present = n > 0
         p = np.where(present, n, 1.0) / n.sum() if self.priors == "counts" else np.ones(len(n))
         offset = np.log(p) - 0.5 * (means * weights).sum(axis=0)
         # A regression that is to be as smooth as this adds as much to its sums.
         return Readout(weights, np.where(present, offset, NEVER), statistics.weight * added)
-
-    def strength(self, covariance: Array, n_rows: float) -> tuple[float, float]:
-        """Return the share by which a covariance (F, F) shrinks, and what its diagonal is given."""
-        share = self.shrinkage
-        if isinstance(share, str):
-            share = oas_shrinkage(covariance, n_rows)
-        return share, share * float(np.trace(covariance)) / len(covariance) + self.ridge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,17 +194,30 @@ def class_covariance(statistics: RidgeStatistics) -> Array:
     return np.asarray((_centred(known) - away @ away.T) / known.weight)
 
 
-def oas_shrinkage(covariance: Array, n_rows: float) -> float:
-    """Return how far to shrink a covariance (F, F) of so many rows (Chen et al. 2010).
+def shrunk_covariance(
+    covariance: Array, n_rows: float, shrinkage: float | str, ridge: float = 0.0
+) -> tuple[Array, float, float]:
+    """Return a covariance (F, F) moved to a multiple of the identity, how far, and what that adds.
 
-    >>> oas_shrinkage(np.diag([1.0, 3.0]), 25.0)
-    0.5
+    Parameters
+    ----------
+    shrinkage
+        How far, from 0 to 1; any text: as far as so many rows say (Chen et al. 2010).
+    ridge
+        What every variance is given besides.
+
+    >>> shrunk_covariance(np.diag([1.0, 3.0]), 25.0, "oas")
+    (array([[1.5, 0. ],
+           [0. , 2.5]]), 0.5, 1.0)
     """
-    F = len(covariance)
-    mean_square = float(np.mean(covariance**2))
-    level = float(np.trace(covariance)) / F
-    spread = (n_rows + 1.0) * (mean_square - level**2 / F)
-    return 1.0 if spread <= 0 else min(1.0, (mean_square + level**2) / spread)
+    F, level = len(covariance), float(np.trace(covariance)) / len(covariance)
+    if isinstance(shrinkage, str):
+        mean_square = float(np.mean(covariance**2))
+        spread = (n_rows + 1.0) * (mean_square - level**2 / F)
+        shrinkage = 1.0 if spread <= 0 else min(1.0, (mean_square + level**2) / spread)
+    shrunk, added = (1.0 - shrinkage) * covariance, shrinkage * level + ridge
+    shrunk[np.arange(F), np.arange(F)] += added
+    return shrunk, float(shrinkage), added
 
 
 def _centred(known: RidgeStatistics) -> Array:
@@ -218,6 +235,80 @@ def covariance_factor(S: Array) -> Array:
             "others; pass shrinkage='oas', a number above 0, or a ridge"
         )
     return np.asarray(factor)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownClasses:
+    """A normal model of every class: its mean, and a covariance of its own or everybody's.
+
+    Parameters
+    ----------
+    means
+        (F, K) of the scaled features.
+    factors
+        (1 or K, F, F) lower Cholesky factors of the covariances, one for all classes or one each.
+    rows
+        (K,) behind each class; one without any is infinitely far.
+    scale
+        (F,) by which features are divided first.
+
+    >>> z = np.array([[0.0], [2.0], [5.0], [7.0]])
+    >>> y = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> known = KnownClasses.of(RidgeStatistics.from_states(z, y), shrinkage=0.0)
+    >>> known.distances(np.array([[1.0], [9.0]]))
+    array([[ 0., 25.],
+           [64.,  9.]])
+    """
+
+    means: Array
+    factors: Array
+    rows: Array
+    scale: Array
+
+    @classmethod
+    def of(
+        cls,
+        sums: RidgeStatistics | Mapping[int, RidgeStatistics],
+        *,
+        shrinkage: Shrinkage = "oas",
+        standardise: bool = False,
+    ) -> KnownClasses:
+        """Return the normal models that sums of one-hot targets tell.
+
+        Parameters
+        ----------
+        sums
+            Of all rows: every class then has the covariance within classes. Or of each class by
+            its number: every class has its own.
+        shrinkage
+            How far a covariance is moved to a multiple of the identity, from 0 to 1; or "oas", as
+            `Gaussian` has it.
+        standardise
+            Whether features are divided by their spread over all rows first.
+        """
+        every = [sums] if isinstance(sums, RidgeStatistics) else [sums[k] for k in sorted(sums)]
+        total = reduce(add, every)
+        scale = feature_scale(total) if standardise else np.ones(total.n_features)
+        rows, means = class_means(rescaled(total, scale))
+        share, factors = Gaussian(shrinkage=shrinkage).shrinkage, [np.eye(len(scale))] * len(every)
+        for k, one in enumerate(every):
+            if one.n_rows:
+                S = class_covariance(rescaled(one, scale))
+                factors[k] = covariance_factor(shrunk_covariance(S, one.weight, share)[0])
+        return cls(means, np.stack(factors), np.asarray(rows), scale)
+
+    def distances(self, z: Array) -> Array:
+        """Return how far rows of features (n, F) are from each class, (n, K)."""
+        found = np.full((len(z), len(self.rows)), np.inf)
+        for k in np.flatnonzero(self.rows > 0):
+            away = (z / self.scale - self.means[:, k]).T
+            L = self.factors[k if len(self.factors) > 1 else 0]
+            found[:, k] = (solve_triangular(L, away, lower=True) ** 2).sum(axis=0) / len(L)
+        return found
+
+    def nearest(self, z: Array) -> Array:
+        """Return how far rows of features (n, F) are from the class that is nearest, (n,)."""
+        return np.asarray(self.distances(z).min(axis=1))
 
 
 def united(*named: Sequence[str] | None) -> tuple[str, ...]:
@@ -248,18 +339,8 @@ def spread_targets(
     >>> more.cross, more.target_gram
     (array([[3., 0., 2.]]), array([1., 0., 0., 0., 0., 1.]))
     """
-    K, at = statistics.n_targets, np.asarray(places, dtype=np.int64)
-    if (
-        at.shape != (K,)
-        or len(set(at.tolist())) != K
-        or not set(at.tolist()) <= set(range(n_targets))
-    ):
-        raise ValueError(
-            f"places are {tuple(places)} for {K} targets among {n_targets}; give each one of its "
-            f"own, from 0 to {n_targets - 1}"
-        )
     back = np.full(n_targets, -1)
-    back[at] = np.arange(K)
+    back[list(places)] = np.arange(statistics.n_targets)
     return only_targets(statistics, back.tolist())
 
 

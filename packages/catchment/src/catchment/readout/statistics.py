@@ -8,19 +8,13 @@ how the data were cut.
 
 Where the features lie on a grid (see `catchment.readout.grid`) every sum is a whole number and
 exact: in which order, on how many threads and on which machine it was added does not show in it.
-`catchment.readout.solve` solves them to the last bit.
 
-The linear map from features to outputs.
-
-Symmetric matrices as their upper triangle, row after row: half the memory and half the bytes.
-
-Read column after column, the same numbers are LAPACK's packed lower triangle, so LAPACK converts
-them and the Cholesky solver works on the lower triangle without a mirrored copy.
-
-Z Z' is added to a running sum one triangle only, in place, and without the interpreter's lock:
-numpy's Z @ Z.T copies the triangle to the other one and returns a new matrix that must be added,
-which for blocks that fit the cache costs more than a tenth of the product. So dsyrk is called where
-scipy keeps it for compiled code.
+Symmetric matrices are kept as their upper triangle, row after row. Read column after column, the
+same numbers are LAPACK's packed lower triangle, so LAPACK converts them and the Cholesky solver
+works on the lower triangle without a mirrored copy. Z Z' is added to a running sum one triangle
+only, in place, and without the interpreter's lock: numpy's Z @ Z.T copies the triangle and returns
+a new matrix, which for blocks that fit the cache costs more than a tenth of the product. So dsyrk
+is called where scipy keeps it for compiled code.
 """
 
 from __future__ import annotations
@@ -193,6 +187,17 @@ def unpack(packed: Array) -> Array:
            [2., 3.]])
     """
     return mirror_lower(unpack_lower(packed))
+
+
+def diagonal(packed: Array) -> Array:
+    """Return the diagonal (n,) of a packed symmetric matrix.
+
+    >>> diagonal(np.array([1.0, 2.0, 3.0]))
+    array([1., 3.])
+    """
+    size = matrix_size(len(packed))
+    k = np.arange(size)
+    return packed[k * size - k * (k - 1) // 2]
 
 
 def add_gram(total: Array, Z: Array) -> None:
@@ -450,7 +455,8 @@ class RidgeStatistics(Structure):
         one, two = self, other
         if self.grid is not None and other.grid is not None:
             digits = max(self.grid.target_digits, other.grid.target_digits)
-            one, two = self._in_units(digits), other._in_units(digits)
+            if one.grid != two.grid:
+                one, two = self._in_units(digits), other._in_units(digits)
         elif sign < 0 and n_rows == 0:
             return RidgeStatistics.zero(self.n_features, self.n_targets, self.fingerprint)
         held = _sums_of(one), _sums_of(two)
@@ -654,7 +660,7 @@ class RidgeStatistics(Structure):
         """
         if self.grid is not None:
             return self.floats.target_moments(intercept=intercept)
-        q = unpack_lower(self.target_gram).diagonal().copy()
+        q = diagonal(self.target_gram)
         if intercept and self.weight > 0:
             q -= self.target_sum**2 / self.weight
         return np.maximum(q, 0.0)

@@ -201,22 +201,16 @@ def advance(
             rows[0], rows[1 : 1 + I, 0], rows[1 + I :] = stop - start, u.sum(1, np.float64), 0
             layers[0].step(u, rows[1 + I :], sums=True)
         else:
-            rows[0], rows[1 : 1 + I] = 1, u
-            _through_layers(layers, rows, start, step)
+            rows[0], rows[1 : 1 + I], first = 1, u, 1
+            for k, layer in enumerate(layers):  # each one's states below those of the one before
+                middle = first + layer.program.n_inputs
+                last = middle + layer.program.n_units
+                if step is None:
+                    layer.step(rows[first:], rows[middle:])
+                else:
+                    step(k, start, layer.X, rows[first:middle], rows[middle:last])
+                first = middle
         yield Block(start, stop, rows)
-
-
-def _through_layers(layers: Sequence[_Layer], rows: Rows, start: int, step: Step | None) -> None:
-    """Write the states of a block's steps below its inputs, each layer's below the one before."""
-    first = 1
-    for k, layer in enumerate(layers):
-        middle = first + layer.program.n_inputs
-        last = middle + layer.program.n_units
-        if step is None:
-            layer.step(rows[first:], rows[middle:])
-        else:
-            step(k, start, layer.X, rows[first:middle], rows[middle:last])
-        first = middle
 
 
 def _block_memory(n_rows: int, steps: int, B: int, dtype: DTypeLike) -> Rows:

@@ -22,19 +22,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from catchment.features.base import FeatureMap
 from catchment.features.default_map import AutoMap
 from catchment.federation.algorithm import Algorithm
-from catchment.federation.compression import SmallestUpload
-from catchment.federation.learn.candidates import SelectedRidge
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import MANY
-from catchment.federation.protection import Protection
+from catchment.federation.protection import Protection, SmallestUpload
 from catchment.plugins import installed, plugin
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import packed_length
+
+if TYPE_CHECKING:
+    from catchment.federation.learn.candidates import SelectedRidge
 
 Ridge = float | Literal["auto", "clients", "groups", "gcv"]
 UploadKind = Literal["auto", "statistics", "smallest", "gradients", "factors"]
@@ -111,6 +112,8 @@ def automatic_ridge(
                 "or a number with a row_stride"
             )
         left = {name: settings[name] for name in settings if name in ("per_output", "standardise")}
+        from catchment.federation.learn.candidates import SelectedRidge
+
         return SelectedRidge(features=features, classes=classes, **left)
     kept: bool | Literal["groups"] = not hidden and not alone
     if chosen == "groups" or (chosen == "auto" and n_clients is not None and n_clients > MANY):

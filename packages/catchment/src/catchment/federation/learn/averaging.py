@@ -14,7 +14,7 @@ from operator import add
 from typing import Literal
 
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Turn
+from catchment.federation.algorithm import Algorithm, Data, Turn, WeightedSum
 from catchment.federation.learn.gradient import (
     Averaged,
     Weighting,
@@ -25,7 +25,6 @@ from catchment.federation.learn.gradient import (
 )
 from catchment.federation.learn.ridge_state import learned
 from catchment.federation.rows import local_blocks
-from catchment.federation.sums import WeightedSum
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout

@@ -19,11 +19,18 @@ from scipy.linalg import eigvalsh
 from catchment.arrays import Array
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Turn
+from catchment.federation.algorithm import (
+    UNKNOWN,
+    Algorithm,
+    Data,
+    Progress,
+    TrainedSum,
+    Turn,
+    WeightedSum,
+)
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.learn.ridge_state import learned
 from catchment.federation.rows import Rows, augmented
-from catchment.federation.sums import UNKNOWN, Progress, TrainedSum, WeightedSum
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.statistics import Readout

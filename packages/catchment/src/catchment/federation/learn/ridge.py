@@ -15,10 +15,17 @@ from functools import reduce
 from operator import add
 from typing import Any, Literal
 
-from catchment.data.prepare import Prepare
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Memory, Needs, Turn
-from catchment.federation.increments import Asked, Increments
+from catchment.federation.algorithm import (
+    Algorithm,
+    Data,
+    Kept,
+    Needs,
+    Tally,
+    Turn,
+    added_by_key,
+)
+from catchment.federation.checks import check_statistics
 from catchment.federation.learn.ridge_state import (
     MANY,
     RidgeState,
@@ -36,8 +43,6 @@ from catchment.federation.measure.outliers import (
     round_scores,
 )
 from catchment.federation.rows import stretch
-from catchment.federation.sums import Tally, added_by_key
-from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import DEVICES, Devices, device_for, is_marked, statistics_name
 from catchment.readout.grid import Grid
@@ -230,10 +235,15 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
         if isinstance(self.increments, str):
-            raise ValueError(
-                "increments is 'new', and nothing here remembers what came before; use the ridge "
-                "by itself, not inside another algorithm"
-            )
+            if turn.memory is None or turn.prepare is None:
+                raise ValueError(
+                    "increments is 'new', and nothing here remembers what came before; use the "
+                    "ridge by itself, not inside another algorithm"
+                )
+            from catchment.federation.increments import Asked, Increments
+
+            made = Increments(self.features, turn.prepare, self.classes)
+            return made.answer(Asked.from_parts(received), data, turn, turn.memory)
         held, n = data(), self.increments
         if n > 1:
             place = turn.round % n
@@ -249,15 +259,10 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         """Return which sum increments are added to, where clients carry their state."""
         if not self.carries:
             return NOTHING
+        from catchment.federation.increments import Asked
+
         after = "" if state.total is None else state.total.digest()
         return Asked(state.begun or turn.plan, after, state.missed).parts()
-
-    def client_increment(
-        self, received: Parts, data: Data, turn: Turn, prepare: Prepare, memory: Memory
-    ) -> RidgeStatistics:
-        """Return the statistics of what is new; see `Carrying`."""
-        made = Increments(self.features, prepare, self.classes)
-        return made.answer(Asked.from_parts(received), data, turn, memory)
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
         statistics = RidgeStatistics.from_parts(parts)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 
 from catchment.errors import FederationError
-from catchment.federation.algorithm import Additive
+from catchment.federation.algorithm import Additive, Tally
 from catchment.federation.measure.outliers import (
     AnyFlag,
     RoundScores,
@@ -25,7 +25,6 @@ from catchment.federation.measure.outliers import (
     loss_flags,
     rows_flags,
 )
-from catchment.federation.sums import Tally
 from catchment.readout.ridge_choice import RidgeChoice
 from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.wire import LATER

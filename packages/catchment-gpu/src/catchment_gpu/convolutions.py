@@ -1,0 +1,352 @@
+"""Random convolutions on a device: the sums and counts of the compiled loops, in whole numbers.
+
+On a GPU one kernel does it, compiled by torch when it is first wanted. A block takes one recording
+and one group of features, those on the same channels with the same dilation: it puts the sum of the
+channels into shared memory, or into memory of its own where a recording is too long for that, and
+then counts, for shares four features at a time. Blocks go on with other recordings and groups until
+all are done. All numbers are whole, so no order matters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from catchment import Integers
+from catchment.features import Hydra, MiniRocket, form
+from catchment.features.hydra import (
+    KERNELS,
+    TAPS,
+    WEIGHT_BITS,
+    group_channels,
+    group_list,
+    input_digits,
+    weights,
+)
+from catchment.features.minirocket import POSITIONS, Schedule, _schedule
+from catchment_gpu.echo_state.cuda import SHARED_BYTES, SMALL_SHARED_BYTES, available, kernel
+from catchment_gpu.rows import DeviceForm, root
+
+BLOCKS = 132 * 32  # of a launch, at most: enough for a large card
+SCRATCH = 1 << 29  # numbers of the blocks' own memory
+
+SOURCE = """
+#define TOGETHER 4
+
+__device__ __forceinline__ int of_a_warp(int value) {
+  for (int k = 16; k > 0; k >>= 1) value += __shfl_down_sync(0xFFFFFFFFu, value, k);
+  return value;
+}
+
+extern "C" __global__ void __launch_bounds__(512)
+count_above(const int* X, int* scratch, const int* groups, const int* channels,
+            const int* features, int* out, int n, int I, int T, int G, int F, int in_shared) {
+  extern __shared__ int memory[];
+  int* y = in_shared ? memory : scratch + (long long)blockIdx.x * T;
+  long long items = (long long)n * G;
+  for (long long item = blockIdx.x; item < items; item += gridDim.x) {
+    long long r = item / G;
+    int g = (int)(item % G);
+    const int* group = groups + 3 * g;
+    int d = group[0], first = group[1], last = group[4], begin = group[2], end = group[5];
+    const int* x = X + r * I * T;
+    for (int t = threadIdx.x; t < T; t += blockDim.x) {
+      int sum = 0;
+      for (int k = first; k < last; k++) sum += x[(long long)channels[k] * T + t];
+      y[t] = sum;
+    }
+    __syncthreads();
+    for (int f = begin; f < end; f += TOGETHER) {
+      int m = end - f < TOGETHER ? end - f : TOGETHER;
+      int counts[TOGETHER], weights[TOGETHER][9], biases[TOGETHER], edges[TOGETHER];
+      #pragma unroll
+      for (int k = 0; k < TOGETHER; k++) {
+        const int* feature = features + 4 * (f + (k < m ? k : 0));
+        counts[k] = 0;
+        edges[k] = feature[1] ? 0 : 4 * d;
+        biases[k] = feature[2];
+        #pragma unroll
+        for (int j = 0; j < 9; j++) weights[k][j] = (feature[0] >> j) & 1 ? 2 : -1;
+      }
+      for (int t = threadIdx.x; t < T; t += blockDim.x) {
+        int taps[9];
+        #pragma unroll
+        for (int j = 0; j < 9; j++) {
+          int at = t + (j - 4) * d;
+          taps[j] = at >= 0 && at < T ? y[at] : 0;
+        }
+        #pragma unroll
+        for (int k = 0; k < TOGETHER; k++) {
+          if (k < m) {
+            int sum = 0;
+            #pragma unroll
+            for (int j = 0; j < 9; j++) sum += weights[k][j] * taps[j];
+            counts[k] += sum > biases[k] && t >= edges[k] && t < T - edges[k];
+          }
+        }
+      }
+      #pragma unroll
+      for (int k = 0; k < TOGETHER; k++) {
+        if (k < m) {
+          int count = of_a_warp(counts[k]);
+          if (threadIdx.x % 32 == 0) atomicAdd(out + r * F + features[4 * (f + k) + 3], count);
+        }
+      }
+    }
+    __syncthreads();
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(512)
+compete(const int* X, int* scratch, const int* groups, const int* channels, const int* W,
+        long long* out, int n, int I, int T, int G, int C, int in_shared) {
+  extern __shared__ int memory[];
+  int* y = in_shared ? memory : scratch + (long long)blockIdx.x * T;
+  long long items = (long long)n * G;
+  for (long long item = blockIdx.x; item < items; item += gridDim.x) {
+    long long r = item / G;
+    int g = (int)(item % G), d = groups[2 * g], differs = groups[2 * g + 1], steps = T - differs;
+    const int *x = X + r * I * T, *w = W + 72 * g;
+    for (int t = threadIdx.x; t < steps; t += blockDim.x) {
+      int sum = 0;
+      for (int k = 0; k < C; k++) {
+        const int* channel = x + (long long)channels[g * C + k] * T + t;
+        sum += differs ? channel[1] - channel[0] : channel[0];
+      }
+      y[t] = sum;
+    }
+    __syncthreads();
+    long long sums[8];
+    int counts[8];
+    #pragma unroll
+    for (int k = 0; k < 8; k++) sums[k] = counts[k] = 0;
+    for (int t = threadIdx.x; t < steps; t += blockDim.x) {
+      int taps[9], most = 0, least = 0, winner = 0, loser = 0;
+      #pragma unroll
+      for (int j = 0; j < 9; j++) {
+        int at = t + (j - 4) * d;
+        taps[j] = at >= 0 && at < steps ? y[at] : 0;
+      }
+      #pragma unroll
+      for (int k = 0; k < 8; k++) {
+        int response = 0;
+        #pragma unroll
+        for (int j = 0; j < 9; j++) response += w[9 * k + j] * taps[j];
+        if (k == 0 || response > most) { most = response; winner = k; }
+        if (k == 0 || response < least) { least = response; loser = k; }
+      }
+      #pragma unroll
+      for (int k = 0; k < 8; k++) {
+        sums[k] += winner == k ? most : 0;
+        counts[k] += loser == k;
+      }
+    }
+    long long* found = out + (r * G + g) * 16;
+    #pragma unroll
+    for (int k = 0; k < 8; k++) {
+      // A sum may be negative: as an unsigned number it wraps, and comes out the same.
+      unsigned long long sum = (unsigned long long)sums[k];
+      for (int m = 16; m > 0; m >>= 1) sum += __shfl_down_sync(0xFFFFFFFFu, sum, m);
+      unsigned long long count = (unsigned long long)of_a_warp(counts[k]);
+      if (threadIdx.x % 32 == 0) {
+        atomicAdd((unsigned long long*)found + k, sum);
+        atomicAdd((unsigned long long*)found + 8 + k, count);
+      }
+    }
+    __syncthreads();
+  }
+}
+"""
+
+
+def whole_inputs(u: Tensor, scale: float, limit: float) -> Tensor:
+    """Return inputs (n, T, I) as whole numbers (n, I, T) of 32 bits, rounded and cut off."""
+    x = (u * scale).clamp_(-limit, limit).round_()
+    return x.to(torch.int32).transpose(1, 2).contiguous()
+
+
+@form("torch", MiniRocket)
+class MiniRocketForm(DeviceForm):
+    """MiniRocket on one device.
+
+    Parameters
+    ----------
+    fused
+        Whether one compiled kernel counts; where it can if not given. The numbers are the same.
+    """
+
+    features: MiniRocket
+
+    def __init__(
+        self, features: MiniRocket, device: torch.device, fused: bool | None = None
+    ) -> None:
+        super().__init__(features, device)
+        self.fused = available(device) if fused is None else fused
+        self.known: dict[int, list[Tensor]] = {}  # schedules on the device, by length
+
+    def together(self, u: Tensor) -> Tensor:
+        _, T, n_inputs = u.shape
+        scale = 2.0**self.features.digits
+        schedule = _schedule(self.features, T, n_inputs)
+        x = whole_inputs(u, scale, self.features.input_range * scale)
+        counts = self._counts(x, schedule) if self.fused else counts_above(x, schedule)
+        positions = torch.from_numpy(schedule.positions.astype(np.float64)).to(self.device)
+        return (counts.to(torch.float64) / positions).T
+
+    def _counts(self, x: Tensor, schedule: Schedule) -> Tensor:
+        """Return what `counts_above` does, by one compiled kernel."""
+        n, I, T = x.shape
+        if T not in self.known:
+            self.known[T] = _tables(
+                x.device, schedule.groups, schedule.channels, packed_features(schedule)
+            )
+        out = torch.zeros((n, len(schedule.places)), dtype=torch.int32, device=x.device)
+        sizes = (n, I, T, len(schedule.groups) - 1, out.shape[1])
+        launch("count_above", (x, *self.known[T], out), sizes)
+        return out
+
+
+def _tables(device: torch.device, *arrays: NDArray[np.integer]) -> list[Tensor]:
+    return [torch.from_numpy(a.astype(np.int32)).to(device) for a in arrays]
+
+
+def counts_above(x: Tensor, schedule: Schedule) -> Tensor:
+    """Return how many outputs on x (n, I, T) are above each feature's bias (n, F)."""
+    n, _, T = x.shape
+    counts = torch.empty((n, len(schedule.places)), dtype=torch.int64, device=x.device)
+    for g in range(len(schedule.groups) - 1):
+        d, first, begin = (int(k) for k in schedule.groups[g])
+        _, last, end = (int(k) for k in schedule.groups[g + 1])
+        y = x[:, schedule.channels[first:last].tolist()].sum(1, dtype=torch.int32)
+        y = torch.nn.functional.pad(y, (4 * d, 4 * d))
+        taps = [y[:, k * d : k * d + T] for k in range(9)]
+        nine = torch.stack(taps).sum(0, dtype=torch.int32)
+        for f in range(begin, end):
+            kernel, padded = schedule.kinds[f]
+            a, b, c = (taps[k] for k in POSITIONS[kernel, :3])
+            above = 3 * (a + b + c) - nine > int(schedule.biases[f])
+            edge = 0 if padded else 4 * d
+            counts[:, int(schedule.places[f])] = above[:, edge : T - edge].sum(1)
+    return counts
+
+
+@form("torch", Hydra)
+class HydraForm(DeviceForm):
+    """Hydra on one device, with `fused` as in `MiniRocketForm`."""
+
+    features: Hydra
+
+    def __init__(self, features: Hydra, device: torch.device, fused: bool | None = None) -> None:
+        super().__init__(features, device)
+        self.fused = available(device) if fused is None else fused
+
+    def together(self, u: Tensor) -> Tensor:
+        n, T, n_inputs = u.shape
+        settings = self.features
+        channels = group_channels(settings.n_groups, settings.seed, n_inputs)
+        groups = group_list(settings.n_groups, T, settings.length or T)
+        scale = 2.0 ** input_digits(settings.input_range, channels.shape[1])
+        x = whole_inputs(u, scale, settings.input_range * scale)
+        compete = fused_competitions if self.fused else competitions
+        found = compete(x, groups, channels, weights(settings.n_groups, settings.seed))
+        unit = scale * channels.shape[1] * 2.0**WEIGHT_BITS
+        steps = np.maximum(1, T - groups[:, 1])
+        divisors = steps[:, None, None] * np.array([unit, 1.0])[:, None]
+        shares = found.double() / torch.from_numpy(divisors).to(self.device)
+        return root(shares.clamp_(0.0, 1.0)).view(n, -1).T
+
+
+def competitions(x: Tensor, groups: Integers, channels: Integers, W: NDArray[np.int32]) -> Tensor:
+    """Return sums of largest responses, and counts of smallest ones (n, n_groups, 2, 8).
+
+    Parameters
+    ----------
+    x
+        (n, I, T) recordings as whole numbers.
+    groups, channels, W
+        As in the compiled loops: dilation and whether a group sees first differences, the channels
+        whose sum it sees, and its weights.
+    """
+    n, _, T = x.shape
+    out = torch.zeros((n, len(groups), 2, KERNELS), dtype=torch.int64, device=x.device)
+    for g, (d, differs) in enumerate(groups.tolist()):
+        y = x[:, channels[g].tolist()].sum(1, dtype=torch.int32)
+        y = y.diff(dim=1) if differs else y
+        steps = T - differs
+        padded = torch.nn.functional.pad(y, (4 * d, 4 * d))
+        taps = [padded[:, k * d : k * d + steps] for k in range(TAPS)]
+        responses = [_response(taps, w) for w in W[g].tolist()]
+        most, least = responses[0], responses[0]
+        winner, loser = torch.zeros_like(most), torch.zeros_like(most)
+        for k, response in enumerate(responses[1:], 1):  # of equals the first wins or loses
+            winner = torch.where(response > most, k, winner)
+            loser = torch.where(response < least, k, loser)
+            most, least = torch.maximum(most, response), torch.minimum(least, response)
+        for k in range(KERNELS):
+            out[:, g, 0, k] = torch.where(winner == k, most, 0).sum(1, dtype=torch.int64)
+            out[:, g, 1, k] = (loser == k).sum(1)
+    return out
+
+
+def _response(taps: list[Tensor], w: list[int]) -> Tensor:
+    """Return the sum of taps (n, T) times weights; it stays within 30 bits."""
+    total = taps[0] * w[0]
+    for tap, weight in zip(taps[1:], w[1:], strict=True):
+        total += tap * weight
+    return total
+
+
+def threads_for(length: int) -> int:
+    """Return the threads of a block, some steps for each.
+
+    >>> [threads_for(n) for n in (1, 128, 1000, 10_000, 10**6)]
+    [32, 32, 128, 512, 512]
+    """
+    return min(512, max(32, 1 << (length // 8).bit_length()))
+
+
+def launch(name: str, arrays: tuple[Tensor, ...], numbers: tuple[int, ...]) -> None:
+    """Run a kernel over recordings and groups.
+
+    Parameters
+    ----------
+    arrays
+        Those of the kernel without the second one, the blocks' own memory.
+    numbers
+        n, I, T, G and any others, without the last one, which says where that memory is.
+    """
+    n, _, T, G = numbers[:4]
+    threads, in_shared = threads_for(T), 4 * T <= SHARED_BYTES
+    blocks = min(n * G, BLOCKS)
+    if not in_shared:
+        blocks = max(1, min(blocks, SCRATCH // T))
+    x = arrays[0]
+    scratch = x.new_empty(1 if in_shared else blocks * T, dtype=torch.int32)
+    shared = 4 * T if in_shared else 0
+    with torch.cuda.device(x.device):
+        compiled = kernel(SOURCE, name, x.device.index or 0)
+        if shared >= SMALL_SHARED_BYTES:
+            compiled.set_shared_memory_config(shared)
+        arguments = [x, scratch, *arrays[1:], *numbers, int(in_shared)]
+        compiled((blocks, 1, 1), (threads, 1, 1), arguments, shared)
+
+
+def packed_features(schedule: Schedule) -> NDArray[np.int32]:
+    """Return bits of the three weights 2, padding, bias and place of every feature (F, 4)."""
+    bits = (1 << POSITIONS[:, :3]).sum(axis=1)[schedule.kinds[:, 0]]
+    columns = [bits, schedule.kinds[:, 1], schedule.biases, schedule.places]
+    return np.column_stack(columns).astype(np.int32)
+
+
+def fused_competitions(
+    x: Tensor, groups: Integers, channels: Integers, W: NDArray[np.int32]
+) -> Tensor:
+    """Return what `competitions` does, by one compiled kernel."""
+    n, I, T = x.shape
+    G, C = channels.shape
+    out = torch.zeros((n, G, 2, 8), dtype=torch.int64, device=x.device)
+    tables = _tables(x.device, groups, channels, W)
+    launch("compete", (x, *tables, out), (n, I, T, G, C))
+    return out

@@ -1,0 +1,101 @@
+"""Any public data set by its name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from catchment_lab.datasets.motion import (
+    read_hhar,
+    read_motionsense,
+    read_uci_har,
+    read_wisdm_watch,
+)
+from catchment_lab.datasets.packed import whole_set
+from catchment_lab.datasets.series import read_santafe_laser, read_sunspots
+from catchment_lab.datasets.sources import source
+from catchment_lab.datasets.speech import mel_bands, read_fsdd, read_japanese_vowels
+from catchment_lab.datasets.values import Dataset, Option, Window, ahead, cut
+from catchment_lab.datasets.wesad import read as read_wesad
+
+_CUT: dict[str, Callable[..., Dataset]] = {
+    "uci_har": read_uci_har,
+    "motionsense": read_motionsense,
+    "wisdm_watch": read_wisdm_watch,
+    "hhar": read_hhar,
+    "wesad": read_wesad,
+}
+_SERIES = {"santafe_laser": read_santafe_laser, "sunspots": read_sunspots}
+_READ = _CUT | _SERIES | {"japanese_vowels": read_japanese_vowels, "fsdd": read_fsdd}
+
+
+def load(
+    name: str,
+    *,
+    directory: Path | str | None = None,
+    window: Window = "usual",
+    step: int | None = None,
+    raw: bool = False,
+    horizon: int = 1,
+    **options: Option,
+) -> Dataset:
+    """Return a public data set by its name.
+
+    Parameters
+    ----------
+    name
+        uci_har, motionsense, wisdm_watch, hhar, wesad, japanese_vowels, fsdd, santafe_laser or
+        sunspots.
+    directory
+        Data directory; the usual ones if not given.
+    window
+        Steps per sequence; `usual` is each set's own habit, `whole` keeps recordings uncut.
+    step
+        Steps from one window to the next; the window's length if not given.
+    raw
+        Of fsdd: the samples themselves; otherwise 24 log mel energies at 100 Hz.
+    horizon
+        Of santafe_laser and sunspots: steps from input to target; 0 leaves the targets out.
+    options
+        Of hhar: `model` (nexus4, s3, s3mini, samsungold) and `gyroscope`; of wesad: `average`, so
+        many samples become their mean; of wisdm_watch: `activities`, the publisher's letters in the
+        order of the classes. What is not given is as usual, or what a packed file has.
+
+    >>> load("mnist")
+    Traceback (most recent call last):
+    ValueError: no data set is called 'mnist'; choose from uci_har, ...
+    >>> load("sunspots", directory="no/such/place")
+    Traceback (most recent call last):
+    catchment.errors.MissingDataError: sunspots (yearly sunspot numbers, ...
+    """
+    source(name)
+    read = _READ[name]
+    own = list(inspect.signature(read).parameters)[1:]
+    unknown = [option for option in options if option not in own]
+    if unknown:
+        raise ValueError(f"{name} has no option {unknown[0]}; it has {', '.join(own) or 'none'}")
+    if name not in _CUT and (window != "usual" or step is not None):
+        raise ValueError(f"{name} is not cut into windows; leave window and step out")
+    found = whole_set(name, partial(read, **options), directory, **options)
+    if name in _SERIES:
+        return ahead(found, horizon)
+    if name == "fsdd":
+        return found if raw else mel_bands(found)
+    return cut(found, window, step)
+
+
+def load_whole(name: str, *, directory: Path | str | None = None) -> Dataset:
+    """Return a public data set as recorded: uncut, sound as samples, series without targets.
+
+    Parameters
+    ----------
+    name
+        A name of the catalogue.
+    directory
+        Data directory; the usual ones if not given.
+    """
+    source(name)
+    window: Window = "whole" if name in _CUT else "usual"
+    return load(name, directory=directory, window=window, raw=True, horizon=0)

@@ -1,0 +1,389 @@
+"""`catchment predict`, `evaluate` and `calibrate`: what a saved model says of raw files; `explain`,
+`verify`, `unlearn` and `join`: what is asked of a finished run's folder.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from catchment.cli.runs import warn
+from catchment.cli.show import (
+    DataOption,
+    DeviceOption,
+    JsonOption,
+    each,
+    flag,
+    option,
+    print_json,
+    print_table,
+    waiting,
+)
+from catchment.plugins import plugin
+
+if TYPE_CHECKING:
+    from catchment.data.recording import Recording
+    from catchment.readout.predictor import Predictor
+
+
+ModelArgument = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model's file, or the folder of a run.")
+]
+FilesArgument = Annotated[
+    list[str], typer.Argument(metavar="FILES...", help="CSV, Parquet or npz files, or folders.")
+]
+UseOption = Annotated[
+    list[str] | None, option("A feature map or network of your own that it names.", "MODULE:NAME")
+]
+
+
+def predict(
+    model_path: ModelArgument,
+    files: FilesArgument,
+    out: Annotated[Path | None, option("Where to; the terminal.", "FILE", "--out", "-o")] = None,
+    probabilities: Annotated[bool, flag("--probabilities", "A column for every class.")] = False,
+    coverage: Annotated[float, option("Probability that an interval holds the true value.")] = 0.9,
+    client: Annotated[
+        str | None, option("Whose readout to use; by default the files' own.", "NAME")
+    ] = None,
+    ahead: Annotated[
+        bool, flag("--ahead", "What comes after each recording: a row per horizon.")
+    ] = False,
+    use: UseOption = None,
+    device: DeviceOption = None,
+) -> None:
+    """Predict from raw files, as CSV: one row per window, recording or step.
+
+    Classes come with their probability, numbers with an interval where the model knows its error.
+    """
+    from catchment.data.files import find_files
+    from catchment.readout.answers import Table
+
+    if out is not None and out.is_dir():
+        raise ValueError(f"--out {out} is a folder; name a file, {out / 'predictions.csv'}")
+    model = load_predictor(model_path, use)
+    table = Table(model, probabilities, coverage, client, device, ahead)
+    paths = find_files(files)
+    with _written(out) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        for k, path in enumerate(each(paths, "predicting")):
+            found = list(table.rows(path))  # whole files only: one that does not fit adds no row
+            writer.writerows([*([] if k else [table.header()]), *found])
+
+
+def evaluate(
+    model_path: ModelArgument,
+    files: FilesArgument,
+    as_json: JsonOption = False,
+    use: UseOption = None,
+    device: DeviceOption = None,
+) -> None:
+    """Compare a model with the targets in raw files: all together, each client, the worst.
+
+    A model that has something of its own for some clients uses it for theirs.
+    """
+    from catchment.federation.measure.evaluation import metrics
+    from catchment.verbs import evaluate as scored
+
+    model = load_predictor(model_path, use)
+    clients = read_clients(model, files)
+    with waiting("evaluating"):
+        scores = scored(model, clients, device=device)
+    assert scores.total is not None
+    if not scores.total.errors.n:
+        raise ValueError("no row has a target to compare with; fill in the column of targets")
+    for name, score in sorted(scores.by_client.items()):
+        if not score.errors.n:
+            warn(f"{name} is not scored: no row has a target to compare with")
+    worst, value = scores.worst()
+    named = {"": scores.total} | dict(sorted(scores.by_client.items()))
+    if as_json:
+        figures = {
+            name: {**dict(metrics(score)), "rows": score.errors.n} for name, score in named.items()
+        }
+        total = figures.pop("")
+        print_json({"total": total, "clients": figures, "worst": {"client": worst, "value": value}})
+        return
+    metric_names = [name for name, _ in metrics(scores.total)]
+    differ = len({score.value for score in scores.by_client.values()}) > 1
+    rows = [
+        (
+            name + (" (worst)" if differ and name == worst else "") if name else "all",
+            *(f"{figure:.4f}" for _, figure in metrics(score)),
+            score.errors.n,
+        )
+        for name, score in named.items()
+    ]
+    print_table(("", *metric_names, "rows"), rows, right=(*metric_names, "rows"))
+
+
+def read_clients(
+    model: Predictor, files: list[str], *, new_classes: bool = False
+) -> dict[str, list[Recording]]:
+    """Return the recordings of files with their targets, by client, as a model reads them."""
+    from catchment.data.files import find_files
+    from catchment.readout.answers import read_for
+
+    found: dict[str, list[Recording]] = {}
+    for path in each(find_files(files), "reading"):
+        held = read_for(model, path, targets=True, new_classes=new_classes)
+        for client, recordings in held.items():
+            found.setdefault(client, []).extend(recordings)
+    return found
+
+
+def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
+    """Return what predicts, of a file or of a run's folder."""
+    from catchment.features.base import imported
+    from catchment.federation.runs.folder import MODEL
+    from catchment.readout.storage import load
+
+    inside = path / MODEL if path.is_dir() else path
+    if not inside.is_file():
+        raise FileNotFoundError(
+            f"there is no model {inside}; pass a model's file or the folder of a finished run"
+        )
+    sys.path.insert(0, "")  # what --use names may lie in the folder where one is
+    return load(inside, use=[imported(name) for name in use or ()])
+
+
+@contextmanager
+def _written(out: Path | None) -> Iterator[TextIO]:
+    """Open the terminal, or a file that appears whole or not at all."""
+    if out is None:
+        yield sys.stdout
+        return
+    from catchment.files import replace_file
+
+    text = io.StringIO()
+    yield text
+    replace_file(out, text.getvalue().encode())
+    typer.echo(f"wrote {out}", err=True)
+
+
+CALIBRATED = "calibrated.safetensors"
+
+
+def calibrate(
+    model_path: ModelArgument,
+    files: FilesArgument,
+    out: Annotated[
+        Path | None, option(f"Where to; {CALIBRATED} beside it.", "FILE", "--out", "-o")
+    ] = None,
+    bands: Annotated[
+        str, option("Outputs, separated by commas, at which another width begins.")
+    ] = "",
+    rows: Annotated[
+        int | None, option("Rows drawn of each client; all if left out.", min=1)
+    ] = None,
+    use: UseOption = None,
+) -> None:
+    """Count a model's errors on files of clients that did not train, for intervals that hold.
+
+    Writes the model with them; `catchment predict` then shows them at any coverage.
+    """
+    from catchment.readout.model import Model, PersonalModels
+    from catchment.verbs import calibrate as calibrated
+
+    model = load_predictor(model_path, use)
+    if not isinstance(model, Model | PersonalModels):
+        raise ValueError(f"{model_path} has no intervals to calibrate: it predicts no numbers")
+    cuts = [float(one) for one in bands.split(",")] if bands else []
+    clients = read_clients(model, files)
+    with waiting("calibrating"):
+        made = calibrated(model, clients, cuts=cuts, rows=rows)
+    beside = model_path if model_path.is_dir() else model_path.parent
+    path = made.save(out or beside / CALIBRATED)
+    said = "" if len(clients) == 1 else "s"
+    typer.echo(f"wrote {path}   (errors of {len(clients)} client{said})", err=True)
+
+
+MOST_MESSAGES = 30
+MOST_OF_ONE = 100_000
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
+
+
+def explain(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    client: Annotated[
+        str | None, option("Say how one client is served and list what it sent.")
+    ] = None,
+    files: Annotated[
+        list[str] | None, option("Recordings of the client, who may be new; repeat it.", "FILE")
+    ] = None,
+    html: Annotated[Path | None, option("Write it as a page, drawn.", "FILE")] = None,
+    messages: Annotated[
+        bool, flag("--messages", "With --client: what it sent, and nothing else.")
+    ] = False,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+    use: UseOption = None,
+) -> None:
+    """Say what left each client, what can be read from it, and what never left.
+
+    With --client: how well that one is served, how its recordings differ from the others', and
+    likely reasons; then what it sent.
+    """
+    if client is None:
+        if files or html or messages or as_json:
+            raise ValueError("--files, --html, --messages and --json are about one; pass --client")
+        typer.echo(_what_left(folder, None))
+        return
+    if messages:
+        typer.echo(_what_left(folder, client))
+        return
+    diagnose = plugin("reports", "served", needed_for="reasons why a client is served badly")
+    from catchment.features.base import imported
+
+    found: Any = diagnose.how_served(
+        folder, client, files=files or [], data=data, use=[imported(name) for name in use or []]
+    )
+    if html is not None:
+        diagnose.write_served_page(found, html)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    typer.echo(diagnose.served_in_words(found))
+    if html is not None:
+        typer.echo(f"drawn: {html}\n")
+    from catchment.federation.runs.read import messages_of
+
+    if messages_of(folder, client, 1):
+        typer.echo(_what_left(folder, client))
+
+
+def _what_left(folder: Path, client: str | None) -> str:
+    from catchment.federation.runs.explain import in_words
+    from catchment.federation.runs.read import messages_of, read_run
+
+    found = read_run(folder)
+    limit = MOST_OF_ONE if client else MOST_MESSAGES
+    messages = messages_of(folder, client, limit + 1)
+    if client and not messages:
+        raise ValueError(f"{client!r} sent nothing in {folder}; check the name")
+    return in_words(found, messages[:limit], more=len(messages) > limit).rstrip()
+
+
+def verify(
+    folder: RunArgument,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILES]...", help="Recordings to verify, in place of those the plan names."
+        ),
+    ] = None,
+    client: Annotated[str | None, option("Whose statistics; all clients'.", "NAME")] = None,
+    plan: Annotated[Path | None, option("The plan where its files are; the run's.", "PLAN")] = None,
+    data: DataOption = None,
+    kept: Annotated[
+        bool, flag("--kept", "Only what the folder holds; read no recordings.")
+    ] = False,
+    as_json: JsonOption = False,
+    use: UseOption = None,
+) -> None:
+    """Compute a run's hashes again and compare them: a line each, and exit code 1 if any differs.
+
+    Weights, map and preparation, every client's statistics, their sum, the readout, and the
+    certificate of what was forgotten. With the recordings at hand their statistics too.
+    """
+    from catchment.features.base import imported
+    from catchment.plans.verify import verify_run
+
+    with waiting("verifying", quiet=as_json):
+        found = verify_run(
+            folder,
+            files=files or (),
+            client=client,
+            plan=plan,
+            data=data,
+            kept_only=kept,
+            use=[imported(name) for name in use or ()],
+        )
+    if as_json:
+        print_json(found.to_json())
+    else:
+        typer.echo(found.text())
+    if not found.agrees:
+        raise typer.Exit(1)
+
+
+def unlearn(
+    folder: RunArgument,
+    client: Annotated[str, typer.Argument(metavar="CLIENT", help="Who is to be forgotten.")],
+    out: Annotated[Path | None, option("Where to; the run's folder.", "DIR")] = None,
+    as_json: JsonOption = False,
+    use: UseOption = None,
+) -> None:
+    """Make the model as if a client had never been there, and a certificate of it.
+
+    Works from what the run kept of each client; nobody is asked again. The run itself stays as it
+    is, with what the client sent.
+    """
+    from catchment.federation.runs.verify import CERTIFICATE, file_name, unlearn_from_run
+    from catchment.files import replace_file
+
+    with waiting("forgetting", quiet=as_json):
+        found = unlearn_from_run(folder, client, load_predictor(folder, use))
+    place = out or folder
+    place.mkdir(parents=True, exist_ok=True)
+    model = found.model.save(place / f"model-without-{file_name(client)}.safetensors")
+    certificate = place / CERTIFICATE
+    replace_file(certificate, (found.certificate.to_json() + "\n").encode())
+    told = found.certificate
+    if as_json:
+        print_json({"model": str(model), "certificate": str(certificate), "remains": told.remains})
+        return
+    typer.echo(f"wrote {model} and {certificate.name}")
+    typer.echo(f"{told.n_rows} rows of {client} are out of the sum")
+    typer.echo(f"before   {told.before}")
+    if told.how == "equality":
+        typer.echo(f"removed  {told.removed}")
+    typer.echo(f"after    {told.after}")
+    alike = " that scales and adapts as this one did" if told.remains else ""
+    if told.how == "equality":
+        typer.echo("after = before - removed, in whole numbers, to the last bit:")
+        typer.echo(f"the sum of a run without {client}{alike}")
+        typer.echo(f"anybody can check it: catchment verify {folder}")
+    if told.how == "summed-anew":
+        typer.echo(f"a run without {client}{alike} has the second of these sums, to the bit")
+    if told.remains:
+        typer.echo(f"still fitted with {client}: {told.remains}")
+    typer.echo(f"{folder} itself still holds what {client} sent; delete it when it is not needed")
+
+
+def join(
+    folder: RunArgument,
+    files: FilesArgument,
+    out: Annotated[Path, option("A new folder; RUN stays as it is.", "DIR", "--out", "-o")],
+    as_json: JsonOption = False,
+    use: UseOption = None,
+) -> None:
+    """Add clients to a finished run, also with classes that nobody had; nobody is asked again.
+
+    The model is that of a run with all of them from the start, prepared as the run's was.
+    """
+    from catchment.features.base import imported
+    from catchment.new_classes import join as joined
+
+    before = load_predictor(folder, use)
+    if before.classes is None:
+        raise ValueError("the run learned numbers; only classes can come and go")
+    clients = read_clients(before, files, new_classes=True)
+    with waiting("joining", quiet=as_json):
+        model = joined(folder, clients, out=out, use=[imported(name) for name in use or ()])
+    classes = list(model.classes or ())
+    new = [name for name in classes if name not in (before.classes or ())]
+    if as_json:
+        told = {"folder": str(out), "classes": classes}
+        print_json({**told, "joined": sorted(clients), "new_classes": new})
+        return
+    typer.echo(f"wrote {out}: {len(classes)} classes, {', '.join(classes)}")
+    typer.echo(f"joined: {', '.join(sorted(clients))}; nobody else was asked")
+    typer.echo(f"new classes: {', '.join(new) or 'none'}")
