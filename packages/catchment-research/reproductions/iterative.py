@@ -15,9 +15,9 @@ import numpy as np
 
 from catchment import Array, single_blas_thread
 from catchment.federation import augmented
-from catchment.federation.learn import largest_eigenvalue
 from catchment.readout import Readout, RidgeStatistics
 from catchment_lab.search import Chosen, Subjects, accuracy, summed
+from catchment_research.learn import largest_eigenvalue
 
 Affine = tuple[Array, Array]
 

@@ -20,8 +20,8 @@ from catchment.errors import FederationError
 from catchment.features import Recipe, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Plan
-from catchment.federation.learn import Momentum
 from catchment_lab.search import Cell
+from catchment_research.learn import Momentum
 from catchment_research.plasticity import FederatedPlasticity, IntrinsicPlasticity, MomentPlasticity
 from reproductions.fedip import trained_cell
 from reproductions.people import People

@@ -20,7 +20,7 @@ from catchment.federation import (  # noqa: E402
     TrainedSum,
     Turn,
 )
-from catchment.federation.learn import Adam  # noqa: E402
+from catchment_research.learn import Adam  # noqa: E402
 from catchment_research.partial import LocalSteps  # noqa: E402
 from catchment_research.prompt import Example, TransformersLM  # noqa: E402
 from reproductions.lora import Adapted, AdapterTraining, Lora, SoftPrompt  # noqa: E402

@@ -61,13 +61,16 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         "reports": "served",
     },
     "research": {
-        "algorithms": "aligned conjugate_gradients deep ensemble partial prompt stacking",
+        "algorithms": "aligned conjugate_gradients deep ensemble gradient partial prompt stacking",
         "plasticity": "fedip moments",
         "protections": "rounded",
         "uploads": "factors gradients",
         "models": "network prompt",
     },
 }
+
+# What a setting of a plan file may name, by the setting's type; who defines the type adds it here.
+CHOICES: dict[object, Mapping[str, type]] = {}
 
 
 @cache

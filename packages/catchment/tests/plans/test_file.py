@@ -15,13 +15,7 @@ from catchment.data import Prepare, Scaler
 from catchment.features import DefaultMap, EchoState, name_of
 from catchment.features.echo_state import Spread
 from catchment.federation import Limits, Plan
-from catchment.federation.learn import (
-    Adam,
-    Candidates,
-    FederatedRidge,
-    GradientAveraging,
-    SelectedRidge,
-)
+from catchment.federation.learn import Candidates, FederatedRidge, ReadoutAveraging, SelectedRidge
 from catchment.federation.runs import MODEL
 from catchment.plans import (
     ALGORITHMS,
@@ -110,9 +104,8 @@ step = 25
 label = "majority"
 scale = "own"
 [learn]
-algorithm = "gradient"
-epochs = 2
-optimiser = { name = "adam", learning_rate = 0.5 }
+algorithm = "averaging"
+weighting = "uniform"
 [run]
 rounds = 7
 share = 0.5
@@ -127,8 +120,8 @@ name = "float32"
     )
     file, plan = parse_plan(text), training(text)
     algorithm = plan.algorithm
-    assert isinstance(algorithm, GradientAveraging)
-    assert algorithm.optimiser == Adam(learning_rate=0.5)
+    assert isinstance(algorithm, ReadoutAveraging)
+    assert algorithm.weighting == "uniform"
     features = algorithm.features
     assert isinstance(features, EchoState)
     assert (features.segments, features.washout) == (2, 3)

@@ -23,11 +23,10 @@ from catchment.errors import FederationError
 from catchment.features import FeatureMap
 from catchment.federation import Algorithm, Data, Kept, Needs, Tally, Turn, added_by_key, stretch
 from catchment.federation.learn import (
-    MANY,
-    group_of,
-    group_sums,
-    has_a_class_alone,
+    check_choice,
+    kept_apart,
     learned,
+    left_out,
     readout_figures,
 )
 from catchment.federation.measure import AnyFlag, loss_flags, rows_flags
@@ -109,22 +108,7 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
     intercept: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.ridge, str) and self.ridge not in ("auto", "clients", "groups", "gcv"):
-            raise ValueError(
-                f"ridge is {self.ridge!r}; pass a number, 'auto', 'clients', 'groups' or 'gcv'"
-            )
-        if self.keep_clients not in (True, False, "groups"):
-            raise ValueError(f"keep_clients is {self.keep_clients!r}; pass True, False or 'groups'")
-        if self.ridge == "clients" and self.keep_clients is not True:
-            raise ValueError(
-                "choosing the ridge by clients needs keep_clients=True; or choose by 'groups' or "
-                "'gcv', or pass a number"
-            )
-        if self.ridge == "groups" and not self.keep_clients:
-            raise ValueError(
-                "choosing the ridge by groups needs keep_clients='groups', or True; or choose by "
-                "'gcv', or pass a number"
-            )
+        check_choice(self.ridge, self.keep_clients)
         if type(self.increments) is not int or self.increments < 1:
             raise ValueError(
                 f"increments is {self.increments!r}; pass a whole number from 1 on: clients that "
@@ -162,9 +146,7 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
             constant=self.features.constant,
             one_hot=self.classes is not None,
         )
-        if self.keep_clients == "groups":
-            return Tally.in_group(factors, group_of(turn.client))
-        return Tally.of(factors, turn.client if self.keep_clients else "")
+        return kept_apart(factors, turn.client, self.keep_clients)
 
     def server_update(
         self, state: FactoredState, total: Tally[RidgeFactors], turn: Turn
@@ -178,47 +160,15 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
         """Return the state with the ridge chosen and the readout solved from its factors."""
         if state.total is None:
             return state
-        choice, readout = self._solution(state.total, state)
-        return replace(state, readout=readout, choice=choice, standardised=self.standardised)
-
-    def _solution(
-        self, total: RidgeFactors, state: FactoredState
-    ) -> tuple[RidgeChoice | None, Readout]:
-        ridge = self._decided(state)
-        settings: dict[str, Any] = {"intercept": self.intercept, "per_output": self.per_output}
-        if ridge not in ("clients", "groups"):
-            return chosen_from_factors(
-                total,
-                ridge,  # type: ignore[arg-type]
-                classes=self.classes is not None,
-                standardise=self.standardised,
-                **settings,
-            )
-        blocks = self._blocks(str(ridge), state)
-        best = choose_by_factor_blocks(blocks, standardise=self.standardised, **settings)
-        scale = factor_scale(total) if self.standardised else None
-        return best, solve_factors(total, best.best, intercept=self.intercept, scale=scale)
-
-    def _decided(self, state: FactoredState) -> float | str:
-        """Return how the ridge is chosen, where "auto" left it open; as `FederatedRidge` does."""
-        if self.ridge != "auto":
-            return self.ridge
-        apart: Mapping[Any, RidgeFactors] = state.by_client or state.by_group
-        if len(apart) < 2 or (self.classes is not None and has_a_class_alone(apart)):
-            return "gcv"
-        return "groups" if state.by_group or len(apart) > MANY else "clients"
-
-    def _blocks(self, ridge: str, state: FactoredState) -> list[RidgeFactors]:
-        """Return the factors of clients, or of groups of them, that are left out in turn."""
-        apart: Mapping[Any, RidgeFactors] = state.by_client
-        if ridge == "groups":
-            apart = state.by_group or group_sums(state.by_client)
-        if len(apart) < 2:
-            raise FederationError(
-                f"choosing the ridge by {ridge} needs 2 or more, {len(apart)} gave factors that "
-                "are kept apart; pass ridge='gcv' or a number"
-            )
-        return [apart[name] for name in sorted(apart)]
+        total, classes, divided = state.total, self.classes is not None, self.standardised
+        how: Any = {"intercept": self.intercept, "per_output": self.per_output}
+        ridge, blocks = left_out(self.ridge, state.by_client, state.by_group, classes=classes)
+        choice = choose_by_factor_blocks(blocks, standardise=divided, **how) if blocks else None
+        ridge = ridge if choice is None else choice.best
+        found, readout = chosen_from_factors(
+            total, ridge, classes=classes, standardise=divided, **how
+        )
+        return replace(state, readout=readout, choice=choice or found, standardised=divided)
 
     def result(self, state: FactoredState) -> Model:
         readout = learned(state.readout)

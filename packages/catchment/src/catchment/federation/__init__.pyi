@@ -80,8 +80,12 @@ from catchment.federation.sums import (
     Tally as Tally,
     TrainedSum as TrainedSum,
     UNKNOWN as UNKNOWN,
+    WEIGHTINGS as WEIGHTINGS,
     WeightedSum as WeightedSum,
+    Weighting as Weighting,
     added_by_key as added_by_key,
+    check_weight as check_weight,
+    client_weight as client_weight,
 )
 from catchment.federation.upload_checks import (
     _passes_whole as _passes_whole,

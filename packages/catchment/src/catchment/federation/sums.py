@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, UploadError
@@ -32,6 +32,9 @@ from catchment.wire import (
 
 LARGEST_LOSS = 2.0**20
 V = TypeVar("V")
+W = TypeVar("W", bound="WeightedSum")
+Weighting = Literal["samples", "uniform", "printed"]
+WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,34 @@ class WeightedSum(Summable):
         if came != shapes:
             raise UploadError("shape", f"arrays of shapes {list(came)} came, not {list(shapes)}")
         return self
+
+
+def client_weight(weighting: Weighting, rows: float) -> float:
+    """Return what a client counts in an average, from the weight of its rows.
+
+    >>> [client_weight(how, 4.0) for how in ("samples", "uniform", "printed")]
+    [4.0, 1.0, 0.25]
+    """
+    if rows <= 0:
+        raise UploadError("no-rows", "the client has no rows with a target")
+    return {"samples": rows, "uniform": 1.0, "printed": 1.0 / rows}[weighting]
+
+
+def check_weight(update: W, weighting: Weighting, client: str) -> W:
+    """Return a client's weighted sum; UploadError if it weighs more than the plan's way gives it.
+
+    >>> check_weight(WeightedSum((), 3.0), "uniform", "a")
+    Traceback (most recent call last):
+    catchment.errors.UploadError: the weight is 3; where clients are weighed uniform it is 1
+    """
+    weight, wrong = update.weight, ""
+    if client and weighting == "uniform" and weight != 1:
+        wrong = "where clients are weighed uniform it is 1"
+    elif client and weighting == "printed" and weight > 1:
+        wrong = "one over a number of rows is at most 1"
+    if wrong:
+        raise UploadError("weight", f"the weight is {weight:g}; {wrong}")
+    return update
 
 
 @dataclass(frozen=True, eq=False)

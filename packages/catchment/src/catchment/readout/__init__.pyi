@@ -69,7 +69,11 @@ from catchment.readout.forecasting import (
     forecast as forecast,
 )
 from catchment.readout.grid import TARGET_DIGITS as TARGET_DIGITS
-from catchment.readout.heads import only_targets as only_targets, spread_targets as spread_targets
+from catchment.readout.heads import (
+    Head as Head,
+    only_targets as only_targets,
+    spread_targets as spread_targets,
+)
 from catchment.readout.integers import Whole as Whole
 from catchment.readout.intervals import error_counts as error_counts
 from catchment.readout.low_rank import (

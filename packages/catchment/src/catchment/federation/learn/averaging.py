@@ -11,26 +11,45 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Literal
+from typing import Any, Literal
 
+from numpy.linalg import norm
+
+from catchment.arrays import Array
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Turn
-from catchment.federation.learn.gradient import (
-    Averaged,
-    Weighting,
-    check_weight,
-    check_weighting,
-    client_weight,
-    read_readouts,
-)
 from catchment.federation.learn.ridge_state import learned
 from catchment.federation.rows import local_blocks
-from catchment.federation.sums import WeightedSum
+from catchment.federation.sums import (
+    UNKNOWN,
+    WEIGHTINGS,
+    Progress,
+    W,
+    WeightedSum,
+    Weighting,
+    check_weight,
+    client_weight,
+)
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout
 from catchment.readout.statistics import Readout
 from catchment.wire import Parts
+
+
+@dataclass(frozen=True, eq=False)
+class Averaged:
+    """The readout so far, what the server's optimiser remembers, and how clients did last."""
+
+    readout: Readout | None = None
+    memory: tuple[Array, ...] = ()
+    progress: Progress = UNKNOWN
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """How the clients did, where they say, and the norm of the average readout's weights."""
+        readout, told = self.readout, self.progress.figures
+        return told if readout is None else told | {"weight norm": float(norm(readout.weights))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,27 +82,23 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
     def __post_init__(self) -> None:
         if isinstance(self.ridge, str) and self.ridge not in ("gcv", "blocks"):
             raise ValueError(f"ridge is {self.ridge!r}; pass a number, 'gcv' or 'blocks'")
-        check_weighting(self.weighting)
+        if self.weighting not in WEIGHTINGS:
+            raise ValueError(f"weighting is {self.weighting!r}; use one of {', '.join(WEIGHTINGS)}")
 
     def start(self) -> Averaged:
         return Averaged()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
-        ridge, standardise = self.ridge, self.features.standardise
-        if ridge == "blocks":
-            blocks = local_blocks(self.features, data)
-            statistics = reduce(add, blocks)
-            ridge = choose_by_blocks(blocks, threads=1, standardise=standardise).best  # type: ignore[assignment]
-        else:
-            statistics = accumulate(self.features, data(), threads=1)
-        classes = self.classes is not None
-        _, readout = chosen_readout(statistics, ridge, classes=classes, standardise=standardise)  # type: ignore[arg-type]
+        how: Any = {"standardise": self.features.standardise}
+        blocks = local_blocks(self.features, data) if self.ridge == "blocks" else []
+        statistics = reduce(add, blocks or [accumulate(self.features, data(), threads=1)])
+        ridge: Any = choose_by_blocks(blocks, threads=1, **how).best if blocks else self.ridge
+        _, readout = chosen_readout(statistics, ridge, classes=self.classes is not None, **how)
         weight = client_weight(self.weighting, statistics.weight)
         return WeightedSum.of((readout.weights, readout.intercept), weight)
 
     def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
-        update = read_readouts(parts, self.features, self.classes, WeightedSum)
-        return check_weight(update, self.weighting, turn)
+        return read_readouts(WeightedSum.from_parts(parts), self, turn)
 
     def server_update(self, state: Averaged, total: WeightedSum, turn: Turn) -> Averaged:
         return Averaged(Readout(*total.mean()))
@@ -93,3 +108,10 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
 
     def figures(self, state: Averaged) -> dict[str, float]:
         return state.figures
+
+
+def read_readouts(update: W, plan: Any, turn: Turn) -> W:
+    """Return a weighted readout that came; UploadError if shape or weight are not the plan's."""
+    K = len(plan.classes or range(sum(array.size for array in update.arrays[1:])))
+    update.expect((plan.features.n_features, K), (K,))
+    return check_weight(update, plan.weighting, turn.client)
