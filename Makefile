@@ -20,7 +20,7 @@
 #   make playground  build the playground page, one HTML file, from C and scripts
 #   make docs    build the documentation into docs/_build/html
 #   make browser install chromium with apt, for the tests of the report (needs root)
-#   make check   lint, types, import order, faces and the budget
+#   make check   lint, types, import order, faces, the budget and the drawn walk
 #   make clean   remove environments, caches and built files
 
 .DEFAULT_GOAL := demo
@@ -223,6 +223,7 @@ lint: $(VENV)/.dev
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tools.faces --check
 	@$(BIN)/python -m tools.budget
+	@$(BIN)/python -m tools.walk --figures --check
 
 docs: $(VENV)/.docs
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

@@ -47,7 +47,8 @@ from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import LINEAR_BOUND, ROUND, cut_places
 from catchment.features.echo_state import kernels as grid
 from catchment.readout import Grid, RidgeStatistics, statistics_of, target_pieces
-from catchment_gpu.echo_state import Repeated, TorchForm, TorchLayer
+from catchment_gpu import rows_on
+from catchment_gpu.echo_state import EchoStateForm, Repeated, TorchLayer
 from catchment_gpu.readout import Products, statistics_on
 
 GPU = torch.cuda.is_available()
@@ -234,8 +235,8 @@ def compare() -> Results:
             sums["numba"] = accumulate(features, data, classes=classes).digest()
         for device in DEVICES:
             for fused in (False, True) if device == "cuda" else (False,):
-                form = TorchForm(features, device, fused=fused)
-                by[f"torch {device}{' fused' * fused}"] = told(lambda: digest(form.rows(us)))  # noqa: B023
+                form = EchoStateForm(features, torch.device(device), fused=fused)
+                by[f"torch {device}{' fused' * fused}"] = told(lambda: digest(rows_on(form, us)))  # noqa: B023
             sums[f"torch {device}"] = told(
                 lambda: statistics_on(device, features, data, targets, units).digest()  # noqa: B023
             )
@@ -288,7 +289,7 @@ def time_states() -> Results:
         features = EchoState.of(reservoir(N, 3, share, 20), feature_grid=20)
         u = np.rint(np.random.default_rng(0).normal(size=(3, T, B)) * 2**20) / 2**20
         inputs = torch.from_numpy(u).to(device)
-        layer = TorchForm(features, device, fused=False).layers[0]
+        layer = EchoStateForm(features, device, fused=False).layers[0]
         line = {"units": N, "density": share, "lanes": B, "steps": T}
         seen: dict[str, str] = {}
         for name in ("plain", "fused", "graph") if device == "cuda" else ("plain",):

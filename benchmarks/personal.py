@@ -26,7 +26,7 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.record import RESULTS, write
-from catchment.data import Dealt, Recording, Scaler, select
+from catchment.data import Dealt, Recording, Scaler
 from catchment.engine import run_locally
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan
@@ -91,7 +91,7 @@ def compare(
     found: dict[str, dict[str, Comparison]] = {method: {} for method in METHODS}
     for k in range(N_FOLDS):
         held_out = names[k::N_FOLDS]
-        training = select(clients, [name for name in names if name not in held_out])
+        training = {name: clients[name] for name in names if name not in held_out}
         scaler = Scaler.fit(one for own in training.values() for one in own)
         n_inputs = len(scaler.mean)
         recipe = Recipe(

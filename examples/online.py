@@ -15,7 +15,7 @@ import numpy as np
 from catchment import EchoState
 from catchment.arrays import Array
 from catchment.parallel import single_blas_thread
-from catchment.readout import OnlineRidge, SlidingWindow, nrmse
+from catchment.readout import OnlineRidge, nrmse
 
 STEPS, BLOCK, WASHOUT, RIDGE = 4000, 25, 100, 1e-3
 
@@ -31,7 +31,7 @@ def stream(seed: int) -> tuple[Array, Array]:
     return u[:, None], y[:, None]
 
 
-def follow(z: Array, y: Array, learner: OnlineRidge | SlidingWindow, stop: int) -> Array:
+def follow(z: Array, y: Array, learner: OnlineRidge, stop: int) -> Array:
     """Return the predictions (T, 1) of a learner that goes on learning until the step `stop`."""
     guess = np.zeros_like(y)
     readout = None
@@ -55,7 +55,7 @@ def run(seed: int) -> dict[str, float]:
     def forgetting(factor: float) -> OnlineRidge:
         return OnlineRidge.start(F, 1, forgetting=factor, ridge=RIDGE)
 
-    window = SlidingWindow.start(F, 1, length=500, ridge=RIDGE)
+    window = OnlineRidge.start(F, 1, length=500, ridge=RIDGE)
     guesses = {
         "last value": np.vstack([y[:1], y[:-1]]),
         "learnt before the change only": follow(z, y, forgetting(1.0), STEPS // 2 - WASHOUT),

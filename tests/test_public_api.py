@@ -30,13 +30,11 @@ FACES = {
     ),
     "catchment.cli": "app main",
     "catchment.data": (
-        "ACTIVITIES Cached Clients Prepare RAW Recording Scaler by_subject contiguous "
-        "from_frame henon iid label_skew lorenz mackey_glass narma one_step "
-        "quantity_skew read split synthetic_wearables"
+        "ACTIVITIES Cached Clients Prepare RAW Recording Scaler contiguous "
+        "from_frame iid label_skew lorenz mackey_glass narma one_step "
+        "read split synthetic_wearables"
     ),
-    "catchment.engine": (
-        "Deadline LocalEngine centralised compare guess local_only run_locally trained"
-    ),
+    "catchment.engine": ("LocalEngine centralised compare guess local_only run_locally trained"),
     "catchment.features": (
         "AutoMap Concat DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
         "Hydra Layers MiniRocket Mixture NVAR Pipeline "
@@ -70,9 +68,9 @@ FACES = {
     "catchment.readout": (
         "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses Model "
         "NormalModel OnlineRidge OpenModel PersonalModels Predictor Readout RidgeChoice "
-        "RidgeStatistics SlidingWindow Unit accumulate accuracy choose_by_blocks "
-        "choose_by_gcv conformal_quantile forecasts load_statistics log_edges nrmse "
-        "predictive_variance save_statistics train"
+        "RidgeStatistics Unit accumulate accuracy choose_by_blocks "
+        "choose_by_gcv conformal_quantile forecasts log_edges nrmse "
+        "predictive_variance train"
     ),
     "catchment.report": "write_report",
     "catchment.wire": (

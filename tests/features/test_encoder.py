@@ -245,7 +245,7 @@ def test_a_gpu_is_asked_for_in_plain_float32(
     monkeypatch.setattr(onnxruntime, "InferenceSession", session)
     # The rows are made for a GPU, which this machine need not have, and looked at on the CPU.
     form = EncoderForm(inner, torch.device("cpu"))
-    (block,) = form.blocks(INPUTS)
+    (block,) = form.compute_blocks(INPUTS)
     assert asked == [[(CUDA, {"device_id": 0, "use_tf32": 0}), CPU]]
     for z, one in zip(block.z.T.numpy(), inner.compute_rows(INPUTS, 1), strict=True):
         np.testing.assert_array_equal(z, one[0])

@@ -108,10 +108,10 @@ FAULTS: dict[str, Callable[[Path], None]] = {
 }
 # Files that cannot be used, and a word of the reason; of all others the summary warns or they work.
 UNUSABLE = {
-    "commas": "fields in a row",
-    "text": "'err' in column 'ax', row 13",
-    "infinite": "inf in column 'ay', row 15",
-    "repeated": "repeated time",
+    "commas": "fields and the header",
+    "text": "column 'ax' is not numeric: it has 'err' in row 13",
+    "infinite": "column 'ay' is infinite at row 14",
+    "repeated": "occurs twice",
     "empty": "is empty",
     "other": "rename 'Activty' to 'activity'",
 }

@@ -53,7 +53,7 @@ def test_from_faulty_files_to_a_prediction_by_printed_advice_alone(
     assert advised(wrong, "type") == command
     done = typed(command)
     for name in UNUSABLE:
-        assert f"  x {name}.csv " in done.stdout
+        assert f"  x {name}.csv: " in done.stdout
     assert "three: no recording is as long as a window" in done.stdout
     assert done.stderr == ""
     found = re.search(r"5 folds over people: accuracy (0\.\d+) \(", done.stdout)

@@ -637,7 +637,7 @@ def test_a_client_whose_targets_are_wrong_is_flagged(tmp_path: Path) -> None:
 
 
 def test_splits_deal_sequences_anew(tmp_path: Path) -> None:
-    for split in ("iid", "label_skew", "quantity_skew"):
+    for split in ("iid", "label_skew"):
         text = smaller("averaging").replace(
             "users = 5", f'users = 3\nsplit = "{split}"\nclients = 6\ntest = 0.34'
         )

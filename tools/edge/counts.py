@@ -97,19 +97,21 @@ class MaskCounts:
 def counted_masks(firmware: Firmware, folder: Path) -> MaskCounts:
     """Return the instructions of a firmware that was built to count and to mask."""
     me = Me(keys.Session("federation", "0" * 64, 1, "0" * 64), 2, "counted")
-    told, near = bytes(32), keys.public_key(bytes(range(32)))
+    told = bytes(32)
     with running(firmware, {"counted": [_windows(FEW)]}, folder) as devices:
         device = devices["counted"]
         with Device(device.address).link() as link:
             link.command(kinds.SCALE, np.repeat([0.0, 1.0], CHANNELS).astype("<f8").tobytes())
             opened_session(link, me)
-            link.command(kinds.NEIGHBOUR, told + PLACE.pack(5) + near)
-            asked = UPLOAD.pack(0, False, told, 8, 1 << 62, 1, 1)
+            for place in (0, 5):  # the fewest whom a device takes
+                near = keys.public_key(bytes([place] * 32))
+                link.command(kinds.NEIGHBOUR, told + PLACE.pack(place) + near)
+            asked = UPLOAD.pack(0, False, told, 8, 1 << 62, 1, 2)
             for _ in range(2):  # the second time nothing is left to learn
                 parts = link.collect(kinds.MASKED, asked, part=kinds.UPLOAD, limit=MOST)
                 n_bytes = sum(map(len, parts))
-        taken, stack = device.instructions(6), device.stack(STACK)
-    return MaskCounts(agreement=taken[3], masked=taken[5], numbers=n_bytes // 8, stack=stack)
+        taken, stack = device.instructions(7), device.stack(STACK)
+    return MaskCounts(agreement=taken[3], masked=taken[6], numbers=n_bytes // 8, stack=stack)
 
 
 def _windows(n: int) -> list[ct.Recording]:

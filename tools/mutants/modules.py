@@ -72,7 +72,7 @@ OF: dict[str, tuple[str, ...]] = {
     "packages/catchment-research/src/catchment_research/partial/ftrl.py": PARTIAL,
     "packages/catchment-research/src/catchment_research/partial/training.py": PARTIAL,
     "packages/catchment/src/catchment/federation/loop.py": LOOP,
-    "packages/catchment/src/catchment/federation/upload_checks.py": LOOP,
+    "packages/catchment/src/catchment/federation/checks.py": LOOP,
     "packages/catchment/src/catchment/readout/solve.py": SOLVE,
 }
 LEFT_OUT = ("packages/catchment-lab/src/catchment_lab/audit/",)

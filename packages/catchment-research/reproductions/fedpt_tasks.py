@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from catchment.data import client_name
 from catchment.engine import Source
 from catchment_research.learn import Mean, Momentum, ServerOptimiser
 from catchment_research.partial import IGNORED, Examples, LocalSteps, Schedule
@@ -276,7 +275,7 @@ def cifar_task(
     for k in range(n_clients):
         mine = owners == k
         if mine.any():
-            name, labels = client_name(k), images.train_labels[mine]
+            name, labels = f"client-{k:03d}", images.train_labels[mine]
             clients[name] = Augmented(images.train[mine], labels, seed=[0, k], side=SIDE)
             classes[name] = np.bincount(labels, minlength=10)
     edge = (images.test.shape[1] - SIDE) // 2

@@ -205,8 +205,8 @@ def instructed_task(
     """
     scaled = scale_each(recordings)
     known = [person for person in scaled if person not in test_people]
-    parts = cohorts(known, validation=0.2, test=0, seed=seed)
-    edges = _tertiles([w.u for person in parts.train for w in scaled[person]])
+    training, validation, _ = cohorts(known, validation=0.2, test=0, seed=seed)
+    edges = _tertiles([w.u for person in training for w in scaled[person]])
     order = [list(PROPERTIES).index(name) for name in classes]
 
     def windows(people: Sequence[str]) -> list[Window]:
@@ -229,8 +229,8 @@ def instructed_task(
 
     test = _evenly(windows(test_people), most)
     return InstructedTask(
-        clients={person: asked(windows([person]), "known") for person in sorted(parts.train)},
-        development=asked(_evenly(windows(parts.validation), most), "tried"),
+        clients={person: asked(windows([person]), "known") for person in sorted(training)},
+        development=asked(_evenly(windows(validation), most), "tried"),
         known=asked(test, "known"),
         new=asked(test, "new"),
         notes=notes,

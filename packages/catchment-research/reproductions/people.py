@@ -147,15 +147,14 @@ def split(data: Dataset, *, seed: int = 0, official: bool = False) -> People:
     scaled = scale_each(data.clients)
     if official:
         rest = [name for name in scaled if name not in data.test_clients]
-        names = cohorts(rest, validation=0.2, test=0, seed=seed)
-        test: tuple[str, ...] = data.test_clients
+        train, validation, test = cohorts(rest, validation=0.2, test=0, seed=seed)
+        test = data.test_clients
     else:
-        names = cohorts(scaled, seed=seed)
-        test = names.test
+        train, validation, test = cohorts(scaled, seed=seed)
     return People(
         name=data.name,
-        train={name: scaled[name] for name in sorted(names.train)},
-        validation={name: scaled[name] for name in sorted(names.validation)},
+        train={name: scaled[name] for name in sorted(train)},
+        validation={name: scaled[name] for name in sorted(validation)},
         test={name: scaled[name] for name in sorted(test)},
         channels=data.channels,
         classes=data.classes,

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from catchment import Array, Integers
-from catchment.data import Recording, client_name, cohorts, label_skew, scale_each
+from catchment.data import Recording, cohorts, label_skew, scale_each
 from catchment.features.echo_state import Purpose, Words, signs
 from catchment_research.prompt import Example
 from reproductions.data.text import sst2
@@ -151,7 +151,7 @@ def routing_task(
         name="routing",
         classes=ROUTES,
         words=(0, 1, 2) if reader is None else _answers(reader, ROUTES, ROUTE),
-        clients={client_name(k): drawn(per_client) for k in range(n_clients)},
+        clients={f"client-{k:03d}": drawn(per_client) for k in range(n_clients)},
         development=drawn(n_test),
         test=drawn(n_test),
         notes=("invented signals",),
@@ -227,7 +227,8 @@ def sensors_task(
     data = load(name, directory=directory)
     scaled = scale_each(data.clients)
     known = [subject for subject in scaled if subject not in data.test_clients]
-    parts = cohorts(known, validation=0.2, test=0.2 if not data.test_clients else 0, seed=seed)
+    share = 0.2 if not data.test_clients else 0
+    training, validation, test = cohorts(known, validation=0.2, test=share, seed=seed)
     classes = tuple(ACTIVITIES[label] for label in data.classes)
     context = reader.tokens(PERSON)
 
@@ -243,9 +244,9 @@ def sensors_task(
         name=name,
         classes=classes,
         words=_answers(reader, classes, PERSON),
-        clients={subject: read([subject]) for subject in sorted(parts.train)},
-        development=read(parts.validation),
-        test=read(data.test_clients or parts.test),
+        clients={subject: read([subject]) for subject in sorted(training)},
+        development=read(validation),
+        test=read(data.test_clients or test),
         notes=data.notes,
     )
 

@@ -106,7 +106,7 @@ def test_compiling_beforehand_reaches_the_kernels() -> None:
     assert len(found) > 30
     missed = {name.rpartition(".")[2] for name, kernel in found.items() if not kernel.signatures}
     inside = {"add_panels", "count_fitting", "find_peaks", "lay_out_columns", "lay_out_rows"}
-    inside |= {"_turn", "enlarge_diagonal", "fill_moments", "is_one_hot", "within"}
+    inside |= {"_turn", "within"}
     plastic = {"lockstep_plastic", "lockstep_plastic_on_grid", "adapted", "adapt_units"}
     rare = {"log2_of", "carry", "cosines", "monomials", "take_apart", "add_grams"}
     # Called by other kernels only; by maps and sums that few need; by the training of a reservoir.

@@ -3,8 +3,8 @@
 #include "bytes.h"
 #include "bytes.c"
 #include "sha256.c"
-#include "x25519.c"
-#include "chacha.c"
+#include "monocypher.h"
+#include "boxes.c"
 #include "hkdf.c"
 
 struct about {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,12 @@ from tests.export.trained import STRICT, needs_gcc
 pytestmark = needs_gcc
 
 SOURCES = Path(catchment_edge.__file__).parent / "sources"
+VENDORED = SOURCES.parent / "vendor" / "monocypher"
+# Of Monocypher 4.0.3 as released.
+RELEASED = {
+    "monocypher.c": "57eb914fc88136119bd41655cccb8c250048bf54d470540625186f8ab16f64be",
+    "monocypher.h": "c494da712122da7ff679fdcf318a5317e84972b6c950fe9d896212947797facd",
+}
 HERE = Path(__file__).parent
 
 key32 = st.binary(min_size=32, max_size=32)
@@ -26,11 +33,19 @@ key32 = st.binary(min_size=32, max_size=32)
 @pytest.fixture(scope="module")
 def device(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     made = tmp_path_factory.mktemp("secrets") / "secrets.so"
-    flags = ("-shared", "-fPIC", "-O1", f"-I{SOURCES}", "-fsanitize=undefined")
-    words = ["gcc", *STRICT, *flags, "-fno-sanitize-recover=all"]
-    words += [str(HERE / "secrets_host.c"), "-o", str(made)]
+    flags = ["-fPIC", "-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
+    theirs = made.with_name("monocypher.o")
+    words = ["gcc", *flags, "-c", str(VENDORED / "monocypher.c"), "-o", str(theirs)]
+    subprocess.run(words, check=True)
+    flags += ["-shared", f"-I{SOURCES}", f"-I{VENDORED}"]
+    words = ["gcc", *STRICT, *flags, str(HERE / "secrets_host.c"), str(theirs), "-o", str(made)]
     subprocess.run(words, check=True)
     return ctypes.CDLL(str(made))
+
+
+def test_monocypher_is_the_file_that_was_released() -> None:
+    found = {name: sha256((VENDORED / name).read_bytes()).hexdigest() for name in RELEASED}
+    assert found == RELEASED
 
 
 def agreed(device: ctypes.CDLL, secret: bytes, point: bytes) -> bytes | None:

@@ -1,14 +1,21 @@
 # For the other packages and the tests; may change without notice.
-from catchment_gpu.encoder import EncoderForm as EncoderForm, encoder_form as encoder_form
-from catchment_gpu.exact import quotient as quotient, root as root
+from catchment_gpu.convolutions import (
+    SOURCE as SOURCE,
+    competitions as competitions,
+    counts_above as counts_above,
+    packed_features as packed_features,
+)
+from catchment_gpu.maps import (
+    EncoderForm as EncoderForm,
+    encoder_form as encoder_form,
+    normed as normed,
+)
 from catchment_gpu.rows import (
-    CheckedForm as CheckedForm,
     form_of as form_of,
+    quotient as quotient,
+    root as root,
     rows_on as rows_on,
-    spans_between as spans_between,
-    spans_of_columns as spans_of_columns,
 )
 from catchment_gpu.window_statistics import log2_of as log2_of
-from catchment_gpu.with_norm import normed as normed
 
 __all__ = []

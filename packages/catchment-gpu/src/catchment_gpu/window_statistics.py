@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -31,18 +30,16 @@ from catchment.features import (
     tables,
 )
 from catchment.features.window_statistics import DIGITS
-from catchment_gpu.exact import quotient, root
+from catchment_gpu.rows import DeviceForm, quotient, root
 
 EXACT = 1 << 53  # whole numbers that float64 holds
 
 
 @form("torch", WindowStatistics)
-@dataclass(frozen=True, eq=False)
-class WindowStatisticsForm:
-    """Window statistics on one device, for recordings of one length together."""
+class WindowStatisticsForm(DeviceForm):
+    """Window statistics on one device."""
 
-    settings: WindowStatistics
-    device: torch.device
+    features: WindowStatistics
 
     def together(self, u: Tensor) -> Tensor:
         n, T, I = u.shape
@@ -54,8 +51,8 @@ class WindowStatisticsForm:
         x = self._whole(u)
         center, sums, steps = moments(x)
         x -= center[..., None]
-        pairs = bool(self.settings._n_pairs)
-        products = _products(x, math.floor(self.settings.input_range * unit), pairs=pairs)
+        pairs = bool(self.features._n_pairs)
+        products = _products(x, math.floor(self.features.input_range * unit), pairs=pairs)
         squares = products.diagonal(dim1=1, dim2=2) if pairs else products
         variance = quotient(squares - quotient((sums * sums).double(), T), T)
         one = torch.empty((n, I, len(KINDS)), dtype=torch.float64, device=self.device)
@@ -72,13 +69,13 @@ class WindowStatisticsForm:
 
     def _whole(self, u: Tensor) -> Tensor:
         """Return inputs (n, T, I) as whole numbers (n, I, T) of 2^-DIGITS, cut off; int64."""
-        most = math.floor(self.settings.input_range * 2.0**DIGITS)
+        most = math.floor(self.features.input_range * 2.0**DIGITS)
         value = (u * 2.0**DIGITS).round_()
         clipped = int((value.abs() > most).sum())
         if clipped > MANY_CLIPPED * u.numel():
             warnings.warn(
                 f"{clipped / u.numel():.2%} of the input values lie beyond "
-                f"{self.settings.input_range:g} and were cut off there; scale the inputs to a "
+                f"{self.features.input_range:g} and were cut off there; scale the inputs to a "
                 "standard deviation of 1, or pass a larger input_range",
                 ClippingWarning,
                 stacklevel=4,

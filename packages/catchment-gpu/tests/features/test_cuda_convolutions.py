@@ -19,7 +19,7 @@ import torch
 from catchment import Hydra, MiniRocket
 from catchment.features import hydra
 from catchment.features.minirocket import _schedule
-from catchment_gpu.random_convolutions import SOURCE, competitions, counts_above, packed_features
+from catchment_gpu import SOURCE, competitions, counts_above, packed_features
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")

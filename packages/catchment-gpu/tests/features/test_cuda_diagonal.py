@@ -120,6 +120,12 @@ def on_the_cpu(folder: Path) -> Callable[..., Any]:
     return kernel
 
 
+def inputs(n_steps: int, channels: int) -> torch.Tensor:
+    """Return inputs on their grid, within its limits."""
+    drawn = np.random.default_rng(1).normal(size=(n_steps, channels)).clip(-2.5, 2.5) * 3
+    return torch.from_numpy(np.rint(drawn * 2**24) / 2**24)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kernels")
@@ -152,8 +158,7 @@ def test_it_does_what_the_torch_operations_do(
     monkeypatch.setattr(cuda_steps, "MOST_THREADS", most)
     made = DiagonalReservoir(**recipe).build(channels, per_step=True)
     units = Units.of(made.wiring, torch.device("cpu"))  # type: ignore[attr-defined]
-    u = torch.from_numpy(np.random.default_rng(1).normal(size=(90, channels)) * 3)
-    u = torch_steps.rounded_inputs(u)
+    u = inputs(90, channels)
     lanes = Lanes(np.array([3, 40, 0]), np.array([30, 43, 0]))
     found = []
     for steps in (torch_steps, cuda_steps):
@@ -174,7 +179,7 @@ def test_it_walks_on_until_states_meet(
     monkeypatch.setattr(cuda_steps, "MOST_THREADS", most)
     made = DiagonalReservoir(40, memory=(0.1, 0.5), leak_rate=(0.9, 1.0)).build(1, per_step=True)
     units = Units.of(made.wiring, torch.device("cpu"))  # type: ignore[attr-defined]
-    u = torch_steps.rounded_inputs(torch.from_numpy(np.random.default_rng(1).normal(size=(99, 1))))
+    u = inputs(99, 1)
     lanes = Lanes(np.arange(0, 99, 11), np.full(9, 11))
     right = u.new_zeros((units.n_state, 9))
     torch_steps.walk(

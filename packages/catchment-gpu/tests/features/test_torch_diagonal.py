@@ -17,7 +17,7 @@ from catchment import DiagonalReservoir, Recording
 from catchment.errors import ClippingWarning
 from catchment.features import FeatureMap
 from catchment.readout import accumulate
-from catchment_gpu import CheckedForm, form_of, rows_on
+from catchment_gpu import form_of, rows_on
 from catchment_gpu.diagonal import DiagonalForm, cut_into_lanes, memory_of
 from catchment_gpu.diagonal import steps as torch_steps
 from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
@@ -31,12 +31,11 @@ def built(channels: int, *, pooled: bool = False, **given: Any) -> DiagonalReser
     return made
 
 
-def own_form(features: DiagonalReservoir, device: str, **given: Any) -> CheckedForm:
-    inner = DiagonalForm(features, torch.device(device), **given)
-    return CheckedForm(features, inner, torch.device(device))
+def own_form(features: DiagonalReservoir, device: str, **given: Any) -> DiagonalForm:
+    return DiagonalForm(features, torch.device(device), **given)
 
 
-def same_rows(features: FeatureMap, form: CheckedForm, inputs: list[Any]) -> None:
+def same_rows(features: FeatureMap, form: DiagonalForm, inputs: list[Any]) -> None:
     for mine, theirs in zip(features.rows(inputs), rows_on(form, inputs), strict=True):
         assert mine.tobytes() == theirs.tobytes()
 
@@ -66,7 +65,7 @@ def test_pooled_rows_add_moments_in_the_same_order(washout: int, device: str) ->
     features = built(2, pooled=True, units=30, washout=washout)
     inputs = [RNG.normal(size=(n, 2)) for n in (60, 6, 33, 60)]
     form = form_of(features, torch.device(device))
-    assert isinstance(form, CheckedForm)
+    assert isinstance(form, DiagonalForm)
     same_rows(features, form, inputs)
 
 
@@ -95,7 +94,7 @@ def test_the_usual_start_is_right_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     features = built(1, units=60)
     form = DiagonalForm(features, torch.device("cpu"))
     assert form.warm_up > 20 * memory_of(features)
-    u = torch_steps.rounded_inputs(torch.from_numpy(RNG.normal(size=(4000, 1))))
+    u = torch.from_numpy(np.rint(RNG.normal(size=(4000, 1)) * 2**20) / 2**20)
     runs = []
 
     def counted(*arguments: Any) -> None:

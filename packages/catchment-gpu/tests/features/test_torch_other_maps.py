@@ -10,16 +10,13 @@ import pytest
 pytest.importorskip("torch", reason="needs torch")
 
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import catchment as ct
 from catchment.errors import ClippingWarning
 from catchment.features import Layers
 from catchment.readout import accumulate
-from catchment_gpu import form_of, rows_on, spans_between, spans_of_columns
-from catchment_gpu import mixing as torch_mixing
-from catchment_gpu import nvar as torch_nvar
+from catchment_gpu import form_of, rows_on
+from catchment_gpu import maps as torch_maps
 from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
 
 RNG = np.random.default_rng(8)
@@ -73,8 +70,7 @@ def test_one_digest(name: str, per_step: bool, classes: bool, device: str) -> No
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_blocks_may_be_as_small_as_a_row(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (torch_mixing, torch_nvar):
-        monkeypatch.setattr(module, "block_numbers", lambda place: 256)
+    monkeypatch.setattr(torch_maps, "block_numbers", lambda place: 256)
     us = inputs(2)
     for name in ("nvar of order 3", "cosines of states", "projected states"):
         features = PER_STEP[name].build(2, per_step=True)
@@ -112,20 +108,3 @@ def test_the_device_warns_and_refuses_as_the_cpu_does() -> None:
         on_device(features, "cpu", [np.full((20, 1), 11.0)])
     with pytest.raises(ValueError, match="washout is 9"):
         on_device(features, "cpu", [np.zeros((9, 1))])
-
-
-@given(
-    counts=st.lists(st.integers(0, 6), min_size=1, max_size=6).filter(any),
-    size=st.integers(1, 9),
-)
-@settings(max_examples=60, deadline=None)
-def test_spans_name_every_row_once(counts: list[int], size: int) -> None:
-    rows = [(k, i) for k, n in enumerate(counts) for i in range(n)]
-    whole = spans_between(np.array(counts), 0, len(rows))
-    found: list[tuple[int, int]] = []
-    for first in range(0, len(rows), size):
-        last = min(first + size, len(rows))
-        spans = spans_between(np.array(counts), first, last)
-        assert spans == spans_of_columns(whole, first, last)
-        found += [(s.recording, s.first + i) for s in spans for i in range(s.n_rows)]
-    assert found == rows

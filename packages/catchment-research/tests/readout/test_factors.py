@@ -30,7 +30,7 @@ from catchment.readout import (
     choose_by_blocks,
     chosen_readout,
     feature_scale,
-    load_statistics,
+    load_model,
     path_errors,
     solve_path,
     solve_readout,
@@ -332,7 +332,7 @@ def test_they_are_kept_in_files(tmp_path: Any) -> None:
     path = save_factors(factors, tmp_path / "client.safetensors")
     assert load_factors(path) == factors
     with pytest.raises(IntegrityError, match="holds 'factors'"):
-        load_statistics(path)
+        load_model(path)
 
 
 def test_a_noise_free_series_is_predicted_as_from_its_rows() -> None:

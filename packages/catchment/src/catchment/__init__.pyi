@@ -22,8 +22,8 @@ from catchment.features.projected import Projected as Projected
 from catchment.features.random_fourier import RandomFourier as RandomFourier
 from catchment.features.union import Concat as Concat, WithNorm as WithNorm
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
+from catchment.federation.checks import Limits as Limits
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
-from catchment.federation.limits import Limits as Limits
 from catchment.federation.measure.evaluation import Evaluation as Evaluation, Scores as Scores
 from catchment.federation.plan import Plan as Plan
 from catchment.new_classes import join as join, retire as retire, tell_unknown as tell_unknown

@@ -13,7 +13,7 @@ from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import AnySource, Source, data_of
 from catchment.errors import DeviceError
-from catchment.federation.client import Elsewhere
+from catchment.federation.client import Elsewhere, devices_of
 from catchment.federation.workflow import Workflow
 from catchment.readout.heads import united
 from catchment.readout.model import has_target_per_step
@@ -123,16 +123,6 @@ def _shared_by_devices(devices: Sequence[Elsewhere], classes: Sequence[str] | No
             return Shared(said.channels, None, said.per_step, said.outputs)
     assert failed is not None
     raise failed
-
-
-def devices_of(clients: Mapping[str, AnySource]) -> dict[str, Elsewhere]:
-    """Return the clients whose data are elsewhere; there are none among those read lazily."""
-    found: dict[str, Elsewhere] = {}
-    if not isinstance(clients, LazyClients):
-        for name, one in clients.items():
-            if isinstance(one, Elsewhere):
-                found[name] = one
-    return found
 
 
 def _some(clients: Mapping[str, AnySource]) -> list[str]:

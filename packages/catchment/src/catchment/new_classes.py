@@ -18,7 +18,6 @@ from typing import Any
 from catchment.clients_alike import all_classes, placed
 from catchment.engine.local import AnySource, run_locally
 from catchment.errors import FederationError
-from catchment.federation.compression import Float32, SmallestUpload
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.classes import (
     RowsOfClass,
@@ -32,17 +31,17 @@ from catchment.federation.learn.classes import (
 )
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState
-from catchment.federation.loop import Record, Result
-from catchment.federation.messages import warn_of
+from catchment.federation.loop import Result
+from catchment.federation.messages import Record, warn_of
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Protection
+from catchment.federation.protection import Float32, Protection, SmallestUpload
 from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_results
 from catchment.federation.runs.ledger import Entry, Keeper
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, described
 from catchment.federation.workflow import sha256_of
-from catchment.readout.model import Model
-from catchment.readout.open_model import OpenModel, Shrinkage
+from catchment.readout.heads import Shrinkage
+from catchment.readout.model import Model, OpenModel
 from catchment.readout.storage import load, to_bytes
 from catchment.run import Run
 

@@ -24,7 +24,7 @@ from catchment.features import (
     WithNorm,
 )
 from catchment.features.base import FeatureMap, known_map
-from catchment.federation.upload_checks import check_statistics
+from catchment.federation.checks import check_statistics
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire.bits import packed, unpacked

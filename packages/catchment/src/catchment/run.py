@@ -12,9 +12,9 @@ from typing import Any
 from catchment.errors import FederationError
 from catchment.features.base import label_of
 from catchment.federation.learn.ridge_state import RidgeState
-from catchment.federation.loop import Record, Result
+from catchment.federation.loop import Result
 from catchment.federation.measure.evaluation import Scores
-from catchment.federation.messages import LeftOut, left_out
+from catchment.federation.messages import Record, Refusal, left_out
 from catchment.federation.runs.folder import (
     RunFolder,
     write_results,
@@ -79,7 +79,7 @@ class Run:
         return self.training.records
 
     @property
-    def refused(self) -> tuple[LeftOut, ...]:
+    def refused(self) -> tuple[Refusal, ...]:
         """The clients that a stage did without, and why."""
         return left_out(self.stages)
 

@@ -19,7 +19,6 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from catchment.clients_alike import (
     Shared,
     all_classes,
-    devices_of,
     first_recording,
     placed,
     shared_by,
@@ -34,7 +33,8 @@ from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
-from catchment.federation.client import refuse_shared
+from catchment.federation.checks import LIMITS, Limits
+from catchment.federation.client import devices_of
 from catchment.federation.learn.automatic import (
     Ridge,
     UploadKind,
@@ -45,10 +45,9 @@ from catchment.federation.learn.automatic import (
 from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.classes import among, refuse_twice
 from catchment.federation.learn.ridge_state import MANY, RidgeState
-from catchment.federation.limits import LIMITS, Limits
-from catchment.federation.loop import Result, Watch
+from catchment.federation.loop import Result
 from catchment.federation.measure.evaluation import Evaluation, Scores
-from catchment.federation.messages import check_client_names, warn_of
+from catchment.federation.messages import Watch, check_client_names, warn_of
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.folder import RunFolder
@@ -257,7 +256,7 @@ def federate(
     if not clients:
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
-    refuse_shared(clients)
+    devices_of(clients)
     if isinstance(what, Plan):
         said = (*protect, ridge, upload, classes, head, onto, out)
         if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:

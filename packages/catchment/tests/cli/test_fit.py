@@ -102,7 +102,7 @@ def test_strict_stops_at_a_bad_file_and_json_names_it(capsys: pytest.CaptureFixt
     words = ["fit", "people", "--label", "activity", *QUICK]
     done = RUNNER.invoke(app, [*words, "--strict"])
     assert done.exit_code == 1
-    assert "  x text.csv has 'err'" in done.output
+    assert "  x text.csv: column 'ax' is not numeric: it has 'err'" in done.output
     assert not Path("plan.toml").exists()
     done = RUNNER.invoke(app, [*words, "--json"])
     assert done.exit_code == 0, done.output
@@ -185,6 +185,7 @@ def test_what_cannot_be_learned_is_refused_in_a_sentence(
         Path("void", f"p{k}.csv").write_text("")
     assert "has one class only, 'sitting'" in failure(["sitting", "--label", "activity"], capsys)
     said = failure(["bad", "--label", "activity"], capsys)
-    assert "none of the 3 files of bad can be used; the first: p0.csv has inf" in said
-    assert "no file of void can be read; p0.csv is empty" in failure(["void"], capsys)
+    first = "p0.csv: column 'ax' is infinite"
+    assert f"none of the 3 files can be used; the first: {first}" in said
+    assert "no file of void can be read; p0.csv: it is empty" in failure(["void"], capsys)
     assert "there is no file" in failure(["nowhere"], capsys)

@@ -125,7 +125,7 @@ Faulty = Callable[[Lines], str]
 LEFT_OUT: dict[str, tuple[Faulty, str]] = {
     "text": (cell(5, 1, "oops"), "column 'ax' is not numeric: it has 'oops' in row 5; mend it"),
     "quoted comma": (column(1, lambda v: f'"{v.replace(".", ",")}"'), "is not numeric: it has '"),
-    "infinite": (cell(5, 1, "inf"), "recording '0': inputs is infinite at row 4; remove"),
+    "infinite": (cell(5, 1, "inf"), "column 'ax' is infinite at row 4; remove"),
     "repeated time": (cell(5, 0, "0.3"), "recording '0': time 0.3 occurs twice; keep one row"),
     "empty": (lambda cells: "", "cannot be read: it is empty"),
     "no rows": (lambda cells: text(cells[:1]), "there are no rows; leave it out, or fill it"),
@@ -164,49 +164,49 @@ def test_a_bad_file_is_left_out_and_named(
 
 
 NOTICED: dict[str, tuple[Faulty, list[str]]] = {
-    "decimal comma": (lambda cells: text(cells).replace(",", ";").replace(".", ","), []),
+    "decimal comma": (
+        lambda cells: text(cells).replace(",", ";").replace(".", ","),
+        ["p1.csv: written with semicolons, decimal commas, and read so"],
+    ),
     "space in the header": (cell(0, 1, " ax"), []),
     "out of order": (lambda cells: text([cells[0], *cells[:0:-1]]), []),
     "gap": (
         cell(5, 1, "NaN"),
-        [
-            "0.069 % of the inputs are missing, with 1 of 6 clients, most with p1 (0.42 %); they "
-            'are filled: gaps = "hold" in [prepare]'
-        ],
+        ['0.069 % of the inputs are missing and are filled: gaps = "hold" in [prepare]'],
     ),
     "empty column": (
         column(1, lambda value: ""),
         [
-            "p1 has no value of ax at all; zeros stand for it",
-            "8.3 % of the inputs are missing, with 1 of 6 clients, most with p1 (50 %); they are "
-            'filled: gaps = "hold" in [prepare]',
+            "ax is empty for p1",
+            '8.3 % of the inputs are missing and are filled: gaps = "hold" in [prepare]',
         ],
     ),
     "a missing label": (
         unlabelled("3"),
-        ["5 of 6 recordings of p1 are scored: one has no label"],
+        ["20 rows of p1 have no activity (2.8 %), and do not count"],
     ),
     "missing labels": (
         unlabelled("34"),
-        ["4 of 6 recordings of p1 are scored: 2 have no label"],
+        ["40 rows of p1 have no activity (5.6 %), and do not count"],
     ),
     "slow": (
         column(0, lambda value: f"{5 * float(value):.1f}"),
-        [
-            "most clients have 10 steps per second, but not p1 (2); write rate = 10 into [prepare] "
-            "to bring all to one rate"
-        ],
+        ["p1.csv has 2 Hz, the others 10 Hz"],
     ),
     "three rows": (
         lambda cells: text(cells[:4]),
-        ["few steps: p1 (3); the median of all clients is 120"],
+        [
+            "p1 has 3 rows, the others about 120",
+            "p1 has 1 recording, the others about 6",
+            "p1 has one class only",
+        ],
     ),
     "a new label": (
         cell(5, 3, "fly"),
         [
+            "only p1 has the class 'fly' (1 rows), and cannot be learned from others",
             "the label changes within 1 of 36 recordings (p1), and so every step is classified by "
             "itself; mend them if each recording should have one label",
-            "only p1 has the class 'fly': a model of the others does not know it",
         ],
     ),
 }
@@ -228,9 +228,9 @@ def test_notices_are_in_json_and_the_folder_keeps_none(
     (people / "p1.csv").write_text(unlabelled("012345")(person(1)))
     told = json.loads(typed("run", "plan.toml", "--json").out)
     (notice,) = told["notices"]
-    assert notice == "none of the 6 recordings of p1 is scored: they have no label"
+    assert notice == "p1 has no value in 'activity', and counts neither way"
     with sqlite3.connect(people / "runs" / "plan" / DATABASE) as database:
-        assert "no label" not in "".join(database.iterdump())
+        assert "counts neither way" not in "".join(database.iterdump())
 
 
 def test_a_person_without_labels_is_named_by_evaluate(
@@ -319,9 +319,9 @@ REFUSED = {
 
 # `plan` looks at all files first, and has words of its own for what none of them has.
 BY_PLAN = {
-    "wrong label": "label in [data] names 'activty', which no file has as a column; did you mean",
-    "text target": "target 'activity' is text; write label = \"activity\" in its place",
-    "wrong inputs": "inputs in [data] names 'z', which no file has as a column; there are t, ax",
+    "wrong label": "the files have no column 'activty'; did you mean 'activity'? then write",
+    "text target": "column 'activity' holds text; to predict classes, write label = ",
+    "wrong inputs": "the files have no column 'z'; there are t, ax",
     "one class": "'same' has one class only, 'yes', so that there is nothing to learn; add files",
 }
 
@@ -360,7 +360,7 @@ def test_gaps_in_every_file_may_be_refused_and_the_remedy_is_named(
     (people / "plan.toml").write_text(PLAN)
     said = typed("run", "plan.toml")
     assert said.code == 0
-    assert "with 6 of 6 clients" in said.warnings[0]
+    assert "are missing and are filled" in said.warnings[0]
 
 
 COMMANDS = {

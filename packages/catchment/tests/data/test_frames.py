@@ -204,7 +204,7 @@ def test_values_that_are_no_numbers_are_refused() -> None:
     for name in ("s", "d"):
         with pytest.raises(ValueError, match=f"column '{name}' is not numeric"):
             from_frame(frame, inputs=["x", name])
-    with pytest.raises(ValueError, match=r"^inputs is infinite at row 1"):
+    with pytest.raises(ValueError, match=r"^column 'x' is infinite at row 1"):
         from_frame({"x": [0.0, np.inf]}, inputs="x")
 
 

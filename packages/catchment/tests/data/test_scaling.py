@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
 from catchment import Array
-from catchment.data import Moments, Recording, Scaler, scale_each
+from catchment.data import Moments, Recording, Scaler
 
 
 def channels(n: int = 120, seed: int = 0) -> Array:
@@ -99,8 +99,9 @@ def test_apply_keeps_everything_but_the_inputs() -> None:
 
 def test_each_client_can_be_scaled_by_itself() -> None:
     clients = {name: [Recording(channels(seed=k))] for k, name in enumerate("ab")}
-    for name, (scaled,) in scale_each(clients).items():
-        expected = StandardScaler().fit_transform(clients[name][0].u)
+    for own in clients.values():
+        (scaled,) = Scaler.fit(own).apply(own)
+        expected = StandardScaler().fit_transform(own[0].u)
         np.testing.assert_allclose(scaled.u, expected, atol=1e-6)
 
 

@@ -41,7 +41,6 @@ def test_every_bad_file_is_named_with_its_reason_and_no_other(faulty: Survey) ->
         "ay is empty for hollow",
         "ax and ay of units vary ",
         "copy.csv and p1.csv have the same content: delete all but one",
-        "semicolons.csv: written with semicolons, decimal commas, and read so",
     ],
 )
 def test_whatever_may_spoil_the_result_is_said(faulty: Survey, warning: str) -> None:
@@ -73,7 +72,7 @@ def test_figures_are_those_of_the_recordings(tmp_path: Path) -> None:
     for client in found.clients:
         (one,) = people[client.name]
         assert client.steps == one.n_steps
-        np.testing.assert_allclose(client.channels.deviation, np.nanstd(one.u, axis=0), rtol=1e-9)
+        np.testing.assert_allclose(client.deviation, np.nanstd(one.u, axis=0), rtol=1e-9)
     missing = np.concatenate([np.isnan(p[0].u).ravel() for p in people.values()])
     assert found.gaps == pytest.approx(missing.mean())
     assert found.rate == pytest.approx(20)
@@ -152,4 +151,4 @@ def test_facts_of_numbers_agree_with_numpy(values: list[float]) -> None:
         assert facts.whole == bool((known % 1 == 0).all())
         # Written as text they are the same numbers, with nothing odd among them.
         text = facts_of(np.array([None if np.isnan(v) else repr(v) for v in values], dtype=object))
-        assert (text.kind, text.odd, text.n_missing) == ("numbers", None, facts.n_missing)
+        assert (text.kind, text.n_missing) == ("numbers", facts.n_missing)

@@ -28,7 +28,6 @@ from catchment.federation import (
     BlockSum,
     Engine,
     Limits,
-    Outline,
     Plan,
     Reply,
     Sums,
@@ -48,7 +47,7 @@ State = Tally[WeightedSum]
 @pytest.fixture(autouse=True, scope="module")
 def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for one in (BlockSum, Sums, Outline):
+        for one in (BlockSum, Sums):
             patch.setattr(getmodule(one), "BLOCK", BLOCK)
         patch.setattr(getmodule(Sums), "SHARE", 0)  # every block is kept, however long that takes
         yield

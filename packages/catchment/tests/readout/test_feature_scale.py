@@ -33,7 +33,6 @@ from catchment.readout import (
     OnlineRidge,
     Readout,
     RidgeStatistics,
-    SlidingWindow,
     accumulate,
     leverage,
     scale_of,
@@ -126,9 +125,7 @@ WAYS: dict[str, Callable[[], Readout]] = {
     ),
     "online": lambda: OnlineRidge.start(4, 3, ridge=RIDGE, standardise=True).update(Z, Y).readout(),
     "window": lambda: (
-        SlidingWindow.start(4, 3, length=len(Z), ridge=RIDGE, standardise=True)
-        .update(Z, Y)
-        .readout()
+        OnlineRidge.start(4, 3, length=len(Z), ridge=RIDGE, standardise=True).update(Z, Y).readout()
     ),
 }
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 
 from catchment import Array
 from catchment.errors import FingerprintError
-from catchment.readout import BLOCK, OnlineRidge, RidgeStatistics, SlidingWindow
+from catchment.readout import BLOCK, OnlineRidge, RidgeStatistics
 
 
 def rows(n: int, F: int = 4, seed: int = 0) -> tuple[Array, Array]:
@@ -94,14 +94,14 @@ def test_a_state_is_a_value_and_earlier_ones_stay_as_they_were() -> None:
     second = first.update(z[30:], y[30:])
     assert first.statistics == RidgeStatistics.from_states(z[:30], y[:30], weight=np.ones(30))
     assert second.statistics.n_rows == BLOCK + 40
-    window = SlidingWindow.start(4, 2, length=50).update(z[:30], y[:30])
+    window = OnlineRidge.start(4, 2, length=50).update(z[:30], y[:30])
     window.update(z[30:], y[30:])
     assert window.statistics == RidgeStatistics.from_states(z[:30], y[:30])
 
 
 def test_a_callers_buffer_may_be_reused() -> None:
     z, y = rows(1)
-    online, window = OnlineRidge.start(4, 2), SlidingWindow.start(4, 2, length=3)
+    online, window = OnlineRidge.start(4, 2), OnlineRidge.start(4, 2, length=3)
     online, window = online.update(z, y), window.update(z, y)
     expected = z[0].copy()
     z[:] = 99.0
@@ -113,7 +113,7 @@ def test_a_callers_buffer_may_be_reused() -> None:
 @given(sizes=chunks, length=st.integers(1, 300))
 def test_the_window_holds_exactly_the_last_rows(sizes: list[int], length: int) -> None:
     z, y = rows(sum(sizes))
-    window = SlidingWindow.start(4, 2, length=length, ridge=0.3)
+    window = OnlineRidge.start(4, 2, length=length, ridge=0.3)
     for part in zip(*(np.split(a, np.cumsum(sizes)[:-1]) for a in (z, y)), strict=True):
         window = window.update(*part)
     last_z, last_y = z[-length:], y[-length:]
@@ -125,7 +125,7 @@ def test_the_window_holds_exactly_the_last_rows(sizes: list[int], length: int) -
 def test_the_window_does_not_drift_over_many_steps() -> None:
     z, y = rows(20_000, F=6, seed=2)
     z[:10_000] *= 1e3
-    window = SlidingWindow.start(6, 2, length=500, ridge=1e-3)
+    window = OnlineRidge.start(6, 2, length=500, ridge=1e-3)
     for t in range(0, 20_000, 7):
         window = window.update(z[t : t + 7], y[t : t + 7])
     batch = RidgeStatistics.from_states(z[-500:], y[-500:])
@@ -138,7 +138,7 @@ def test_the_window_does_not_drift_over_many_steps() -> None:
 def test_missing_targets_take_their_place_in_the_window() -> None:
     z, y = rows(300)
     y[::3, 1] = np.nan
-    window = SlidingWindow.start(4, 2, length=90)
+    window = OnlineRidge.start(4, 2, length=90)
     for t in range(300):
         window = window.update(z[t : t + 1], y[t : t + 1])
     expected = RidgeStatistics.from_states(z[-90:], y[-90:])
@@ -149,7 +149,7 @@ def test_missing_targets_take_their_place_in_the_window() -> None:
 def test_fingerprints_travel_with_the_stream() -> None:
     z, y = rows(10)
     online = OnlineRidge.start(4, 2, fingerprint="f").update(z, y)
-    window = SlidingWindow.start(4, 2, length=5, fingerprint="f").update(z, y)
+    window = OnlineRidge.start(4, 2, length=5, fingerprint="f").update(z, y)
     assert online.statistics.fingerprint == window.statistics.fingerprint == "f"
     with pytest.raises(FingerprintError):
         online.statistics + RidgeStatistics.from_states(z, y)
@@ -164,8 +164,8 @@ def test_wrong_forgetting_is_refused(forgetting: float) -> None:
 def test_wrong_streams_are_refused() -> None:
     z, y = rows(3)
     with pytest.raises(ValueError, match="at least 1 row"):
-        SlidingWindow.start(4, 2, length=0)
-    for state in (OnlineRidge.start(4, 2), SlidingWindow.start(4, 2, length=5)):
+        OnlineRidge.start(4, 2, length=0)
+    for state in (OnlineRidge.start(4, 2), OnlineRidge.start(4, 2, length=5)):
         with pytest.raises(ValueError, match=r"pass \(n, 4\) and \(n, 2\)"):
             state.update(z, y[:2])
         with pytest.raises(ValueError, match=r"pass \(n, 4\)"):

@@ -26,12 +26,9 @@ from catchment.features.echo_state import Mixture, Spread
 from catchment.readout import (
     MAX_HEADER,
     Model,
-    RidgeStatistics,
     accumulate,
     load_model,
-    load_statistics,
     packed_file,
-    save_statistics,
     train,
 )
 
@@ -127,14 +124,6 @@ def test_other_readers_of_safetensors_see_the_tensors(tmp_path: Path) -> None:
     tensors = safetensors.numpy.load_file(save(model, tmp_path / "m"))
     np.testing.assert_array_equal(tensors["readout.weights"], model.readout.weights)
     assert not [name for name in tensors if name.startswith("map.")]
-
-
-def test_statistics_come_back_equal(tmp_path: Path) -> None:
-    weight = RNG.uniform(0, 1, 60)
-    s = RidgeStatistics.from_states(INPUTS, INPUTS[:, :1], weight=weight, fingerprint="ab" * 32)
-    assert load_statistics(save_statistics(s, tmp_path / "s")) == s
-    empty = RidgeStatistics.zero(3, 2)
-    assert load_statistics(save_statistics(empty, tmp_path / "e")) == empty
 
 
 @pytest.fixture(scope="module")
@@ -269,11 +258,9 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     path.write_bytes(safetensors.numpy.save({"a": np.zeros(3)}))
     with pytest.raises(IntegrityError, match="not written by catchment"):
         load_model(path)
-    s = RidgeStatistics.from_states(INPUTS, INPUTS)
+    path.write_bytes(packed_file({"kind": "statistics"}, {}))
     with pytest.raises(IntegrityError, match="holds 'statistics'"):
-        load_model(save_statistics(s, path))
-    with pytest.raises(IntegrityError, match="holds 'model'"):
-        load_statistics(save(trained(from_recipe()), path))
+        load_model(path)
     with pytest.raises(FileNotFoundError):
         load_model(tmp_path / "missing")
 
@@ -303,21 +290,6 @@ def test_a_failed_write_leaves_the_old_file(
         save(trained(deep()), path)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
-
-
-def test_a_statistics_file_is_guarded_like_a_model(tmp_path: Path) -> None:
-    s = RidgeStatistics.from_states(INPUTS[:, :1], INPUTS[:, :1])
-    path = save_statistics(s, tmp_path / "s")
-    content = path.read_bytes()
-    for at in range(len(content)):
-        changed = bytearray(content)
-        changed[at] ^= 0x20
-        path.write_bytes(bytes(changed))
-        with pytest.raises(IntegrityError):
-            load_statistics(path)
-    path.write_bytes(resealed(content, lambda header: header.update(n_rows="many")))
-    with pytest.raises(IntegrityError, match="does not describe statistics"):
-        load_statistics(path)
 
 
 def test_a_file_from_before_there_were_common_radii_predicts_as_it_did() -> None:

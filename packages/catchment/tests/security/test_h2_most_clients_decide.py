@@ -20,7 +20,7 @@ import catchment as ct
 from catchment.cli import app
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
-from catchment.federation import BLOCK, MOST_GROUPS, Engine, Limits, Outline, Plan, Reply, Sums, run
+from catchment.federation import BLOCK, MOST_GROUPS, Engine, Limits, Plan, Reply, Sums, run
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import RidgeStatistics
 from tests.security.test_h1_one_reply_refuses_one_client import FEATURES, PLAN, waves
@@ -107,13 +107,13 @@ def test_many_different_messages_cost_no_memory_without_end() -> None:
     try:
         for k, name in enumerate(names):
             unit = f"unit {k}" if k % 2 else "metre"
-            sums.add(name, Different(unit, bytes(size)), Outline(unit, {}, ()))
+            sums.add(name, Different(unit, bytes(size)))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < (MOST_GROUPS + 10) * size
     assert isinstance(sums.total(1), Different)
-    assert len(sums.used) == 200
+    assert len(sums.groups[0].clients) == 200
     assert len(sums.left_out) == 200
     assert {one.client for one in sums.left_out} == set(names[1::2])
 

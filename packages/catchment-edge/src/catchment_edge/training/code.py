@@ -41,11 +41,11 @@ _CODE = {
     "numbers, float32": 70,
     "kept": 180,
     "majority": 60,
-    "masks": 5910,
+    "masks": 11060,
 }
 
 
-_MASKS = ("x25519.c", "chacha.c", "hkdf.c", "masks.c")
+_MASKS = ("boxes.c", "hkdf.c", "masks.c")
 
 
 def secret_text() -> str:
@@ -78,6 +78,12 @@ def source_text(layout: Layout) -> str:
         f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
     ]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts))
+
+
+def vendored() -> dict[str, str]:
+    """Return the files of Monocypher, by name, as its authors released them."""
+    folder = resources.files("catchment_edge") / "vendor" / "monocypher"
+    return {name: (folder / name).read_text("utf-8") for name in ("monocypher.c", "monocypher.h")}
 
 
 def header_text(layout: Layout) -> str:
@@ -128,7 +134,8 @@ def _head(layout: Layout) -> str:
     grid = "int16_t" if layout.number == "q15" else "int32_t"
     types = f"typedef {grid} grid_word;\ntypedef uint16_t grid_index;\n" if layout.whole else ""
     include = "" if layout.whole else "#include <float.h>\n#include <math.h>\n"
-    secret = f'#include "{layout.name}_secret.h"\n' if layout.neighbours else ""
+    secret = f'#include "{layout.name}_secret.h"\n#include "monocypher.h"\n'
+    secret = secret if layout.neighbours else ""
     return f"""/* {_title(layout)} */
 #include "{layout.name}.h"
 {secret}{include}

@@ -16,6 +16,7 @@ from catchment_edge.training.code import (
     secret_text,
     source_text,
     table_bytes,
+    vendored,
 )
 from catchment_edge.training.layout import Layout
 from catchment_edge.training.messages import most_bytes, sums_parts
@@ -91,7 +92,7 @@ class TrainingDevice:
             f"{name}.h": header_text(self.layout),
         }
         if self.layout.neighbours:
-            texts[f"{name}_secret.h"] = secret_text()
+            texts |= {f"{name}_secret.h": secret_text(), **vendored()}
         return {file: text.encode() for file, text in texts.items()}
 
     def write(self, folder: str | Path, *, port: str | None = None) -> list[Path]:

@@ -21,14 +21,13 @@ import torch
 from torch import Tensor
 
 from catchment import Array, Integers
-from catchment.features import DiagonalReservoir, form, warn_of_clipping
-from catchment.features.diagonal import LIMIT, STATE_DIGITS
-from catchment_gpu.arrays import block_numbers, joined
+from catchment.features import DiagonalReservoir, form
+from catchment.features.diagonal import LIMIT, R_INPUT, STATE_DIGITS
 from catchment_gpu.diagonal import cuda_steps
 from catchment_gpu.diagonal import steps as torch_steps
 from catchment_gpu.diagonal.steps import Lanes, Units
-from catchment_gpu.echo_state import cuda_kernels
-from catchment_gpu.rows import DeviceRows, Span
+from catchment_gpu.echo_state import cuda
+from catchment_gpu.rows import DeviceForm, DeviceRows, block_numbers, limited
 
 LEAST_LANE = {"cpu": 64, "cuda": 512}  # steps
 EVEN = 16  # lanes have a multiple of so many steps: their rows begin where lines of memory do
@@ -81,7 +80,7 @@ def memory_of(inner: DiagonalReservoir) -> float:
 
 
 @form("torch", DiagonalReservoir)
-class DiagonalForm:
+class DiagonalForm(DeviceForm):
     """A diagonal reservoir on one device.
 
     Parameters
@@ -94,44 +93,38 @@ class DiagonalForm:
         memory if not given.
     """
 
+    features: DiagonalReservoir
+    by_length = False
+
     def __init__(
         self,
-        inner: DiagonalReservoir,
+        features: DiagonalReservoir,
         device: torch.device,
         *,
         fused: bool | None = None,
         n_steps: int | None = None,
         warm_up: int | None = None,
     ) -> None:
-        self.inner, self.device = inner, device
-        self.units = Units.of(inner.wiring, device)
+        super().__init__(features, device)
+        self.units = Units.of(features.wiring, device)
         if fused is None:
-            fused = device.type == "cuda" and cuda_kernels.available()
-            fused = fused and cuda_steps.fits(self.units)
+            fused = cuda.available(device) and cuda_steps.fits(self.units)
         self.steps: ModuleType = cuda_steps if fused else torch_steps
-        memory = memory_of(inner)
+        memory = memory_of(features)
         self.warm_up = math.ceil((FORGOTTEN + MEETING) * memory) if warm_up is None else warm_up
         self.most = max(1, block_numbers(device) // self.units.n_base)  # steps of a block
         wanted = max(LEAST_LANE[device.type], self.warm_up)
         usual = min(-(-wanted // EVEN) * EVEN, self.most)
         self.n_steps = usual if n_steps is None else n_steps
 
-    def blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:
-        """Yield the rows of checked inputs (T, I), a part of them at a time."""
-        washout = self.inner.washout
-        self.inner.after_washout(min(inputs, key=len))
-        given = joined(inputs, self.device)
-        if bool((given.abs() > LIMIT).any()):
-            for one in inputs:
-                warn_of_clipping(one, LIMIT)
-        u, lengths = torch_steps.rounded_inputs(given), [len(one) for one in inputs]
-        del given
-        if self.inner.pool is None:
+    def compute_blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:
+        washout, lengths = self.features.washout, [len(one) for one in inputs]
+        u = limited(self.features, inputs, LIMIT, self.device).add_(R_INPUT).sub_(R_INPUT)
+        if self.features.pool is None:
             cut = cut_into_lanes(lengths, washout, self.n_steps, self.warm_up)
             yield from self._step_rows(u, cut)
         else:
-            longest = max(lengths)
-            yield from self._pooled_rows(u, cut_into_lanes(lengths, washout, longest, 0))
+            yield self._pooled_rows(u, cut_into_lanes(lengths, washout, max(lengths), 0))
 
     def _at_rest(self, n_lanes: int) -> Tensor:
         shape = (self.units.n_state, n_lanes)
@@ -182,23 +175,18 @@ class DiagonalForm:
             )
             mine = state[:, some].contiguous()
             self.steps.run(self.units, u, Lanes(cut.first[some], sizes[some]), mine, z)
-            yield DeviceRows(z, _spans(cut.recording[some], at[some], sizes[some]))
+            told = np.stack([cut.recording[some], at[some] + sizes[some] - np.cumsum(sizes[some])])
+            n = torch.from_numpy(sizes[some]).to(self.device)
+            recording, first = torch.from_numpy(told).to(self.device).repeat_interleave(n, dim=1)
+            row = first + torch.arange(len(first), device=self.device)
+            yield DeviceRows(z, recording, row)
             lane = some.stop
 
-    def _pooled_rows(self, u: Tensor, cut: Cut) -> Iterator[DeviceRows]:
+    def _pooled_rows(self, u: Tensor, cut: Cut) -> DeviceRows:
         state, n = self._at_rest(len(cut.first)), cut.end - cut.first
         self.steps.run(self.units, u, Lanes(cut.warm, cut.first - cut.warm), state)
         moments = self.steps.run_moments(self.units, u, Lanes(cut.first, n), state)
         n_rows = torch.from_numpy(n.astype(np.float64)).to(self.device)
         reference, shift, square = moments[0], moments[1] / n_rows, moments[2] / n_rows
         spread = (square - shift * shift).clamp_(min=0.0).sqrt_()
-        spans = tuple(Span(k, 0, 1) for k in range(len(n)))
-        yield DeviceRows(torch.cat([reference + shift, spread]), spans)
-
-
-def _spans(recording: Integers, first: Integers, sizes: Integers) -> tuple[Span, ...]:
-    """Return the rows of neighbouring lanes, those of one recording together."""
-    _, starts = np.unique(recording, return_index=True)
-    totals = np.add.reduceat(sizes, starts)
-    columns = (recording[starts], first[starts], totals)
-    return tuple(Span(*one) for one in zip(*(c.tolist() for c in columns), strict=True))
+        return DeviceRows.in_order(torch.cat([reference + shift, spread]), np.ones_like(n))

@@ -79,11 +79,6 @@ class Lanes:
         return Lanes(self.begin[some], self.length[some])
 
 
-def rounded_inputs(u: Tensor) -> Tensor:
-    """Return inputs rounded and cut off, as `kernels.round_inputs` does."""
-    return u.clamp(-kernels.LIMIT, kernels.LIMIT).add_(kernels.R_INPUT).sub_(kernels.R_INPUT)
-
-
 def run(units: Units, u: Tensor, lanes: Lanes, state: Tensor, out: Tensor | None = None) -> None:
     """Advance states (H, B) over their lanes' inputs, in place.
 

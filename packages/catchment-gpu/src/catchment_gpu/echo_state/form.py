@@ -1,9 +1,4 @@
-"""Feature rows of an echo state map, computed by torch on any device.
-
-form = form_on(features, "cuda")
-for block in form.blocks(inputs): ...     # (1 + I + N, steps, lanes) on the device
-form.rows(inputs)                         # what features.rows(inputs) returns, on a grid to the bit
-"""
+"""Feature rows of an echo state map, computed by torch on any device."""
 
 from __future__ import annotations
 
@@ -13,14 +8,16 @@ from threading import Lock
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
-from catchment import Array, Integers
-from catchment.features import EchoState
-from catchment_gpu.echo_state import cuda_kernels
-from catchment_gpu.echo_state.cuda_graphs import Repeated
+from catchment import Array
+from catchment.features import EchoState, form
+from catchment_gpu.echo_state import cuda
 from catchment_gpu.echo_state.layers import TorchLayer, through_layers
-from catchment_gpu.echo_state.sequences import Lanes, Pieces, Uploaded, cut_into_pieces
+from catchment_gpu.echo_state.pooling import pooled_rows
+from catchment_gpu.echo_state.sequences import Lanes, Pieces, counted, cut_into_pieces
+from catchment_gpu.rows import DeviceForm, DeviceRows, joined
 
 LANES = {"cpu": 64, "cuda": 16384}  # at most, side by side
 NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 28}  # of a block, about
@@ -42,7 +39,7 @@ class TorchBlock:
 class _Memory:
     """The rows (height, T, B) of a block and the states before it, advanced by repeated work."""
 
-    def __init__(self, form: TorchForm, T: int, B: int) -> None:
+    def __init__(self, form: EchoStateForm, T: int, B: int) -> None:
         height = 1 + form.features.known_inputs + form.features.reservoir.n_units
         self.shape = (T, B)
         self.rows = torch.empty((height, T, B), dtype=torch.float64, device=form.device)
@@ -53,57 +50,62 @@ class _Memory:
         def work() -> None:
             through_layers(layers, states, rows, fused=fused)
 
-        self.advance = Repeated(work, form.device) if form.by_graph(B) else work
+        self.advance = cuda.Repeated(work, form.device) if form.by_graph(B) else work
 
     def from_rest(self) -> None:
         for X in self.states:
             X.zero_()
 
 
-class _Counted:
-    """Which steps of pieces count: those from `firsts` (B,) to before `ends` (B,)."""
-
-    def __init__(self, firsts: Integers, ends: Integers, device: torch.device) -> None:
-        self.all = (int(firsts.max()), int(ends.min()))
-        self.firsts, self.ends = torch.from_numpy(np.stack([firsts, ends])).to(device)
-
-    def steps(self, start: int, T: int) -> Tensor | None:
-        """Return which of T steps from `start` on count (T, B), None if all do."""
-        if self.all[0] <= start and start + T <= self.all[1]:
-            return None
-        t = torch.arange(start, start + T, device=self.ends.device)[:, None]
-        counted: Tensor = (t >= self.firsts) & (t < self.ends)
-        return counted
-
-
-class TorchForm:
+class EchoStateForm(DeviceForm):
     """An echo state map on one device; `form_on` keeps those that were used last.
 
     Parameters
     ----------
-    features
-        A map in float64; on a grid its rows are those of the CPU to the bit.
-    device
-        As torch names it: "cpu", "cuda", "cuda:1".
     fused
         Whether compiled kernels advance the states; where they can if not given. On a grid the
         numbers are the same.
+
+    >>> features = EchoState(10).build(1, per_step=True)
+    >>> (block,) = EchoStateForm(features, torch.device("cpu")).blocks([np.zeros((4, 1))])
+    >>> tuple(block.z.shape), block.row.tolist()
+    ((11, 4), [0, 1, 2, 3])
     """
 
+    features: EchoState
+    by_length = False
+
     def __init__(
-        self, features: EchoState, device: str | torch.device, *, fused: bool | None = None
+        self, features: EchoState, device: torch.device, *, fused: bool | None = None
     ) -> None:
-        if features.precision == "float32":
-            raise ValueError(
-                "the map computes in float32, and devices in float64; build it with "
-                "precision='float64', or leave the device out"
-            )
-        self.features, self.digits = features, features.reservoir.grid
-        self.device = torch.device(device)
-        on_gpu = self.device.type == "cuda"
-        self.fused = on_gpu and cuda_kernels.available() if fused is None else fused
-        self.layers = [TorchLayer.of(p, self.digits, self.device) for p in features.programs]
+        super().__init__(features, device)
+        self.digits = features.reservoir.grid
+        self.fused = cuda.available(device) if fused is None else fused
+        self.layers = [TorchLayer.of(p, self.digits, device) for p in features.programs]
         self._free: list[_Memory] = []
+
+    def checked_inputs(self, inputs: Sequence[ArrayLike]) -> list[Array]:
+        return self.features.checked_all(inputs) if len(inputs) else []
+
+    def checked(self, z: Tensor, *, whole: bool = False) -> Tensor:
+        """Return features on their grid; states are within their bounds."""
+        return self.rounded(z, whole=whole)
+
+    def compute_blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:
+        if not self.features.per_step:
+            yield DeviceRows.in_order(pooled_rows(self, inputs), np.ones(len(inputs), dtype=int))
+            return
+        for block in self.state_blocks(inputs):
+            z = self.select(block.rows)
+            told = np.stack([block.pieces.source, block.pieces.begin + block.start])
+            source, first = torch.from_numpy(told).to(self.device)
+            row = torch.arange(z.shape[1], device=self.device)[:, None] + first
+            yield DeviceRows(
+                z.reshape(len(z), -1),
+                source.expand_as(row).reshape(-1),
+                row.reshape(-1) - self.features.washout,
+                None if block.used is None else block.used.reshape(-1),
+            )
 
     def by_graph(self, n_lanes: int) -> bool:
         """Whether blocks are repeated as one graph: many launches, of nothing that allocates."""
@@ -111,20 +113,20 @@ class TorchForm:
         dense = all(not layer.recurrent.is_sparse for layer in stepwise)
         return self.fused and bool(stepwise) and dense
 
-    def blocks(self, inputs: Sequence[Array]) -> Iterator[TorchBlock]:
+    def state_blocks(self, inputs: Sequence[Array]) -> Iterator[TorchBlock]:
         """Yield the steps of checked inputs (T, I), those of a washout left out.
 
         A block is valid until the next one is taken.
         """
         reservoir = self.features.reservoir
         lengths = [len(u) for u in inputs]
-        pieces = cut_into_pieces(lengths, reservoir.cut or (0, 0), self.features.washout)
+        pieces = cut_into_pieces(lengths, reservoir.cut, self.features.washout)
         height = 1 + reservoir.n_inputs + reservoir.n_units
         lanes = min(LANES[self.device.type], max(1, NUMBERS[self.device.type] // height))
-        uploaded = Uploaded(inputs, self.device)
+        values = joined(inputs, self.device)
         for k in range(0, len(pieces), lanes):
             some = pieces.part(k, k + lanes)
-            yield from self._batch(uploaded.lanes(some), some, height)
+            yield from self._batch(Lanes(values, lengths, some), some, height)
 
     def _batch(self, inputs: Lanes, pieces: Pieces, height: int) -> Iterator[TorchBlock]:
         B, I = len(pieces), self.features.known_inputs
@@ -132,12 +134,12 @@ class TorchForm:
         longest = int(ends.max())
         memory = self._memory(longest, B, height)
         T = memory.shape[0]
-        counted = _Counted(firsts, ends, self.device)
         for start in range(0, longest, T):
             memory.rows[1 : 1 + I] = inputs.block(start, T, 0.0)
             memory.advance()
             if start + T > firsts.min():
-                yield TorchBlock(memory.rows, counted.steps(start, T), pieces, start)
+                used = counted(firsts - start, ends - start, T, self.device)
+                yield TorchBlock(memory.rows, used, pieces, start)
         if self.by_graph(B) and not self._free:
             self._free.append(memory)
 
@@ -153,68 +155,40 @@ class TorchForm:
         try:
             memory = self._free.pop()
         except IndexError:
-            memory = _Memory(self, T, B)
-        if memory.shape != (T, B):
+            memory = None
+        if memory is None or memory.shape != (T, B):
             memory = _Memory(self, T, B)
         memory.from_rest()
         return memory
 
     def select(self, rows: Tensor) -> Tensor:
         """Return the rows (F, ..) of a block that are features of a step."""
-        I, N = self.features.known_inputs, self.features.reservoir.n_units
-        chosen = (
-            (self.features.bias, 0, 1),
-            (self.features.input, 1, 1 + I),
-            (self.features.state, 1 + I, 1 + I + N),
-        )
-        parts = [rows[first:last] for wanted, first, last in chosen if wanted]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-    def whole(self, z: Tensor) -> Tensor:
-        """Return features (F, ..) as whole numbers of their grid, float64."""
-        bits = self.features.feature_grid
-        if not isinstance(bits, int):
-            raise ValueError("the features have no grid; build the map with one (feature_grid=8)")
-        scale = torch.from_numpy(np.ldexp(1.0, self.features.grid_digits)).to(self.device)
-        shape = (-1, *[1] * (z.ndim - 1))
-        return (z * scale.view(shape)).round_().clamp_(-(2.0**bits), 2.0**bits)
-
-    def rows(self, inputs: Sequence[Array]) -> list[Array]:
-        """Return the feature rows of each sequence of checked inputs, those of `features.rows`."""
-        features = self.features
-        if not features.per_step:
-            from catchment_gpu.echo_state.pooling import pooled_rows
-
-            found = pooled_rows(self, inputs).T.cpu().numpy()
-            return [self.features.rounded(row[None]) for row in found]
-        out = [np.empty((len(u) - features.washout, features.n_features)) for u in inputs]
-        for block in self.blocks(inputs):
-            z = self.select(block.rows).permute(2, 1, 0).cpu().numpy()
-            pieces, at = block.pieces, block.pieces.begin + block.start
-            firsts = np.maximum(pieces.first, at)
-            lasts = np.minimum(pieces.end, at + z.shape[1])
-            for b in np.flatnonzero(firsts < lasts).tolist():
-                place = slice(firsts[b] - features.washout, lasts[b] - features.washout)
-                out[pieces.source[b]][place] = z[b, firsts[b] - at[b] : lasts[b] - at[b]]
-        return [self.features.rounded(z) for z in out]
+        one, reservoir = self.features, self.features.reservoir
+        sizes = (1, reservoir.n_inputs, reservoir.n_units)
+        places = np.flatnonzero(np.repeat([one.bias, one.input, one.state], sizes))
+        first, last = int(places[0]), int(places[-1]) + 1
+        together = len(places) == last - first
+        return rows[first:last] if together else rows[torch.from_numpy(places).to(self.device)]
 
 
-def form_on(features: EchoState, device: str | torch.device) -> TorchForm:
+@form("torch", EchoState)
+def form_on(features: EchoState, device: torch.device) -> EchoStateForm | None:
     """Return the form of a map on a device; of those that were asked for last it is the same one.
 
     Its weights and the memory of its blocks then stay on the device from client to client.
     """
-    place = torch.device(device)
-    key = (features.fingerprint, place)
+    if features.precision == "float32":
+        return None
+    key = (features.fingerprint, device)
     with _KEPT_LOCK:
-        form = _KEPT.pop(key, None)
-    form = form or TorchForm(features, place)
+        found = _KEPT.pop(key, None)
+    found = found or EchoStateForm(features, device)
     with _KEPT_LOCK:
-        _KEPT[key] = form
+        _KEPT[key] = found
         while len(_KEPT) > KEPT_FORMS:
             del _KEPT[next(iter(_KEPT))]
-    return form
+    return found
 
 
-_KEPT: dict[tuple[str, torch.device], TorchForm] = {}
+_KEPT: dict[tuple[str, torch.device], EchoStateForm] = {}
 _KEPT_LOCK = Lock()

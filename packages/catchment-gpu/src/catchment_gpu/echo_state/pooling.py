@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from catchment import Array, Integers
-from catchment_gpu.echo_state.form import TorchBlock, TorchForm
-from catchment_gpu.exact import root
+from catchment_gpu.echo_state.sequences import counted
+from catchment_gpu.rows import root
+
+if TYPE_CHECKING:
+    from catchment_gpu.echo_state.form import EchoStateForm, TorchBlock
 
 LOWEST = -(2**62)  # below every whole number of a grid
 HALF = 32  # binary digits of the lower part of a sum of squares
@@ -31,14 +35,6 @@ class _Part:
     def of(self, z: Tensor) -> Tensor:
         """Return the lanes of the features (F, T, B) of a block."""
         return z if self.lanes is None else z[:, :, self.lanes]
-
-    def used(self, T: int, device: torch.device) -> Tensor | None:
-        """Return which of the T steps of a block (T, lanes) belong to the part, None if all do."""
-        if self.first.max() <= 0 and self.end.min() >= T:
-            return None
-        t = torch.arange(T, device=device)[:, None]
-        above = t >= torch.from_numpy(self.first).to(device)
-        return above & (t < torch.from_numpy(self.end).to(device))
 
 
 def _parts_of(edges: Integers, block: TorchBlock, T: int, device: torch.device) -> Iterator[_Part]:
@@ -114,7 +110,7 @@ class TorchFold:
             places, steps = _last_steps(k, part)
             self.last[:, places] = steps
             return
-        used = part.used(k.shape[1], self.device)
+        used = counted(part.first, part.end, k.shape[1], self.device)
         if pool == "max":
             k = k if used is None else torch.where(used, k, self.lowest)
             places = part.places.expand(len(k), -1)
@@ -180,13 +176,13 @@ def _long_deviations(S1: Integers, low: Integers, high: Integers, T: Integers) -
     return found
 
 
-def pooled_rows(form: TorchForm, inputs: Sequence[Array]) -> Tensor:
+def pooled_rows(form: EchoStateForm, inputs: Sequence[Array]) -> Tensor:
     """Return one feature row per sequence of checked inputs, (F, n), not yet on their grid."""
     features = form.features
     assert features.pool is not None
     n_rows = np.array([len(u) - features.washout for u in inputs])[:, None]
     edges = features.washout + n_rows * np.arange(features.segments + 1) // features.segments
     fold = TorchFold(edges, features.n_base, form.digits, form.device)
-    for block in form.blocks(inputs):
+    for block in form.state_blocks(inputs):
         fold.add(features.pool, form.select(block.rows), block)
     return fold.rows(features.pool)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catchment import Array, Integers
+from catchment import Integers
 from catchment.features.echo_state import cut_places
 
 
@@ -64,48 +64,43 @@ def cut_into_pieces(lengths: Sequence[int], cut: tuple[int, int], washout: int) 
     return Pieces(source[order], begin[order], first[order], end[order])
 
 
-class Uploaded:
-    """Sequences (T, n), or constants (n,), one after another on a device.
+class Lanes:
+    """Pieces of sequences that lie one after another on a device, to take blocks of.
 
-    >>> told = Uploaded([np.array([[1.0], [2.0], [3.0]]), np.array([7.0])], torch.device("cpu"))
-    >>> pieces = cut_into_pieces([3, 2], (0, 0), 0)
-    >>> told.lanes(pieces).block(1, 2, fill=0.0)
-    tensor([[[2., 7.],
-             [3., 0.]]], dtype=torch.float64)
+    Parameters
+    ----------
+    values
+        (N, n) all sequences.
+    lengths
+        Of each.
+
+    >>> told = torch.tensor([[1.0], [2.0], [3.0], [7.0]])
+    >>> Lanes(told, [3, 1], cut_into_pieces([3, 1], (0, 0), 0)).block(1, 2, fill=0.0)
+    tensor([[[2., 0.],
+             [3., 0.]]])
     """
 
-    def __init__(self, sequences: Sequence[Array], device: torch.device) -> None:
-        rows = [s if s.ndim == 2 else s[None] for s in sequences]
-        ends = np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)))
-        shape = (int(ends[-1]), rows[0].shape[1])
-        # From pinned memory a GPU fetches while it computes.
-        pinned = device.type == "cuda"
-        together = torch.empty(shape, dtype=torch.float64, pin_memory=pinned)
-        np.concatenate(rows, out=together.numpy())
-        self.values = together.to(device, non_blocking=True)
-        self.first = np.concatenate([[0], ends[:-1]])
-        self.stride = np.array([s.ndim - 1 for s in sequences])
-
-    def lanes(self, pieces: Pieces) -> Lanes:
-        """Return the pieces as lanes that blocks are taken of."""
-        stride = self.stride[pieces.source]
-        at = self.first[pieces.source] + stride * pieces.begin
-        told = np.stack([at, stride, pieces.end - pieces.begin])
-        return Lanes(self.values, *torch.from_numpy(told).to(self.values.device))
-
-
-@dataclass(frozen=True, eq=False)
-class Lanes:
-    """Pieces on a device: where (B,) each begins, how far its steps are apart, and their number."""
-
-    values: Tensor
-    at: Tensor
-    stride: Tensor
-    n_steps: Tensor
+    def __init__(self, values: Tensor, lengths: Sequence[int], pieces: Pieces) -> None:
+        first = np.cumsum([0, *lengths])[pieces.source]
+        told = np.stack([first + pieces.begin, pieces.end - pieces.begin])
+        self.values, (self.at, self.n_steps) = values, torch.from_numpy(told).to(values.device)
 
     def block(self, start: int, T: int, fill: float) -> Tensor:
         """Return T steps from `start` on as (n, T, B); where a piece has ended stands `fill`."""
         t = torch.arange(start, start + T, device=self.at.device)[:, None]
         there = t < self.n_steps
-        index = torch.where(there, self.at + t * self.stride, 0)
+        index = torch.where(there, self.at + t, 0)
         return torch.where(there[:, :, None], self.values[index], fill).permute(2, 0, 1)
+
+
+def counted(first: Integers, end: Integers, T: int, device: torch.device) -> Tensor | None:
+    """Return which of T steps (T, B) lie from `first` (B,) to before `end` (B,), None if all do.
+
+    >>> counted(np.array([0, 1]), np.array([3, 2]), 2, torch.device("cpu")).tolist()
+    [[True, False], [True, True]]
+    """
+    if first.max() <= 0 and end.min() >= T:
+        return None
+    t = torch.arange(T, device=device)[:, None]
+    above: Tensor = t >= torch.from_numpy(first).to(device)
+    return above & (t < torch.from_numpy(end).to(device))

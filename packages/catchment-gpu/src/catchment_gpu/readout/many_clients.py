@@ -12,14 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catchment import Array, Integers
+from catchment import Integers
 from catchment.data import Recording
 from catchment.features import FeatureMap
 from catchment.readout import Grid, RidgeStatistics
-from catchment_gpu.readout.columns import columns_of
 from catchment_gpu.readout.gram import EXACT
 from catchment_gpu.readout.statistics import WholeRows, float_rows, usable_device
-from catchment_gpu.readout.targets import HostTargets, Targets
+from catchment_gpu.readout.targets import Targets
 
 TOGETHER = {"cpu": 1 << 22, "cuda": 1 << 28}  # numbers of the products under way, about
 
@@ -42,62 +41,44 @@ def statistics_of_each(
     recordings = [s for group in groups for s in group]
     targets = [s.y for s in recordings if s.y is not None]
     owner = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    rows = None if grid is None else WholeRows.of(features, targets, grid, place)
-    size = features.n_features + targets[0].shape[-1] + 1 if rows is None else rows.height
+    told = Targets.of(features, targets, grid, place)
+    rows = None if grid is None else WholeRows(features, told, grid)
+    size = features.n_features + told.width + 1 if rows is None else rows.height
     at_once = max(1, TOGETHER[place.type] // (size * size))
     found: list[RidgeStatistics] = []
     for first in range(0, len(groups), at_once):
         mine = np.flatnonzero((owner >= first) & (owner < first + at_once)).tolist()
-        inputs, owners = [recordings[k].u for k in mine], owner[mine] - first
+        some, owners = [recordings[k] for k in mine], owner[mine] - first
         n = min(at_once, len(groups) - first)
-        if rows is None:
-            roots = np.sqrt([recordings[k].weight for k in mine])
-            skip = features.washout if features.per_step else 0
-            told = HostTargets([targets[k] for k in mine], skip, place)
-            found += _plain(features, inputs, told, roots, owners, n, place)
-        else:
-            pieces = rows.targets.chosen(mine)
-            found += _whole(features, rows, inputs, pieces, owners, n, place)
+        found += _sums(features, rows, some, told.chosen(mine), owners, n)
     return found
 
 
-def _whole(
+def _sums(
     features: FeatureMap,
-    rows: WholeRows,
-    inputs: Sequence[Array],
-    pieces: Targets,
-    owners: Integers,
-    n: int,
-    device: torch.device,
-) -> list[RidgeStatistics]:
-    sums = torch.zeros((n, rows.height, rows.height), dtype=torch.int64, device=device)
-    longest = EXACT // rows.largest**2
-    for columns in columns_of(features, inputs, pieces, device, threads=1):
-        E = rows.stacked(columns, short=False)
-        for clients, blocks in _by_client(E, owners[columns.recordings], longest):
-            product = torch.bmm(blocks, blocks.transpose(1, 2))
-            sums.index_add_(0, clients, product.to(torch.int64))
-    return [rows.statistics(M) for M in rows.joined(sums).cpu().numpy()]
-
-
-def _plain(
-    features: FeatureMap,
-    inputs: Sequence[Array],
+    rows: WholeRows | None,
+    recordings: Sequence[Recording],
     targets: Targets,
-    roots: Array,
     owners: Integers,
     n: int,
-    device: torch.device,
 ) -> list[RidgeStatistics]:
-    size = features.n_features + targets.width + 1
-    sums = torch.zeros((n, size, size), dtype=torch.float64, device=device)
+    """Return the statistics of n clients, whose (owners) the recordings are."""
+    size = features.n_features + targets.width + 1 if rows is None else rows.height
+    device, kind = targets.y.device, torch.float64 if rows is None else torch.int64
+    sums = torch.zeros((n, size, size), dtype=kind, device=device)
     counts = torch.zeros(n, dtype=torch.float64, device=device)
-    for columns in columns_of(features, inputs, targets, device, threads=1):
-        E, whose = float_rows(columns, roots), owners[columns.recordings]
-        used = torch.ones_like(E[0]) if columns.used is None else columns.used.double()
-        counts.index_add_(0, torch.from_numpy(whose).to(device), used)
-        for clients, blocks in _by_client(E, whose, E.shape[1]):
-            sums.index_add_(0, clients, torch.bmm(blocks, blocks.transpose(1, 2)))
+    roots = np.sqrt([one.weight for one in recordings])
+    for columns in targets.columns(features, [one.u for one in recordings], 1):
+        E = float_rows(columns, roots) if rows is None else rows.stacked(columns, short=False)
+        whose = owners[columns.recording.cpu().numpy()]
+        if rows is None:
+            used = torch.ones_like(E[0]) if columns.used is None else columns.used.double()
+            counts.index_add_(0, torch.from_numpy(whose).to(device), used)
+        longest = E.shape[1] if rows is None else EXACT // rows.largest**2
+        for clients, blocks in _by_client(E, whose, longest):
+            sums.index_add_(0, clients, torch.bmm(blocks, blocks.transpose(1, 2)).to(kind))
+    if rows is not None:
+        return [rows.statistics(M) for M in rows.joined(sums).cpu().numpy()]
     found = zip(sums.cpu().numpy(), counts.tolist(), strict=True)
     name, F = features.fingerprint, features.n_features
     return [RidgeStatistics.from_moments(M, int(count), name, F) for M, count in found]

@@ -14,7 +14,7 @@ from catchment import Array
 from catchment.features import FeatureMap
 from catchment.readout import DEVICE_SEQUENCES, Readout
 from catchment_gpu.readout.statistics import usable_device
-from catchment_gpu.rows import DeviceForm, Span, by_recording, form_of, rows_on
+from catchment_gpu.rows import DeviceForm, by_recording, form_of, rows_on
 
 
 def outputs_on(
@@ -51,11 +51,6 @@ def _some(inputs: Sequence[Array]) -> Iterator[Sequence[Array]]:
 
 
 def _outputs(form: DeviceForm, readout: Readout, inputs: Sequence[Array]) -> list[Array]:
-    weights = torch.tensor(readout.weights.T)
-
-    def products() -> Iterator[tuple[Array, Sequence[Span]]]:
-        for block in form.blocks(inputs):
-            y = torch.mm(weights.to(block.z.device), block.z)
-            yield y.T.cpu().numpy() + readout.intercept, block.spans
-
-    return by_recording(products(), len(inputs))
+    weights = torch.tensor(readout.weights.T, device=form.device)
+    made = ((torch.mm(weights, block.z), block) for block in form.blocks(inputs))
+    return [y + readout.intercept for y in by_recording(form, inputs, made)]

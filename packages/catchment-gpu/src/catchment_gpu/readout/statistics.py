@@ -17,14 +17,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.errors import MissingExtraError
 from catchment.features import FeatureMap
-from catchment.readout import (
-    Grid,
-    RidgeStatistics,
-    integers,
-    statistics_of,
-    target_pieces,
-    whole_weights,
-)
+from catchment.readout import Grid, RidgeStatistics, integers, statistics_of, whole_weights
 
 try:
     import torch
@@ -32,9 +25,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("gpu", needed_for="statistics on a device") from error
 
-from catchment_gpu.readout.columns import columns_of
 from catchment_gpu.readout.gram import LARGEST_HALF, Products, padded, takes_short
-from catchment_gpu.readout.targets import Columns, DeviceTargets, HostTargets, Targets
+from catchment_gpu.readout.targets import Columns, Targets
 
 ONE_PIECE_BITS = 21  # features of more bits are split in two, or blocks would be a few columns
 HALF = 12  # binary digits of the lower piece
@@ -80,9 +72,9 @@ def statistics_on(
     for weight in whole_weights(weights):
         group = np.flatnonzero(weights == weight).tolist()
         inputs, mine = [window[k].u for k in group], [targets[k] for k in group]
-        sums = WholeRows.of(features, mine, grid, place)
+        sums = WholeRows(features, Targets.of(features, mine, grid, place), grid)
         products = Products(sums.height, place)
-        for columns in columns_of(features, inputs, sums.targets, place, threads):
+        for columns in sums.targets.columns(features, inputs, threads):
             products.add(sums.stacked(columns), largest=sums.largest)
         parts.append(sums.statistics(products.total()).scaled(weight))
     return reduce(add, parts)
@@ -100,16 +92,6 @@ class WholeRows:
         target_bits = 8 if grid.is_whole else 20
         self.largest = 1 << max(HALF if self.split else grid.bits, target_bits)
         self.height = grid.n_features * (2 if self.split else 1) + targets.width + 1
-
-    @classmethod
-    def of(
-        cls, features: FeatureMap, targets: Sequence[Array], grid: Grid, device: torch.device
-    ) -> WholeRows:
-        skip = features.washout if features.per_step else 0
-        if features.reservoir is not None:
-            pieces, places = target_pieces(list(targets), grid)
-            return cls(features, HostTargets(pieces, skip, device, places), grid)
-        return cls(features, DeviceTargets.of(targets, grid, skip, device), grid)
 
     def stacked(self, columns: Columns, *, short: bool | None = None) -> Tensor:
         """Return the rows (height, n) of some columns, zeros where they do not count.
@@ -192,9 +174,8 @@ def _float_statistics(
     size = F + targets[0].shape[-1] + 1
     total = torch.zeros((size, size), dtype=torch.float64, device=device)
     n_rows = torch.zeros((), dtype=torch.float64, device=device)
-    skip = features.washout if features.per_step else 0
-    made = HostTargets(targets, skip, device)
-    for columns in columns_of(features, [s.u for s in window], made, device, threads):
+    made = Targets.of(features, targets, None, device)
+    for columns in made.columns(features, [s.u for s in window], threads):
         E = float_rows(columns, roots)
         n_rows += E.shape[1] if columns.used is None else columns.used.sum()
         total.addmm_(E, E.T)
@@ -209,5 +190,5 @@ def float_rows(columns: Columns, roots: Array) -> Tensor:
     """
     E = torch.cat([columns.z, torch.nan_to_num(columns.y), torch.ones_like(columns.z[:1])])
     if (roots != 1).any():
-        E *= torch.from_numpy(roots[columns.recordings]).to(E.device)
+        E *= torch.from_numpy(roots).to(E.device)[columns.recording]
     return E if columns.used is None else E.mul_(columns.used)

@@ -9,13 +9,17 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch")
 
+import torch
+
 from catchment import Array
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.features.echo_state import Mixture, Spread
-from catchment_gpu.echo_state import TorchForm, form_on
+from catchment_gpu import rows_on
+from catchment_gpu.echo_state import EchoStateForm, form_on
 from catchment_gpu.echo_state import form as torch_form
 from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
 
+CPU = torch.device("cpu")
 RECIPES: dict[str, dict[str, Any]] = {
     "tanh": {"units": 40},
     "sigmoid, dense": {"units": 30, "density": 0.7, "activation": "sigmoid", "leak_rate": 0.3},
@@ -35,7 +39,7 @@ def sequences(lengths: tuple[int, ...], n_inputs: int = 2) -> list[Array]:
 
 
 def assert_same_rows(features: EchoState, inputs: list[Array], device: str = "cpu") -> None:
-    ours = TorchForm(features, device).rows(features.checked_all(inputs))
+    ours = rows_on(EchoStateForm(features, torch.device(device)), inputs)
     for mine, theirs in zip(ours, features.rows(inputs), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
@@ -106,7 +110,7 @@ def test_without_a_grid_rows_agree_to_rounding(name: str, device: str) -> None:
     reservoir = Reservoir.from_recipe(Recipe(inputs=2, seed=5, **RECIPES[name]))
     inputs = sequences((300, 3, 41))
     features = EchoState.of(reservoir, bias=True, washout=2)
-    ours = TorchForm(features, device).rows(features.checked_all(inputs))
+    ours = rows_on(EchoStateForm(features, torch.device(device)), inputs)
     for mine, theirs in zip(ours, features.rows(inputs), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-11, atol=1e-13)
 
@@ -122,36 +126,30 @@ def test_pooled_rows_without_a_grid(
     inputs = sequences((60, 7, 33, 33))
     for numbers in (1 << 20, 400):
         monkeypatch.setitem(torch_form.NUMBERS, device, numbers)
-        ours = TorchForm(features, device).rows(features.checked_all(inputs))
+        ours = rows_on(EchoStateForm(features, torch.device(device)), inputs)
         for mine, theirs in zip(ours, features.rows(inputs), strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
-
-
-def test_float32_is_refused() -> None:
-    features = EchoState.of(Reservoir.from_recipe(Recipe(units=10)), precision="float32")
-    with pytest.raises(ValueError, match="the map computes in float32"):
-        TorchForm(features, "cpu")
 
 
 def test_forms_are_kept_and_the_oldest_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_form, "KEPT_FORMS", 2)
     maps = [EchoState.of(Reservoir.from_recipe(Recipe(units=n))) for n in (3, 4, 5)]
-    forms = [form_on(features, "cpu") for features in maps]
-    assert form_on(maps[2], "cpu") is forms[2]
-    assert form_on(maps[1], "cpu") is forms[1]
-    assert form_on(maps[0], "cpu") is not forms[0]
+    forms = [form_on(features, CPU) for features in maps]
+    assert form_on(maps[2], CPU) is forms[2]
+    assert form_on(maps[1], CPU) is forms[1]
+    assert form_on(maps[0], CPU) is not forms[0]
 
 
 def test_memory_is_used_again_from_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TorchForm, "by_graph", lambda self, n_lanes: True)
+    monkeypatch.setattr(EchoStateForm, "by_graph", lambda self, n_lanes: True)
     monkeypatch.setattr(torch_form, "GRAPH_STEPS", (7, 9))
     monkeypatch.setattr(torch_form, "GRAPH_COLUMNS", 20)
     features = EchoState.of(with_cut(20, (0, 0)), feature_grid=20)
-    form, inputs = TorchForm(features, "cpu"), sequences((50, 31, 45))
-    checked = features.checked_all(inputs)
-    first = form.rows(checked)
+    form, inputs = EchoStateForm(features, CPU), sequences((50, 31, 45))
+    first = rows_on(form, inputs)
     (memory,) = form._free
-    for mine, again, theirs in zip(first, form.rows(checked), features.rows(inputs), strict=True):
+    second = rows_on(form, inputs)
+    for mine, again, theirs in zip(first, second, features.rows(inputs), strict=True):
         np.testing.assert_array_equal(mine, theirs)
         np.testing.assert_array_equal(again, theirs)
     assert form._free == [memory]

@@ -1,29 +1,54 @@
-"""Likely reasons why one person is served worse than the others. These are rules of thumb.
+"""How one person is served beside the others, and likely reasons. These are rules of thumb.
 
-A reason is named only where numbers support it: a change to their recordings with which the model
-does better, rows that are too few, classes that nobody else has. Its weight is the share of what
-they lack against the others' median that it would bring back. It says where to look first and
-proves nothing: two faults can look alike, and people may simply differ.
+A reason is named only for somebody who is served worse than is usual between people, and only where
+numbers support it: channels that lie off, rows that are too few, classes that nobody else has. Its
+weight is the share of what they lack against the others' median that it would explain, or a guess
+where nobody can compute that. It says where to look first and proves nothing: two faults can look
+alike, and people may simply differ.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BeforeValidator, PlainSerializer, PlainValidator, TypeAdapter
 
 from catchment import Array, Integers
-from catchment_lab.diagnose.shift import ChannelShift, ClassShift, FeatureShift, between
+from catchment.federation.runs import DrawnRecording
+from catchment_lab.diagnose.compare import ChannelShift, ClassShift, Quantity, between
 
 LEAST_WEIGHT = 0.3
 SURE = 2.5  # standard errors
 FEW_ROWS = 50
 TOO_FEW = 8  # rows, of which nothing can be said
-LEVEL = "another level or spread"
-SPECIFIC = ("a turned sensor", "another unit", "another rate")
-UNSPECIFIC = {LEVEL: 0.15, "labels exchanged": 0.05, "a few odd recordings": 0.1}
+FAR_RATE = 1.15
+NEAR_UNIT = 0.25  # in the logarithm
+UNITS = {
+    9.80665: "m/s² where the others have g",
+    1000.0: "thousandths of the others' unit",
+    180 / np.pi: "degrees where the others have radians",
+    3.6: "km/h where the others have m/s",
+    100.0: "hundredths of the others' unit",
+    10.0: "tenths of the others' unit",
+}
+
+# JSON has null for what is no number.
+Number = Annotated[float, BeforeValidator(lambda one: math.nan if one is None else one)]
+Counts = Annotated[
+    Integers,
+    PlainValidator(lambda one: np.array(one, dtype=np.int64)),
+    PlainSerializer(lambda one: one.tolist()),
+]
+Drawing = Annotated[
+    DrawnRecording,
+    PlainValidator(DrawnRecording.from_dict),
+    PlainSerializer(DrawnRecording.to_dict),
+]
 
 
 @dataclass(frozen=True)
@@ -37,51 +62,55 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """The model on recordings that were changed as if to mend a fault."""
+class WorstRecording:
+    """One recording of a person by its number: what it was taken for how often, or its error."""
 
-    fault: str
+    number: int
     words: str
-    action: str
-    before: float
-    after: float
-    rows: int
-
-
-@dataclass(frozen=True)
-class PersonalTrial:
-    """What readouts do on a person's later recordings: shared, their own, and of theirs alone.
-
-    `labels` is how many labelled rows the latter two learned from, `rows` how many were tested.
-    `alone` is NaN where there was too little to learn from.
-    """
-
-    shared: float
-    own: float
-    alone: float
-    labels: int
-    rows: int
+    score: float
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """The numbers that reasons are found in."""
+class Served:
+    """How one person is served, beside the others; `served_in_words` says it.
 
+    Parameters
+    ----------
+    value, rows
+        The person's score, by a model that has not learned from what it is tested on, and of how
+        many rows it is.
+    how
+        Which model that is.
+    others
+        Everybody else's score, by name.
+    confusion, others_confusion
+        Counts (K, K), rows true classes; of the others together where they are known.
+    line
+        Of numbers: slope and offset of the targets over the predictions, and the NRMSE with them.
+    recordings
+        Of classes, by recording: its number, how many rows are wrong, how many there are.
+    notes
+        What is not known, and why.
+    """
+
+    client: str
     metric: str
-    value: float
+    value: Number
     rows: int
-    others: Sequence[float]
-    tried: Sequence[Tried] = ()
-    confusion: Integers | None = None
-    others_confusion: Integers | None = None
-    classes: Sequence[ClassShift] = ()
-    channels: Sequence[ChannelShift] = ()
-    features: FeatureShift | None = None
-    personal: PersonalTrial | None = None
-    line: tuple[float, float, float] | None = None  # slope, offset, NRMSE with them
-    names: Sequence[str] = field(default_factory=tuple)
-    # By recording: its number, how many rows are wrong, how many there are.
-    recordings: Sequence[tuple[int, int, int]] = ()
+    how: str
+    others: Mapping[str, Number] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    confusion: Counts | None = None
+    others_confusion: Counts | None = None
+    quantities: tuple[Quantity, ...] = ()
+    channels: tuple[ChannelShift, ...] = ()
+    classes: tuple[ClassShift, ...] = ()
+    worst: tuple[WorstRecording, ...] = ()
+    drawn: tuple[Drawing, ...] = ()
+    line: tuple[float, float, float] | None = None
+    recordings: tuple[tuple[int, int, int], ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def more_is_better(self) -> bool:
@@ -90,7 +119,7 @@ class Evidence:
     @property
     def median(self) -> float:
         """The others' median; NaN without others."""
-        known = [value for value in self.others if not math.isnan(value)]
+        known = [value for value in self.others.values() if not math.isnan(value)]
         return float(np.median(known)) if known else math.nan
 
     @property
@@ -103,29 +132,42 @@ class Evidence:
         return after - before if self.more_is_better else before - after
 
     @property
-    def usual(self) -> float:
-        """How far below the median people are often enough."""
-        known = np.array([value for value in self.others if not math.isnan(value)])
-        least = 0.03 if self.more_is_better else 0.1 * abs(self.median)
-        return max(least, 1.5 * float(between(known[:, None])[0])) if len(known) else math.nan
-
-    @property
     def is_badly_served(self) -> bool:
         """Whether the gap is larger than what is usual between the others."""
-        return bool(self.gap > self.usual)
+        known = np.array([value for value in self.others.values() if not math.isnan(value)])
+        if not len(known):
+            return False
+        least = 0.03 if self.more_is_better else 0.1 * abs(self.median)
+        return bool(self.gap > max(least, 1.5 * float(between(known[:, None])[0])))
+
+    @property
+    def place(self) -> int:
+        """1 for the worst off of all, equal ones counted before."""
+        return 1 + sum(self.gain(self.value, other) < 0 for other in self.others.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        plain: dict[str, Any] = json.loads(TypeAdapter(Served).dump_json(self))
+        return plain
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Served:
+        """Return what `to_dict` made a dictionary of."""
+        return TypeAdapter(Served).validate_python(found)
 
 
-def reasons(found: Evidence) -> tuple[Reason, ...]:
+def reasons(found: Served) -> tuple[Reason, ...]:
     """Return likely reasons, the likeliest first; none for a person served like the others.
 
-    >>> mended = Tried("a turned sensor", "ax, ay, az look turned", "turn them back", 0.4, 0.9, 100)
-    >>> reasons(Evidence("accuracy", 0.4, 100, [0.9, 0.92, 0.88], [mended]))[0].name
-    'a turned sensor'
+    >>> alike = {"ann": 0.9, "ben": 0.92, "cem": 0.88}
+    >>> reasons(Served("dan", "accuracy", 0.4, 6, "", alike))[0].name
+    'few recordings'
     """
     if not found.is_badly_served:
         return ()
     every = [
-        *_mended(found),
+        *_unit(found),
+        *_rate(found),
         *_exchanged(found),
         *_line(found),
         *_unknown_classes(found),
@@ -135,39 +177,48 @@ def reasons(found: Evidence) -> tuple[Reason, ...]:
         *_few(found),
         *_odd_recordings(found),
     ]
-    explained = max((one.weight for one in every), default=0.0)
-    if explained < 0.5:
-        every += [*_unlike(found), *_own_way(found)]
-    best: dict[str, Reason] = {}
-    for one in every:
-        if one.name not in best or one.weight > best[one.name].weight:
-            best[one.name] = one
-    ranked = sorted(best.values(), key=_order)
-    # What is said more exactly by the first reason is not said again.
-    specific = bool(ranked) and ranked[0].name in SPECIFIC
-    return tuple(one for one in ranked if not (specific and one.name == LEVEL))
+    if max((one.weight for one in every), default=0.0) < 0.5:
+        every += _unlike(found)
+    return tuple(sorted(every, key=lambda one: -one.weight))
 
 
-def _order(one: Reason) -> float:
-    return UNSPECIFIC.get(one.name, 0.0) - one.weight
+def _unit(found: Served) -> list[Reason]:
+    """Return whether channels have the spread that another unit would give them."""
+    said_of: dict[str, list[ChannelShift]] = {}
+    for one in found.channels:
+        ratio = math.log(one.spread_ratio) if one.stands_out and one.spread_ratio > 0 else 0.0
+        for factor, words in UNITS.items():
+            if abs(abs(ratio) - math.log(factor)) < NEAR_UNIT:
+                other = f"the others' having {words.replace('the others', 'they')}"
+                said_of.setdefault(words if ratio > 0 else other, []).append(one)
+                break
+    if not said_of:
+        return []
+    words = "; ".join(
+        f"{', '.join(one.name for one in listed)} {'has' if len(listed) == 1 else 'have'} "
+        f"{times(float(np.median([one.spread_ratio for one in listed])))} times the others' "
+        f"spread, as {unit} would"
+        for unit, listed in said_of.items()
+    )
+    action = (
+        "ask which unit and which range their sensor has, and convert their files to the others'"
+    )
+    return [Reason("another unit", words, action, 0.8)]
 
 
-def _mended(found: Evidence) -> list[Reason]:
-    """Return the faults whose mending helps, by more than chance would."""
-    made = []
-    for one in found.tried:
-        weight = found.gain(one.before, one.after) / found.gap
-        if weight < LEAST_WEIGHT or not _is_sure(found, one.before, one.after, one.rows):
-            continue
-        words = (
-            f"{one.words}; with that undone the {found.metric} is {said(one.after, found.metric)} "
-        )
-        words += f"instead of {said(one.before, found.metric)}"
-        made.append(Reason(one.fault, words, one.action, min(weight, 1.0)))
-    return made
+def _rate(found: Served) -> list[Reason]:
+    for one in found.quantities:
+        if one.name == "steps per second" and not 1 / FAR_RATE < one.own / one.others < FAR_RATE:
+            words = f"they have {one.own:.3g} steps per second, the others {one.others:.3g}"
+            action = (
+                f"write rate = {one.others:.3g} into [prepare], so that all recordings are brought "
+                "to one rate"
+            )
+            return [Reason("another rate", words, action, 0.7)]
+    return []
 
 
-def _is_sure(found: Evidence, before: float, after: float, rows: int) -> bool:
+def _is_sure(found: Served, before: float, after: float, rows: int) -> bool:
     if not found.more_is_better:
         return after < 0.85 * before
     n = max(rows, 1)
@@ -179,7 +230,7 @@ def _variance(share: float, n: int) -> float:
     return smooth * (1 - smooth) / n
 
 
-def _exchanged(found: Evidence) -> list[Reason]:
+def _exchanged(found: Served) -> list[Reason]:
     """Return whether labels are exchanged, as the predictions have it."""
     from scipy.optimize import linear_sum_assignment
 
@@ -207,7 +258,7 @@ def _exchanged(found: Evidence) -> list[Reason]:
     return [Reason("labels exchanged", words, action, weight)] if weight >= LEAST_WEIGHT else []
 
 
-def _line(found: Evidence) -> list[Reason]:
+def _line(found: Served) -> list[Reason]:
     """Return whether their target is another unit or sign of what the model says."""
     if found.line is None:
         return []
@@ -225,7 +276,7 @@ def _line(found: Evidence) -> list[Reason]:
     return [Reason(name, words, action, min(weight, 1.0))]
 
 
-def _unknown_classes(found: Evidence) -> list[Reason]:
+def _unknown_classes(found: Served) -> list[Reason]:
     """Return whether their rows are of classes that the others hardly have."""
     lost = [one for one in found.classes if one.rows and one.others < 0.01 and one.share > 0.02]
     share = sum(one.share for one in lost)
@@ -239,7 +290,7 @@ def _unknown_classes(found: Evidence) -> list[Reason]:
     return [Reason("classes that the others lack", words, action, min(share / found.gap, 1.0))]
 
 
-def _mix(found: Evidence) -> list[Reason]:
+def _mix(found: Served) -> list[Reason]:
     """Return whether they have more of what is hard for everybody."""
     counts, others = found.confusion, found.others_confusion
     if counts is None or others is None or not others.sum() or not counts.sum():
@@ -268,7 +319,7 @@ def _mix(found: Evidence) -> list[Reason]:
     return [Reason("another mix of classes", words, action, min(weight, 1.0))]
 
 
-def _dead(found: Evidence) -> list[Reason]:
+def _dead(found: Served) -> list[Reason]:
     dead = [one.name for one in found.channels if one.spread_ratio < 0.01]
     if not dead:
         return []
@@ -277,7 +328,7 @@ def _dead(found: Evidence) -> list[Reason]:
     return [Reason("a dead channel", words, action, 0.6)]
 
 
-def _gaps(found: Evidence) -> list[Reason]:
+def _gaps(found: Served) -> list[Reason]:
     lost = [
         one for one in found.channels if one.missing > 0.15 and one.missing > 3 * one.others_missing
     ]
@@ -292,7 +343,7 @@ def _gaps(found: Evidence) -> list[Reason]:
     return [Reason("missing values", words, action, 0.45)]
 
 
-def _few(found: Evidence) -> list[Reason]:
+def _few(found: Served) -> list[Reason]:
     """Return whether the score is so uncertain that it may be as good as the others'."""
     from scipy.stats import binomtest
 
@@ -310,7 +361,7 @@ def _few(found: Evidence) -> list[Reason]:
     return [Reason("few recordings", words, action, 0.5)]
 
 
-def _odd_recordings(found: Evidence) -> list[Reason]:
+def _odd_recordings(found: Served) -> list[Reason]:
     """Return whether a few recordings, wrong nearly throughout, make most of it."""
     most = max(1, len(found.recordings) // 6)
     bad = [one for one in found.recordings if one[2] >= 5 and one[1] > 0.7 * one[2]]
@@ -332,47 +383,31 @@ def _odd_recordings(found: Evidence) -> list[Reason]:
     return [Reason("a few odd recordings", words, action, min(weight, 1.0))]
 
 
-def _unlike(found: Evidence) -> list[Reason]:
-    """Return whether their inputs are unlike everybody's, without saying how."""
+def _unlike(found: Served) -> list[Reason]:
+    """Return whether their inputs are unlike everybody's, without saying why."""
     far = [one for one in found.channels if one.stands_out]
     far = [one for one in far if one.distance > 1.3 * one.most or one.distance > 3 * one.usual]
-    features = found.features
-    off = features is not None and features.distance > 1.3 * features.most
-    if not far and not off:
+    if not far:
         return []
-    said_of = [
+    words = "; ".join(
         f"{one.name} has {one.spread_ratio:.3g} times the others' spread and lies "
         f"{one.mean_shift:+.1f} between-person deviations off"
-        for one in sorted(far, key=lambda one: -one.distance)[:2]
-    ]
-    if off and features is not None:
-        said_of.append(
-            f"a typical feature lies {features.distance:.2g} deviations off, the most of "
-            f"anybody else {features.most:.2g}"
-        )
-    action = "find out how their recordings were made; a readout of their own may help"
-    return [Reason("inputs unlike everybody's", "; ".join(said_of), action, LEAST_WEIGHT)]
-
-
-def _own_way(found: Evidence) -> list[Reason]:
-    """Return whether a readout of their own helps although their inputs are ordinary."""
-    trial = found.personal
-    if trial is None or math.isnan(trial.own):
-        return []
-    gain = found.gain(trial.shared, trial.own)
-    if gain / found.gap < LEAST_WEIGHT:
-        return []
-    if found.more_is_better:
-        error = math.sqrt(_variance(trial.shared, trial.rows) + _variance(trial.own, trial.rows))
-        if gain < 2 * error:
-            return []
-    words = (
-        f"a readout continued on {trial.labels} labelled rows of theirs gives "
-        f"{said(trial.own, found.metric)} on later ones, the shared one "
-        f"{said(trial.shared, found.metric)}"
+        for one in sorted(far, key=lambda one: -one.distance)[:3]
     )
-    action = "give them a readout of their own: the guide to personal readouts says how"
-    return [Reason("a way of their own", words, action, min(gain / found.gap, 0.9))]
+    action = (
+        "ask how the sensor is worn and mounted and which range it has: a turned one looks like "
+        'this; try scale = "own" in [prepare], or a readout of their own'
+    )
+    return [Reason("inputs unlike everybody's", words, action, LEAST_WEIGHT)]
+
+
+def times(factor: float) -> str:
+    """Return a factor as people say it.
+
+    >>> times(9.8123), times(1234.5), times(0.01234)
+    ('9.81', '1,234', '0.0123')
+    """
+    return f"{factor:,.0f}" if factor >= 100 else f"{factor:.3g}"
 
 
 def said(value: float, metric: str) -> str:

@@ -1,44 +1,120 @@
-"""How one person is served, in plain words: for the terminal, and sentences for the page."""
+"""How one person is served, in plain words for the terminal, and as a page with drawings."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable
+from html import escape
+from pathlib import Path
 
 import numpy as np
 
-from catchment_lab.diagnose.reasons import said
-from catchment_lab.diagnose.records import Served
-from catchment_lab.diagnose.repairs import times
-from catchment_lab.diagnose.shift import ChannelShift
+from catchment import replace_file
+from catchment.federation.runs import Run
+from catchment.report import dot_chart, figure, page, score, signal_chart
+from catchment_lab.diagnose.compare import ChannelShift
+from catchment_lab.diagnose.reasons import Served, said, times
+from catchment_lab.diagnose.served import read_served
 
 HEURISTIC = (
     "These are rules of thumb, the likeliest first: they say where to look and prove nothing."
 )
 NOTHING = "Nothing stands out"
 MOST_SHOWN = 6
+MOST_CLIENTS = 30  # in the chart of scores
 
 
 def served_in_words(one: Served) -> str:
     """Return all that is known of how a person is served, as text for a terminal."""
-    parts: list[tuple[str, Iterable[str]]] = [
-        ("", score_lines(one)),
-        ("Likely reasons", conclusion_lines(one)),
-        ("What was taken for what", confusion_lines(one)),
-        ("Their recordings beside the others'", quantity_lines(one)),
-        ("Their channels", map(channel_line, far_channels(one))),
-        ("Their features", feature_lines(one)),
-        ("Their classes", class_lines(one)),
-        ("A readout of their own", personal_lines(one)),
-        ("Their worst recordings", (f"recording {w.number + 1}: {w.words}" for w in one.worst)),
-    ]
-    lines = [f"How {one.client} is served"]
-    for heading, found in parts:
-        listed = list(found)
-        if listed:
-            lines += ["", *([heading] if heading else []), *map(_wrapped, listed)]
+    lines = [f"How {one.client} is served", "", *map(_wrapped, score_lines(one))]
+    for heading, found in _parts(one).items():
+        if found:
+            lines += ["", heading, *map(_wrapped, found)]
     return "\n".join(lines) + "\n"
+
+
+def _parts(one: Served) -> dict[str, list[str]]:
+    """Return what there is to say after the score, by heading."""
+    return {
+        "Likely reasons": conclusion_lines(one),
+        "What was taken for what": confusion_lines(one),
+        "Their recordings beside the others'": [
+            f"{q.name}: {_short(q.own)}; the others' median is {_short(q.others)}"
+            for q in one.quantities
+        ],
+        "Their channels": list(map(channel_line, far_channels(one))),
+        "Their classes": class_lines(one),
+        "Their worst recordings": [f"recording {w.number + 1}: {w.words}" for w in one.worst],
+    }
+
+
+def served_section(run: Run) -> str:
+    """Return what a run's folder says of its worst client; nothing if it says nothing."""
+    one = read_served(run.folder)
+    if one is None:
+        return ""
+    worse = "worse than the others" if one.is_badly_served else "worst"
+    return (
+        f"<h3>Why is {escape(one.client)} served {worse}?</h3>{_told(one)}"
+        '<p class="muted">Of anybody else: catchment explain RUN --client NAME</p>'
+    )
+
+
+def write_served_page(one: Served, path: str | Path) -> Path:
+    """Write a page about how one person is served, and return its path.
+
+    Parameters
+    ----------
+    path
+        The file; it is replaced if it exists.
+    """
+    title = f"How {one.client} is served"
+    body = (
+        f"<header><h1>{escape(title)}</h1></header><article>{_told(one, _chart(one))}</article>"
+        "<footer>This file needs nothing else and sends nothing anywhere. It has raw signals of "
+        "one person.</footer>"
+    )
+    replace_file(Path(path), page(title, body).encode())
+    return Path(path)
+
+
+def _told(one: Served, chart: str = "") -> str:
+    """Return the score, what there is to say, and the worst recordings drawn."""
+    first, *rest = score_lines(one)
+    lead = f'<p><b>{escape(first)}</b></p><p class="muted">{escape(". ".join(rest))}</p>'
+    drawn = "".join(
+        figure(f"Recording {worst.number + 1}", signal_chart(drawn), worst.words)
+        for worst, drawn in zip(one.worst, one.drawn, strict=False)
+    )
+    lists = []
+    for heading, lines in _parts(one).items():
+        items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+        lists.append(f"<h4>{escape(heading)}</h4><ul>{items}</ul>" if items else "")
+    return f'{lead}{lists[0]}<div class="charts">{chart}{drawn}</div>{"".join(lists[1:])}'
+
+
+def _chart(one: Served) -> str:
+    """Return everybody's score, the person's marked."""
+    values = {**one.others, one.client: one.value}
+    known = {name: value for name, value in values.items() if not math.isnan(value)}
+    if len(known) < 2:
+        return ""
+    worst_first = sorted(known, key=known.__getitem__, reverse=not one.more_is_better)
+    shown = worst_first[:MOST_CLIENTS]
+    if one.client in known and one.client not in shown:
+        shown[-1] = one.client
+    chart = dot_chart(
+        shown,
+        [known[name] for name in shown],
+        label=f"{one.metric} of every client",
+        x_label=one.metric,
+        marked=one.client,
+        write=lambda value: score(value, one.metric, digits=3),
+        tick=lambda value: f"{100 * value:.3g} %" if one.metric == "accuracy" else f"{value:.3g}",
+        limits=(0.0, 1.0 if one.metric == "accuracy" else math.inf),
+    )
+    caption = "The worst first; the others as the run's own test had them."
+    return figure("Beside the others", chart, caption)
 
 
 def _wrapped(line: str) -> str:
@@ -50,7 +126,7 @@ def score_lines(one: Served) -> list[str]:
     """Return the score, its place among all, and which model it is of."""
     if math.isnan(one.value):
         return [one.how, *one.notes]
-    n, median = len(one.others) + 1, one.evidence.median
+    n, median = len(one.others) + 1, one.median
     rows = f"{one.rows} row{'' if one.rows == 1 else 's'}"
     text = f"{one.metric} {said(one.value, one.metric)} of {rows}"
     if n > 1:
@@ -76,8 +152,8 @@ def conclusion_lines(one: Served) -> list[str]:
     if not one.reasons:
         return [
             f"{NOTHING}: {one.client} is served worse than usual, and none of the faults that are "
-            "looked for here (turned sensor, unit, rate, level, labels, classes, gaps, few rows) "
-            "explains it."
+            "looked for here (unit, rate, labels, classes, gaps, few rows, unlike inputs) explains "
+            "it."
         ]
     lines = []
     for k, reason in enumerate(one.reasons, start=1):
@@ -105,14 +181,6 @@ def confusion_lines(one: Served) -> list[str]:
     return lines or ["nothing: every row is right"]
 
 
-def quantity_lines(one: Served) -> list[str]:
-    """Return how many recordings there are, how long and how fast."""
-    return [
-        f"{q.name}: {_short(q.own)}; the others' median is {_short(q.others)}"
-        for q in one.quantities
-    ]
-
-
 def far_channels(one: Served) -> list[ChannelShift]:
     """Return the channels that stand out, the furthest first; the furthest one if none does."""
     order = sorted(one.channels, key=lambda c: -_far(c))
@@ -126,7 +194,7 @@ def _far(c: ChannelShift) -> float:
 def channel_line(c: ChannelShift) -> str:
     """Return in a sentence how a channel differs from the others'.
 
-    >>> print(channel_line(ChannelShift("ax", 2, 1, 5, 3.1, 3.1, 7, 0.6, 0.1, 0.2, 0, 0, 1)))
+    >>> print(channel_line(ChannelShift("ax", 2, 1, 5, 3.1, 3.1, 7, 0.6, 0.1, 0.2, 0, 0)))
     ax has 3.1 times the spread of the others; its mean is 2 (theirs 1), 5.0 between-person
     deviations above; Kolmogorov-Smirnov distance 0.60 (between others 0.10, at most 0.20)
     """
@@ -144,19 +212,6 @@ def channel_line(c: ChannelShift) -> str:
     return text
 
 
-def feature_lines(one: Served) -> list[str]:
-    """Return how far the features lie off, and which lie furthest."""
-    f = one.features
-    if f is None:
-        return []
-    lines = [
-        f"a typical feature lies {f.distance:.2f} deviations from the others' mean; of another "
-        f"person it is {f.usual:.2f}, at most {f.most:.2f}"
-    ]
-    named = ", ".join(f"{name} ({by:+.1f})" for name, by in f.furthest)
-    return [*lines, f"furthest: {named}"] if named else lines
-
-
 def class_lines(one: Served) -> list[str]:
     """Return the classes that they lack or have far more or less of."""
     lines = [
@@ -170,24 +225,6 @@ def class_lines(one: Served) -> list[str]:
         if c.rows and abs(c.share - c.others) > max(0.05, 0.5 * c.others)
     ]
     return lines or (["about as the others'"] if one.classes else [])
-
-
-def personal_lines(one: Served) -> list[str]:
-    """Return what readouts of their own give on later recordings."""
-    p = one.personal
-    if p is None:
-        return []
-    lines = [
-        f"on the later half of their recordings ({p.rows} rows) the shared readout gives "
-        f"{said(p.shared, one.metric)}; continued on the {p.labels} labelled rows of the earlier "
-        f"half it gives {said(p.own, one.metric)}"
-    ]
-    if math.isnan(p.alone):
-        return [*lines, "a model of theirs alone cannot be made from so few rows"]
-    return [
-        *lines,
-        f"a model of theirs alone, from the same rows, gives {said(p.alone, one.metric)}",
-    ]
 
 
 def _short(value: float) -> str:

@@ -138,14 +138,16 @@ def search_plan(
     n_inputs = prepare.n_inputs(len(held.about.channels))
     if len(clients) < 2:
         raise ValueError("the plan has one training client; a search needs some to judge")
-    names = cohorts(sorted(clients), validation=found.validation, test=0, seed=found.settings.seed)
+    train, validation, _ = cohorts(
+        sorted(clients), validation=found.validation, test=0, seed=found.settings.seed
+    )
 
     def features(reservoir: Reservoir) -> FeatureMap:
         return described.reading(reservoir, per_step=per_step, classes=classes)
 
     return search(
-        {name: clients[name] for name in names.train},
-        {name: clients[name] for name in names.validation},
+        {name: clients[name] for name in train},
+        {name: clients[name] for name in validation},
         features=features,
         classes=held.about.classes,
         space=found.space,

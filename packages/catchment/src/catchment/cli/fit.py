@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import logging
 import shlex
-import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.cli.show import JsonOption, print_json, progress, size, waiting
+from catchment.cli.show import (
+    JsonOption,
+    flag,
+    option,
+    print_json,
+    progress,
+    size,
+    waiting,
+)
 from catchment.files import replace_file
 
 if TYPE_CHECKING:
@@ -26,67 +34,54 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """What was typed, so that advice can be typed too."""
+    """What was typed, so that advice can be typed too; an option that was not is None."""
 
     files: tuple[str, ...]
-    label: str | None = None
-    target: tuple[str, ...] = ()
-    horizon: int | None = None
-    client: str | None = None
-    recording: str | None = None
-    time: str | None = None
-    inputs: tuple[str, ...] = ()
-    window: str | None = None
-    map: str | None = None
-    out: Path | None = None
-    plan: Path = Path("plan.toml")
-    force: bool = False
+    options: Mapping[str, object]
 
-    def command(self, *more: str, **changed: str | None) -> str:
+    def command(self, **changed: object) -> str:
         """Return the command as it was typed, with some options changed; None leaves one out.
 
-        >>> Asked(("my data",), label="activty").command(label="activity")
+        >>> Asked(("my data",), {"label": "activty"}).command(label="activity")
         "catchment fit 'my data' --label activity"
         """
-        given: dict[str, object] = {
-            "label": self.label,
-            "target": ",".join(self.target) or None,
-            "horizon": self.horizon,
-            "client": self.client,
-            "recording": self.recording,
-            "time": self.time,
-            "inputs": ",".join(self.inputs) or None,
-            "window": self.window,
-            "map": self.map,
-            "out": self.out,
-            "plan": None if self.plan == Path("plan.toml") else self.plan,
-        }
         words = ["catchment", "fit", *self.files]
-        for name, value in {**given, **changed}.items():
-            words += [] if value is None else [f"--{name}", str(value)]
-        flags = [*more, *(["--force"] if self.force and "--force" not in more else [])]
-        return shlex.join([*words, *flags])
+        for name, value in {**self.options, **changed}.items():
+            if value not in (None, False):
+                words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+        return shlex.join(words)
+
+    def typed(self, **changed: Sequence[str] | None) -> str:
+        """Return what to type, with columns of some options changed."""
+        joined = {name: new and ",".join(new) for name, new in changed.items()}
+        return f"type: {self.command(**joined)}"
+
+    def columns(self, name: str) -> list[str]:
+        """Return the columns that an option names."""
+        return [one.strip() for one in str(self.options[name] or "").split(",") if one.strip()]
 
 
 def look(asked: Asked) -> Survey:
     """Return what the files hold; ValueError, with what to type, where columns are not there."""
     from catchment.data.survey import survey
+    from catchment.plans.propose import COLUMNS, refuse_columns
 
     paths, by_folder = found_files(asked.files)
-    found = survey(
-        paths,
-        label=asked.label,
-        target=asked.target or None,
-        client=asked.client,
-        recording=asked.recording,
-        time=asked.time,
-        inputs=asked.inputs or None,
-        client_by="folder" if by_folder else "file",
-        guess=True,
-    )
+    given = {name: asked.columns(name) for name in COLUMNS}
+    roles: dict[str, Any] = {name: asked.options[name] for name in COLUMNS[:4]}
+    roles |= {name: given[name] or None for name in COLUMNS[4:]}
+    found = survey(paths, client_by="folder" if by_folder else "file", guess=True, **roles)
     if not found.tables:
-        raise ValueError(f"no file of {_shown(asked)} can be read; {found.problems[0]}")
-    _check_columns(asked, found)
+        shown = asked.files[0] if len(asked.files) == 1 else f"{asked.files[0]} and others"
+        raise ValueError(f"no file of {shown} can be read; {found.problems[0]}")
+    refuse_columns(found, given, asked.typed)
+    predicted = [name for name in ("label", "target", "horizon") if asked.options[name]]
+    if len(predicted) > 1:
+        raise ValueError("pass one of --label, --target and --horizon: what is to be predicted")
+    if not predicted:
+        raise ValueError(_what_to_predict(asked, found))
+    for label in given["label"]:
+        _refuse_numbers(asked, found, label)
     return found
 
 
@@ -112,153 +107,61 @@ def found_files(named: tuple[str, ...]) -> tuple[list[Path], bool]:
 
 def check(asked: Asked, found: Survey) -> None:
     """Raise ValueError, with what to do, where nothing can be learned from the files."""
-    _check_people(asked, found)
-    roles = found.roles
-    if not found.files:
-        first = found.problems[0]
-        raise ValueError(
-            f"none of the {len(found.paths)} files of {_shown(asked)} can be used; the first: "
-            f"{first}"
-        )
-    if not roles.inputs:
-        raise ValueError("there is no column of numbers to learn from; name some with --inputs")
-    if asked.label is not None and len(found.classes or ()) < 2:
-        only = (found.classes or ("none",))[0]
-        raise ValueError(
-            f"{asked.label!r} has one class only, {only!r}, so that there is nothing to learn; "
-            "add files of another class, or name another --label"
-        )
+    from catchment.plans.propose import refuse_files
 
-
-def _check_people(asked: Asked, found: Survey) -> None:
-    """Raise ValueError where one file holds everybody, and no column is known to name them."""
     roles = found.roles
     whole = roles.client is None and roles.client_by == "file" and len(found.paths) == 1
-    if whole and asked.horizon is None:
+    if whole and not asked.options["horizon"]:
         columns = next(iter(found.tables.values()))
-        few = [
-            name for name, one in columns.items() if one.like_classes and name not in roles.needed
-        ]
-        could = [*few, *(n for n in roles.inputs if columns[n].like_classes)]
-        remedy = asked.command(client=could[0] if could else "COLUMN")
+        few = [name for name, one in columns.items() if one.like_classes]
+        could = [name for name in few if name not in roles.needed]
+        could += [name for name in roles.inputs if name in few]
         perhaps = f" (perhaps {', '.join(could[:3])})" if could else ""
         raise ValueError(
             f"{found.paths[0].name} is one file, and nothing tells people apart; name the column "
-            f"that does{perhaps}, or pass a folder with a file for each; type: {remedy}"
+            f"that does{perhaps}, or pass a folder with a file for each; "
+            f"{asked.typed(client=could[:1] or ['COLUMN'])}"
+        )
+    if found.clients and not roles.inputs:
+        raise ValueError("there is no column of numbers to learn from; name some with --inputs")
+    refuse_files(found, "name another --label")
+
+
+def _refuse_numbers(asked: Asked, found: Survey, label: str) -> None:
+    """Raise ValueError where a label is numbers without end."""
+    from catchment.data.survey.roles import distinct
+
+    tables = list(found.tables.values())
+    kinds = [table[label] for table in tables if label in table]
+    numbers = [one for one in kinds if one.kind == "numbers"]
+    many = distinct(label, tables) is None or any(not one.whole for one in numbers)
+    if len(numbers) * 2 > len(kinds) and many:
+        raise ValueError(
+            f"column {label!r} holds numbers of many values, not classes; to predict numbers, "
+            f"{asked.typed(label=None, target=[label])}"
         )
 
 
-def _check_columns(asked: Asked, found: Survey) -> None:
-    from catchment.data.survey.roles import common, could_be_label, near
+def _what_to_predict(asked: Asked, found: Survey) -> str:
+    """Return the columns, and what to type to predict one of them."""
+    from catchment.data.survey.roles import common, could_be_label, distinct
 
     tables, roles = list(found.tables.values()), found.roles
-    columns = common(tables)
-    given = {"label": asked.label, "client": asked.client, "recording": asked.recording,
-             "time": asked.time}  # fmt: skip
-    for option, name in given.items():
-        if name is not None and name not in columns:
-            _refuse_column(asked, option, name, near(name, columns), columns)
-    for option, names in (("target", asked.target), ("inputs", asked.inputs)):
-        for name in names:
-            if name not in columns:
-                meant = near(name, columns)
-                joined = ",".join((meant or name) if one == name else one for one in names)
-                _refuse_column(asked, option, name, joined if meant else None, columns, meant)
-    if [asked.label is not None, bool(asked.target), asked.horizon is not None].count(True) > 1:
-        raise ValueError("pass one of --label, --target and --horizon: what is to be predicted")
-    if asked.label is None and not asked.target and asked.horizon is None:
-        labels = could_be_label(tables, [roles.time, roles.client, roles.recording])
-        raise ValueError(_what_to_predict(asked, found, columns, labels))
-    _check_kind(asked, found)
-
-
-def _check_kind(asked: Asked, found: Survey) -> None:
-    """Raise ValueError where a label is numbers without end, or a target is text."""
-    from catchment.data.survey.roles import distinct
-
-    tables = list(found.tables.values())
-    if asked.label is not None:
-        kinds = [table[asked.label] for table in tables if asked.label in table]
-        numbers = [one for one in kinds if one.kind == "numbers"]
-        many = distinct(asked.label, tables) is None or any(not one.whole for one in numbers)
-        if len(numbers) * 2 > len(kinds) and many:
-            raise ValueError(
-                f"column {asked.label!r} holds numbers of many values, not classes; to predict "
-                f"numbers, type: {asked.command(label=None, target=asked.label)}"
-            )
-    for name in asked.target:
-        kinds = [table[name] for table in tables if name in table]
-        if kinds and all(one.kind == "text" for one in kinds):
-            raise ValueError(
-                f"column {name!r} holds text; to predict classes, type: "
-                f"{asked.command(target=None, label=name)}"
-            )
-
-
-def _refuse_column(
-    asked: Asked,
-    option: str,
-    name: str,
-    meant: str | None,
-    columns: list[str],
-    shown: str | None = None,
-) -> NoReturn:
-    if meant is None:
-        raise ValueError(f"the files have no column {name!r}; there are {', '.join(columns)}")
-    raise ValueError(
-        f"the files have no column {name!r}; did you mean {shown or meant!r}? then type: "
-        f"{asked.command(**{option: meant})}"
-    )
-
-
-def _what_to_predict(asked: Asked, found: Survey, columns: list[str], labels: list[str]) -> str:
-    from catchment.data.survey.roles import distinct
-
-    tables = list(found.tables.values())
+    labels = could_be_label(tables, [roles.time, roles.client, roles.recording])
     described = []
-    for name in columns:
+    for name in common(tables):
         values = distinct(name, tables)
-        kind = (
-            "time" if name == found.roles.time else "person" if name == found.roles.client else ""
-        )
+        kind = {roles.time: " (time)", roles.client: " (person)"}.get(name, "")
         if not kind and name in labels and values is not None:
             some = ", ".join([*sorted(values)[:4], *(["..."] if len(values) > 4 else [])])
-            kind = f"{len(values)} values: {some}"
-        described.append(f"{name} ({kind})" if kind else name)
-    ahead = asked.command(horizon="1")
-    if labels:
-        remedy = f"type: {asked.command(label=labels[0])}"
-    else:
-        numbers = found.roles.inputs
-        remedy = f"none looks like classes; for numbers type: {asked.command(target=numbers[-1])}"
+            kind = f" ({len(values)} values: {some})"
+        described.append(f"{name}{kind}")
+    numbers = f"none looks like classes; for numbers {asked.typed(target=roles.inputs[-1:])}"
     return (
-        f"say which column is to be predicted; the columns are {', '.join(described)}; {remedy}; "
-        f"or, to forecast the inputs: {ahead}"
+        f"say which column is to be predicted; the columns are {', '.join(described)}; "
+        f"{asked.typed(label=labels[:1]) if labels else numbers}; "
+        f"or, to forecast the inputs: {asked.command(horizon=1)}"
     )
-
-
-def refuse_to_overwrite(asked: Asked, folder: Path, *, force: bool) -> None:
-    """Raise ValueError where a plan that was changed, or a run, would be replaced."""
-    from catchment.federation.runs.folder import is_begun
-    from catchment.plans.propose import is_untouched
-
-    if force:
-        return
-    again = asked.command("--force")
-    if asked.plan.is_file() and not is_untouched(asked.plan.read_text(encoding="utf-8")):
-        raise ValueError(
-            f"{asked.plan} was changed or written by hand; run it (catchment run {asked.plan}), "
-            f"write another (--plan), or replace it: {again}"
-        )
-    if is_begun(folder):
-        raise ValueError(
-            f"{folder} holds a run already; keep it and choose another folder (--out), or replace "
-            f"it: {again}"
-        )
-
-
-def _shown(asked: Asked) -> str:
-    return asked.files[0] if len(asked.files) == 1 else f"{asked.files[0]} and others"
 
 
 WORSE = 0.15  # below the mean, from which on the worst person deserves a look
@@ -273,55 +176,32 @@ def fit(
             "or one file with a column of people.",
         ),
     ],
-    label: Annotated[
-        str | None, typer.Option("--label", metavar="COLUMN", help="Column of classes to predict.")
-    ] = None,
+    label: Annotated[str | None, option("Column of classes to predict.", "COLUMN")] = None,
     target: Annotated[
-        str | None,
-        typer.Option("--target", metavar="COLUMNS", help="Columns of numbers to predict, a,b,..."),
+        str | None, option("Columns of numbers to predict, a,b,...", "COLUMNS")
     ] = None,
-    horizon: Annotated[
-        int | None, typer.Option("--horizon", help="Predict the inputs, so many rows ahead.")
-    ] = None,
-    client: Annotated[
-        str | None, typer.Option("--client", metavar="COLUMN", help="Column that names people.")
-    ] = None,
-    time_column: Annotated[
-        str | None, typer.Option("--time", metavar="COLUMN", help="Column of times; guessed.")
-    ] = None,
+    horizon: Annotated[int | None, option("Predict the inputs, so many rows ahead.")] = None,
+    client: Annotated[str | None, option("Column that names people.", "COLUMN")] = None,
+    time: Annotated[str | None, option("Column of times; guessed.", "COLUMN")] = None,
     recording: Annotated[
-        str | None,
-        typer.Option(
-            "--recording", metavar="COLUMN", help="Column that names recordings; guessed."
-        ),
+        str | None, option("Column that names recordings; guessed.", "COLUMN")
     ] = None,
     inputs: Annotated[
-        str | None,
-        typer.Option(
-            "--inputs", metavar="COLUMNS", help="Columns to learn from, a,b,...; guessed."
-        ),
+        str | None, option("Columns to learn from, a,b,...; guessed.", "COLUMNS")
     ] = None,
     window: Annotated[
-        str | None,
-        typer.Option("--window", help='Length of windows: "5s", 128 rows, or "none"; guessed.'),
+        str | None, option('Length of windows: "5s", 128 rows, or "none"; guessed.')
     ] = None,
-    map_: Annotated[
-        str | None,
-        typer.Option("--map", metavar="NAME", help="Feature map; auto tries a few where it can."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder of the run; runs/FOLDER.")
-    ] = None,
-    plan: Annotated[
-        Path, typer.Option("--plan", metavar="FILE", help="Where to write the plan.")
-    ] = Path("plan.toml"),
+    map: Annotated[str | None, option("Feature map; auto tries several.", "NAME")] = None,
+    out: Annotated[Path | None, option("Folder of the run; runs/FOLDER.", "DIR")] = None,
+    plan: Annotated[Path, option("Where to write the plan.", "FILE")] = Path("plan.toml"),
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a plan that was changed, and a finished run.")
+        bool, flag("--force", "Replace a plan that was changed, and a finished run.")
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop, with exit code 1, if a file cannot be used.")
+        bool, flag("--strict", "Stop, with exit code 1, if a file cannot be used.")
     ] = False,
-    threads: Annotated[int | None, typer.Option(help="Threads; all cores if not given.")] = None,
+    threads: Annotated[int | None, option("Threads; all cores if not given.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look at files, write a plan for them, run it, and say how good the model is and for whom.
@@ -331,10 +211,15 @@ def fit(
     from catchment.data.survey import summary_lines
     from catchment.plans.propose import propose
 
-    asked = Asked(tuple(files), label, _names(target), horizon, client, recording, time_column,
-                  _names(inputs), window, map_, out, plan, force)  # fmt: skip
-    folder = out or Path("runs") / _name(files[0])
-    refuse_to_overwrite(asked, folder, force=force)
+    options = {"label": label, "target": target, "horizon": horizon, "client": client,
+               "recording": recording, "time": time, "inputs": inputs, "window": window, "map": map,
+               "out": out, "plan": None if plan == Path("plan.toml") else plan,
+               "force": force}  # fmt: skip
+    asked, name = Asked(tuple(files), options), Path(files[0]).resolve()
+    called = name.name if name.is_dir() else name.name.partition(".")[0].strip("*")
+    folder = out or Path("runs") / (called or name.parent.name)
+    if not force:
+        _refuse_to_overwrite(plan, folder, asked.command(force=True))
     with waiting("looking at the files", quiet=as_json):
         found = look(asked)
     seen = summary_lines(found)
@@ -345,18 +230,35 @@ def fit(
         raise typer.Exit(1)
     check(asked, found)
     file, said = propose(
-        found, files, plan, asked.command(), window=window, map=map_, horizon=horizon
+        found, files, plan, asked.command(), window=window, map=map, horizon=horizon
     )
     plan.parent.mkdir(parents=True, exist_ok=True)
     replace_file(plan, file.text.encode())
     if not as_json:
         typer.echo(f"wrote {plan}   ({said})")
-    ran = _run(file, folder, threads, quiet=as_json, again=asked.command(), seen=seen)
+    ran = _run(file, folder, threads, quiet=as_json, again=asked.command(force=True), seen=seen)
     if as_json:
         print_json(_as_json(found, said, plan, ran))
         return
     for line in _outcome(ran, folder):
         typer.echo(line)
+
+
+def _refuse_to_overwrite(plan: Path, folder: Path, again: str) -> None:
+    """Raise ValueError where a plan that was changed, or a run, would be replaced."""
+    from catchment.federation.runs.folder import is_begun
+    from catchment.plans.propose import is_untouched
+
+    if plan.is_file() and not is_untouched(plan.read_text(encoding="utf-8")):
+        raise ValueError(
+            f"{plan} was changed or written by hand; run it (catchment run {plan}), write another "
+            f"(--plan), or replace it: {again}"
+        )
+    if is_begun(folder):
+        raise ValueError(
+            f"{folder} holds a run already; keep it and choose another folder (--out), or replace "
+            f"it: {again}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,15 +281,15 @@ def _run(
 ) -> Ran:
     from catchment.plans.in_process import run_plan
 
-    started, said = time.monotonic(), list[str]()
+    started, said = monotonic(), list[str]()
     try:
         with progress(quiet=quiet) as watch, _quietly(said):
             facts = {"summary": json.dumps(list(seen))}
             done = run_plan(file, folder, force=True, threads=threads, watch=watch, facts=facts).run
     except KeyboardInterrupt:
-        typer.secho(f"stopped; begin again with: {again} --force", err=True)
+        typer.secho(f"stopped; begin again with: {again}", err=True)
         raise typer.Exit(130) from None
-    return Ran(done, time.monotonic() - started, tuple(said))
+    return Ran(done, monotonic() - started, tuple(said))
 
 
 @contextmanager
@@ -492,18 +394,3 @@ def survey_json(found: Survey) -> dict[str, object]:
             {"file": str(p.file), "reason": p.reason, "remedy": p.remedy} for p in found.problems
         ],
     }
-
-
-def _names(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _name(first: str) -> str:
-    """Return what a run of these files is called: their folder, or the file."""
-    path = Path(first)
-    inside = path.resolve()
-    return (
-        inside.name
-        if inside.is_dir()
-        else inside.name.partition(".")[0].strip("*") or inside.parent.name
-    )

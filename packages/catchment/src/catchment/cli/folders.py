@@ -8,30 +8,25 @@ from typing import Annotated, Any
 import typer
 
 from catchment.cli.predict import FilesArgument, UseOption, load_predictor, read_clients
-from catchment.cli.show import DataOption, JsonOption, print_json, waiting
+from catchment.cli.show import DataOption, JsonOption, flag, option, print_json, waiting
 from catchment.plugins import plugin
 
 MOST_MESSAGES = 30
 MOST_OF_ONE = 100_000
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
 
 
 def explain(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     client: Annotated[
-        str | None,
-        typer.Option("--client", help="Say how one client is served and list what it sent."),
+        str | None, option("Say how one client is served and list what it sent.")
     ] = None,
     files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--files", metavar="FILE", help="Recordings of the client, who may be new; repeat it."
-        ),
+        list[str] | None, option("Recordings of the client, who may be new; repeat it.", "FILE")
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write it as a page, drawn.")
-    ] = None,
+    html: Annotated[Path | None, option("Write it as a page, drawn.", "FILE")] = None,
     messages: Annotated[
-        bool, typer.Option("--messages", help="With --client: what it sent, and nothing else.")
+        bool, flag("--messages", "With --client: what it sent, and nothing else.")
     ] = False,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -39,8 +34,8 @@ def explain(
 ) -> None:
     """Say what left each client, what can be read from it, and what never left.
 
-    With --client: how well that one is served, how its recordings differ from the others', what
-    a readout of its own would give, and likely reasons; then what it sent.
+    With --client: how well that one is served, how its recordings differ from the others', and
+    likely reasons; then what it sent.
     """
     if client is None:
         if files or html or messages or as_json:
@@ -83,23 +78,18 @@ def _what_left(folder: Path, client: str | None) -> str:
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    folder: RunArgument,
     files: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[FILES]...", help="Recordings to verify, in place of those the plan names."
         ),
     ] = None,
-    client: Annotated[
-        str | None, typer.Option("--client", metavar="NAME", help="Whose statistics; all clients'.")
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option("--plan", metavar="PLAN", help="The plan where its files are; the run's."),
-    ] = None,
+    client: Annotated[str | None, option("Whose statistics; all clients'.", "NAME")] = None,
+    plan: Annotated[Path | None, option("The plan where its files are; the run's.", "PLAN")] = None,
     data: DataOption = None,
     kept: Annotated[
-        bool, typer.Option("--kept", help="Only what the folder holds; read no recordings.")
+        bool, flag("--kept", "Only what the folder holds; read no recordings.")
     ] = False,
     as_json: JsonOption = False,
     use: UseOption = None,
@@ -131,11 +121,9 @@ def verify(
 
 
 def unlearn(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    folder: RunArgument,
     client: Annotated[str, typer.Argument(metavar="CLIENT", help="Who is to be forgotten.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where to; the run's folder.")
-    ] = None,
+    out: Annotated[Path | None, option("Where to; the run's folder.", "DIR")] = None,
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
@@ -176,16 +164,10 @@ def unlearn(
     typer.echo(f"{folder} itself still holds what {client} sent; delete it when it is not needed")
 
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
-NewFolder = Annotated[
-    Path, typer.Option("--out", "-o", metavar="DIR", help="A new folder; RUN stays as it is.")
-]
-
-
 def join(
     folder: RunArgument,
     files: FilesArgument,
-    out: NewFolder,
+    out: Annotated[Path, option("A new folder; RUN stays as it is.", "DIR", "--out", "-o")],
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:

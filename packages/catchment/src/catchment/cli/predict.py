@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from catchment.cli.runs import warn
-from catchment.cli.show import DeviceOption, JsonOption, each, print_json, print_table, waiting
+from catchment.cli.show import (
+    DeviceOption,
+    JsonOption,
+    each,
+    flag,
+    option,
+    print_json,
+    print_table,
+    waiting,
+)
 
 if TYPE_CHECKING:
     from catchment.data.recording import Recording
@@ -27,34 +36,21 @@ FilesArgument = Annotated[
     list[str], typer.Argument(metavar="FILES...", help="CSV, Parquet or npz files, or folders.")
 ]
 UseOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--use", metavar="MODULE:NAME", help="A feature map or network of your own that it names."
-    ),
+    list[str] | None, option("A feature map or network of your own that it names.", "MODULE:NAME")
 ]
 
 
 def predict(
     model_path: ModelArgument,
     files: FilesArgument,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to; the terminal.")
-    ] = None,
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="A column for every class.")
-    ] = False,
-    coverage: Annotated[
-        float, typer.Option(help="Probability that an interval holds the true value.")
-    ] = 0.9,
+    out: Annotated[Path | None, option("Where to; the terminal.", "FILE", "--out", "-o")] = None,
+    probabilities: Annotated[bool, flag("--probabilities", "A column for every class.")] = False,
+    coverage: Annotated[float, option("Probability that an interval holds the true value.")] = 0.9,
     client: Annotated[
-        str | None,
-        typer.Option(
-            "--client", metavar="NAME", help="Whose readout to use; by default the files' own."
-        ),
+        str | None, option("Whose readout to use; by default the files' own.", "NAME")
     ] = None,
     ahead: Annotated[
-        bool,
-        typer.Option("--ahead", help="What comes after each recording: a row per horizon."),
+        bool, flag("--ahead", "What comes after each recording: a row per horizon.")
     ] = False,
     use: UseOption = None,
     device: DeviceOption = None,
@@ -175,14 +171,13 @@ def calibrate(
     model_path: ModelArgument,
     files: FilesArgument,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help=f"Where to; {CALIBRATED} beside it."),
+        Path | None, option(f"Where to; {CALIBRATED} beside it.", "FILE", "--out", "-o")
     ] = None,
     bands: Annotated[
-        str, typer.Option(help="Outputs, separated by commas, at which another width begins.")
+        str, option("Outputs, separated by commas, at which another width begins.")
     ] = "",
     rows: Annotated[
-        int | None, typer.Option(help="Rows drawn of each client; all if left out.", min=1)
+        int | None, option("Rows drawn of each client; all if left out.", min=1)
     ] = None,
     use: UseOption = None,
 ) -> None:

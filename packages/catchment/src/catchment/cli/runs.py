@@ -17,6 +17,8 @@ import typer
 from catchment.cli.show import (
     DataOption,
     JsonOption,
+    flag,
+    option,
     print_json,
     print_table,
     progress,
@@ -168,63 +170,46 @@ class Engine(StrEnum):
 
 
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")]
-RunOption = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="Folder of the run; runs/ and the plan's name."),
-]
 
 
 def run(
     plan_file: PlanArgument,
-    out: RunOption = None,
+    out: Annotated[
+        Path | None, option("Folder of the run; runs/ and the plan's name.", "DIR")
+    ] = None,
     data: DataOption = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a run that the folder holds.")
-    ] = False,
+    resume: Annotated[bool, flag("--resume", "Go on with a run that was stopped.")] = False,
+    force: Annotated[bool, flag("--force", "Replace a run that the folder holds.")] = False,
     engine: Annotated[
         Engine,
-        typer.Option(
-            help="local: this machine; ray: many clients on Ray; flower: simulated by Flower."
-        ),
+        option("local: this machine; ray: many clients on Ray; flower: simulated."),
     ] = Engine.local,
     threads: Annotated[
-        int | None, typer.Option(help="Threads; all cores if not given. Results do not change.")
+        int | None, option("Threads; all cores if not given. Results do not change.")
     ] = None,
     workers: Annotated[
-        int | None,
-        typer.Option(help="Processes for many small clients; this one alone if not given."),
+        int | None, option("Processes for many small clients; this one alone if not given.")
     ] = None,
     address: Annotated[
         str | None,
-        typer.Option(
-            help="Of a Ray cluster: auto, HOST:PORT or ray://HOST:PORT. With --engine ray."
-        ),
+        option("Of a Ray cluster: auto, HOST:PORT or ray://HOST:PORT. With --engine ray."),
     ] = None,
     tree: Annotated[
         str | None,
-        typer.Option(
-            metavar="SERVERSxNODES",
-            help="Servers below the server and nodes below each, as 3x4. With --engine ray.",
+        option(
+            "Servers below the server and nodes below each, as 3x4. With --engine ray.",
+            "SERVERSxNODES",
         ),
     ] = None,
     keep_every: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", min=0.0, help="How often a round under way is kept, for --resume."
-        ),
+        float, option("How often a round under way is kept, for --resume.", "SECONDS", min=0.0)
     ] = 5.0,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit code 1 if any client was left out.")
-    ] = False,
+    strict: Annotated[bool, flag("--strict", "Exit code 1 if any client was left out.")] = False,
     device: Annotated[
         list[str] | None,
-        typer.Option(
-            "--device",
-            metavar="NAME=ADDRESS",
-            help="A client that is a device, as board=tcp://127.0.0.1:7007; may be repeated.",
+        option(
+            "A client that is a device, as board=tcp://127.0.0.1:7007; may be repeated.",
+            "NAME=ADDRESS",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -236,6 +221,7 @@ def run(
     from catchment.federation.runs.folder import is_empty
     from catchment.plans.file import read_plan
     from catchment.plans.in_process import run_plan
+    from catchment.plans.propose import oddities
 
     file = read_plan(plan_file)
     folder = out or Path("runs") / plan_file.stem
@@ -252,19 +238,20 @@ def run(
         typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
     again = ["catchment", "run", str(plan_file), "--out", str(folder), "--resume"]
     where = {"--engine": engine, "--workers": workers, "--address": address, "--tree": tree}
-    for option, value in {**where, "--threads": threads, "--data": data}.items():
-        again += [] if value in (None, Engine.local) else [option, str(value)]
+    for name, value in {**where, "--threads": threads, "--data": data}.items():
+        again += [] if value in (None, Engine.local) else [name, str(value)]
     again += [word for text in device or () for word in ("--device", text)]
     with stoppable(shlex.join(again)), progress(quiet=as_json) as watch, one_line_each():
         done = run_plan(
             file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,
             devices=devices, workers=processes, keep_every=keep_every,
         )  # fmt: skip
+    notices = (*done.notices, *oddities(file))
     if as_json:
-        print_finished_as_json(done.run, folder, done.notices)
+        print_finished_as_json(done.run, folder, notices)
     else:
         print_finished(done.run, folder, file)
-    for notice in done.notices:
+    for notice in notices:
         warn(notice)
     warn_of_left_out(done.run, strict=strict)
 
@@ -274,9 +261,9 @@ def _processes(
 ) -> int | Workers | None:
     """Return what `workers` is in Python, as the command line has it."""
     if engine is not Engine.ray:
-        for option, given in {"--address": address, "--tree": tree}.items():
+        for name, given in {"--address": address, "--tree": tree}.items():
             if given is not None:
-                raise ValueError(f"{option} {given} is for Ray; add --engine ray")
+                raise ValueError(f"{name} {given} is for Ray; add --engine ray")
         if engine is Engine.flower and workers is not None:
             raise ValueError("--workers is for --engine local or ray; Flower takes all cores")
         return workers
@@ -354,12 +341,10 @@ def plan(
         Path | None,
         typer.Argument(metavar="[PLAN]", help="A plan to check, in TOML; or an example's name."),
     ] = None,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON schema of plans.")
-    ] = False,
+    schema: Annotated[bool, flag("--schema", "Print the JSON schema of plans.")] = False,
     # A flag, so that it lists the examples by itself: PLAN is the name then.
     example: Annotated[
-        bool, typer.Option("--example", help="Print the example called PLAN; without it, a list.")
+        bool, flag("--example", "Print the example called PLAN; without it, a list.")
     ] = False,
     data: DataOption = None,
 ) -> None:
@@ -408,8 +393,7 @@ def _check(plan_file: Path, data: Path | None) -> None:
 def report(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Where to; report.html in the run."),
+        Path | None, option("Where to; report.html in the run.", "FILE", "--out", "-o")
     ] = None,
 ) -> None:
     """Write one HTML file about runs that works offline."""
@@ -421,9 +405,7 @@ def report(
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder of the demonstration's runs.")
-    ] = Path("runs/demo"),
+    out: Annotated[Path, option("Folder of the demonstration's runs.", "DIR")] = Path("runs/demo"),
     data: DataOption = None,
 ) -> None:
     """Compare ways to learn together, on invented wearables and, if it is here, on UCI HAR."""

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -26,24 +26,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Watch = Callable[[str, int, int, int], None]
 
+
+def option(help: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
+    """Return an option of a command; it is called as its argument is, unless there are names."""
+    return typer.Option(*names, metavar=metavar, help=help, **more)
+
+
+def flag(name: str, help: str) -> Any:
+    """Return an option that is there or not."""
+    return typer.Option(name, help=help)
+
+
 DataOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--data",
-        metavar="DIR",
-        help="Data directory, instead of $CATCHMENT_DATA and the cache.",
-    ),
+    Path | None, option("Data directory, instead of $CATCHMENT_DATA and the cache.", "DIR")
 ]
 DeviceOption = Annotated[
     str | None,
-    typer.Option(
-        "--device",
-        metavar="DEVICE",
-        help="cuda, or cuda:1 for the second GPU; needs torch. What CATCHMENT_DEVICE names, else "
-        "the CPU.",
+    option(
+        "cuda, or cuda:1 for the second GPU; needs torch. What CATCHMENT_DEVICE names, else the "
+        "CPU.",
+        "DEVICE",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+JsonOption = Annotated[bool, flag("--json", "Print JSON for scripts.")]
 
 
 def size(n_bytes: object) -> str:

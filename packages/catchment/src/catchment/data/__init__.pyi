@@ -1,11 +1,9 @@
 from catchment.data.clients import (
     Cached as Cached,
     Clients as Clients,
-    by_subject as by_subject,
     contiguous as contiguous,
     iid as iid,
     label_skew as label_skew,
-    quantity_skew as quantity_skew,
     split as split,
 )
 from catchment.data.files import read as read
@@ -15,7 +13,6 @@ from catchment.data.recording import Recording as Recording
 from catchment.data.scaling import Scaler as Scaler
 from catchment.data.synthetic import (
     ACTIVITIES as ACTIVITIES,
-    henon as henon,
     lorenz as lorenz,
     mackey_glass as mackey_glass,
     narma as narma,
@@ -28,15 +25,11 @@ from catchment.data.ahead import calendar_columns as calendar_columns
 from catchment.data.clients import (
     Cache as Cache,
     Changed as Changed,
-    Chosen as Chosen,
-    Cohorts as Cohorts,
     Dealt as Dealt,
     LazyClients as LazyClients,
     PROCESS_CACHE as PROCESS_CACHE,
-    client_name as client_name,
     cohorts as cohorts,
     part_of as part_of,
-    select as select,
 )
 from catchment.data.files import (
     ENVIRONMENT as ENVIRONMENT,
@@ -68,16 +61,10 @@ from catchment.data.scaling import (
     exact_sums as exact_sums,
     from_limbs as from_limbs,
     limbs_of as limbs_of,
-    on_digits as on_digits,
     root as root,
     scale_each as scale_each,
-    whole_numbers as whole_numbers,
 )
-from catchment.data.steps import (
-    count_steps as count_steps,
-    fill_recording as fill_recording,
-    resample as resample,
-)
+from catchment.data.steps import count_steps as count_steps, fill_recording as fill_recording
 from catchment.data.synthetic import (
     CHANNELS as CHANNELS,
     seeded_generator as seeded_generator,
@@ -98,17 +85,14 @@ __all__ = [
     "RAW",
     "Recording",
     "Scaler",
-    "by_subject",
     "contiguous",
     "from_frame",
-    "henon",
     "iid",
     "label_skew",
     "lorenz",
     "mackey_glass",
     "narma",
     "one_step",
-    "quantity_skew",
     "read",
     "split",
     "synthetic_wearables",

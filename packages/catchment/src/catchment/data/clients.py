@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import threading
 from abc import abstractmethod
-from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -90,25 +89,13 @@ class Clients(Mapping[str, list[Recording]]):
         >>> list(Clients({"a": [], "b": [], "c": []}).only(["c", "a"]))
         ['c', 'a']
         """
-        return Clients(select(self.held, names), self.classes, self.channels, self.columns)
-
-
-def by_subject(sequences: Sequence[Recording], subjects: Iterable[object]) -> Dealt:
-    """Return one client per subject, named by it, in the order subjects first appear.
-
-    >>> data = [Recording([float(i)]) for i in range(4)]
-    >>> {name: len(part) for name, part in by_subject(data, ["ann", "bob", "ann", "ann"]).items()}
-    {'ann': 3, 'bob': 1}
-    """
-    names = [str(subject) for subject in subjects]
-    if len(names) != len(sequences):
-        raise ValueError(
-            f"there are {len(names)} subjects for {len(sequences)} sequences; pass one for each"
-        )
-    clients: Dealt = {}
-    for name, sequence in zip(names, sequences, strict=True):
-        clients.setdefault(name, []).append(sequence)
-    return clients
+        wanted = list(names)
+        for name in wanted:
+            if name not in self.held:
+                known = ", ".join(sorted(self.held)[:8])
+                raise ValueError(f"there is no client {name!r}; the clients are {known}")
+        held = {name: self.held[name] for name in wanted}
+        return Clients(held, self.classes, self.channels, self.columns)
 
 
 def contiguous(sequence: Recording, n_clients: int) -> Dealt:
@@ -128,7 +115,7 @@ def contiguous(sequence: Recording, n_clients: int) -> Dealt:
         )
     blocks = np.array_split(np.arange(sequence.n_steps), n_clients)
     return {
-        client_name(k): [sequence.part(int(block[0]), int(block[-1]) + 1)]
+        f"client-{k:03d}": [sequence.part(int(block[0]), int(block[-1]) + 1)]
         for k, block in enumerate(blocks)
     }
 
@@ -177,41 +164,13 @@ def label_skew(
     return _dealt(sequences, groups)
 
 
-def quantity_skew(
-    sequences: Sequence[Recording], n_clients: int, *, alpha: float = 0.5, seed: int = 0
-) -> Dealt:
-    """Return clients of very different sizes, drawn from a Dirichlet distribution.
-
-    Each client gets one sequence; the others are dealt by shares with concentration `alpha`.
-
-    >>> data = [Recording([float(i)]) for i in range(50)]
-    >>> sizes = [len(part) for part in quantity_skew(data, 5, alpha=0.5).values()]
-    >>> sum(sizes), min(sizes) >= 1
-    (50, True)
-    """
-    _refuse(n_clients, len(sequences), alpha=alpha)
-    rng = seeded_generator(seed)
-    order = rng.permutation(len(sequences))
-    sizes = 1 + _sizes(rng, alpha, n_clients, len(sequences) - n_clients)
-    return _dealt(sequences, np.split(order, np.cumsum(sizes)[:-1]))
-
-
-@dataclass(frozen=True)
-class Cohorts:
-    """Client names for training, validation and test; no name is in two of them."""
-
-    train: tuple[str, ...]
-    validation: tuple[str, ...]
-    test: tuple[str, ...]
-
-
 def cohorts(
     names: Iterable[str],
     *,
     validation: float = 0.2,
     test: float = 0.2,
     seed: int | None = 0,
-) -> Cohorts:
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Return client names split into training, validation and test, whole clients at a time.
 
     Parameters
@@ -225,7 +184,7 @@ def cohorts(
         Names the shuffle; None keeps the order given, training first.
 
     >>> cohorts(["a", "b", "c", "d", "e"], validation=1, test=0.4, seed=None)
-    Cohorts(train=('a', 'b'), validation=('c',), test=('d', 'e'))
+    (('a', 'b'), ('c',), ('d', 'e'))
     """
     every = tuple(names)
     if len(set(every)) != len(every):
@@ -241,7 +200,7 @@ def cohorts(
     if seed is not None:
         every = tuple(every[i] for i in seeded_generator(seed).permutation(len(every)))
     last = n_train + n_validation
-    return Cohorts(every[:n_train], every[n_train:last], every[last:])
+    return every[:n_train], every[n_train:last], every[last:]
 
 
 def split(
@@ -275,41 +234,17 @@ def split(
     >>> list(validation), list(test)
     (['f'], ['g', 'h'])
     """
-    parts = cohorts(clients, validation=validation or 0, test=test, seed=seed)
+    train, *between, last = cohorts(clients, validation=validation or 0, test=test, seed=seed)
     whole = clients if isinstance(clients, Clients) else Clients(clients)
-
-    named = [parts.train, *([] if validation is None else [parts.validation]), parts.test]
+    named = [train, last] if validation is None else [train, *between, last]
     return tuple(whole.only(name for name in whole if name in part) for part in map(set, named))
-
-
-def select(clients: Mapping[str, list[Recording]], names: Iterable[str]) -> Dealt:
-    """Return the named clients only, in the order of the names.
-
-    >>> select({"a": [], "b": [], "c": []}, ["c", "a"])
-    {'c': [], 'a': []}
-    """
-    wanted = list(names)
-    missing = [name for name in wanted if name not in clients]
-    if missing:
-        raise ValueError(
-            f"there is no client {missing[0]!r}; the clients are {', '.join(sorted(clients)[:8])}"
-        )
-    return {name: clients[name] for name in wanted}
-
-
-def client_name(number: int) -> str:
-    """Return the name of a client that has only a number.
-
-    >>> client_name(7)
-    'client-007'
-    """
-    return f"client-{number:03d}"
 
 
 def _dealt(sequences: Sequence[Recording], groups: Iterable[list[int] | Integers]) -> Dealt:
     # Within a client the sequences keep their given order, which may be an order in time.
     return {
-        client_name(k): [sequences[int(i)] for i in sorted(group)] for k, group in enumerate(groups)
+        f"client-{k:03d}": [sequences[int(i)] for i in sorted(group)]
+        for k, group in enumerate(groups)
     }
 
 
@@ -380,51 +315,9 @@ def part_of(clients: Mapping[str, S], names: Sequence[str]) -> Mapping[str, S]:
     >>> part_of({"ann": [1], "bob": [2], "eve": [3]}, ["eve", "ann"])
     {'eve': [3], 'ann': [1]}
     """
-    if isinstance(clients, LazyClients | Chosen):
+    if isinstance(clients, LazyClients):
         return clients.part(names)
     return {name: clients[name] for name in names}
-
-
-@final
-class Chosen(Mapping[str, S]):
-    """Some clients of a mapping, in the order of their names.
-
-    >>> some = Chosen({"ann": [1], "bob": [2], "eve": [3]}, ["eve", "ann"])
-    >>> dict(some), "bob" in some
-    ({'ann': [1], 'eve': [3]}, False)
-    """
-
-    def __init__(self, clients: Mapping[str, S], names: Iterable[str]) -> None:
-        self._clients, self._names = clients, sorted(names)
-
-    def __getitem__(self, name: str) -> S:
-        if name not in self:
-            raise KeyError(name)
-        return self._clients[name]
-
-    def part(self, names: Sequence[str]) -> Mapping[str, S]:
-        """Return these clients in this order; KeyError if one is not among those chosen."""
-        at = bisect_left(self._names, names[0]) if names else 0
-        if self._names[at : at + len(names)] != list(names):
-            for name in names:
-                if name not in self:
-                    raise KeyError(name)
-        return part_of(self._clients, names)
-
-    def __contains__(self, name: object) -> bool:
-        if not isinstance(name, str):
-            return False
-        at = bisect_left(self._names, name)
-        return at < len(self._names) and self._names[at] == name
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __repr__(self) -> str:
-        return f"Chosen({len(self._names)} of {len(self._clients)} clients)"
 
 
 @final
@@ -459,9 +352,6 @@ class Changed(LazyClients[R], Generic[S, R]):
 
     def __len__(self) -> int:
         return len(self._clients)
-
-    def __repr__(self) -> str:
-        return f"Changed({self._clients!r})"
 
 
 Read = Callable[[], Iterable[Recording]]

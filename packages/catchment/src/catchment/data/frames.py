@@ -11,7 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, Booleans, Integers, as_numbers, refuse_conversions
+from catchment.arrays import (
+    Array,
+    Booleans,
+    Integers,
+    as_numbers,
+    refuse_conversions,
+    refuse_infinite,
+)
 from catchment.data.recording import Recording
 from catchment.errors import SettingError
 
@@ -358,6 +365,7 @@ def numbers_of(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
                     f"column {name!r} is not numeric: it has {odd}; mend it"
                 ) from error
             raise ValueError(f"column {name!r} is not numeric: {error}") from error
+        refuse_infinite(columns[-1], f"column {name!r}")
     if len({len(values) for values in columns}) > 1:
         raise ValueError(f"the columns {', '.join(names)} differ in length")
     return np.stack(columns, axis=1)

@@ -30,7 +30,7 @@ Numbers leave as limbs of 32 bits in 64-bit words, value = sum_i limb_i 2^(32 i)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -103,27 +103,10 @@ def _too_large(centred: Array, first: int) -> ValueError:
     )
 
 
-def on_digits(values: Array, digits: int) -> Whole:
-    """Return finite numbers (I,) as whole numbers of 2^-digits, ties to even.
-
-    >>> on_digits(np.array([0.75, -2.0]), 1)
-    array([2, -4], dtype=object)
-    """
-    rounded = [round(Fraction(value) * 2**digits) for value in np.asarray(values, float).tolist()]
-    return whole_numbers(rounded)
-
-
-def whole_numbers(values: Sequence[int]) -> Whole:
-    """Return Python's whole numbers as an array (I,) of them."""
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
 def limbs_of(values: Whole, n_limbs: int) -> Integers:
     """Return whole numbers (I,) as limbs (n_limbs, I).
 
-    >>> limbs_of(whole_numbers([2**32 + 5, -1]), 2)
+    >>> limbs_of(np.array([2**32 + 5, -1], object), 2)
     array([[         5, 4294967295],
            [         1,         -1]])
     """
@@ -139,7 +122,7 @@ def limbs_of(values: Whole, n_limbs: int) -> Integers:
 def from_limbs(limbs: Integers) -> Whole:
     """Return the whole numbers (I,) of limbs (m, I), which may be sums of limbs.
 
-    >>> one = limbs_of(whole_numbers([2**32 + 5, -1]), 2)
+    >>> one = limbs_of(np.array([2**32 + 5, -1], object), 2)
     >>> from_limbs(one + one)
     array([8589934602, -2], dtype=object)
     """
@@ -219,16 +202,6 @@ class Moments:
                 f"origin has shape {zero.shape}; pass one finite number for each of {n} channels"
             )
         return cls(*exact_sums(inputs, zero), zero)
-
-    @classmethod
-    def of_sums(cls, count: Integers, total: Array, squares: Array) -> Moments:
-        """Return the moments, about zero, of sums and sums of squares (I,) that are known already.
-
-        >>> Moments.of_sums(np.array([2]), np.array([4.0]), np.array([10.0])).variance
-        array([1.])
-        """
-        zero = np.zeros(len(count))
-        return cls(count, on_digits(total, DIGITS), on_digits(squares, 2 * DIGITS), zero)
 
     @property
     def mean(self) -> Array:
@@ -376,30 +349,11 @@ class Scaler:
 
 
 def scale_each(clients: Mapping[str, Iterable[Recording]]) -> dict[str, list[Recording]]:
-    """Return every client's sequences scaled by that client's own moments.
-
-    A client that tests is scaled by its own inputs, never by another's, and no target is used.
+    """Return every client's sequences scaled by that client's own moments, gaps as they are.
 
     >>> scaled = scale_each({"a": [Recording(np.array([1.0, 3.0]))]})
     >>> scaled["a"][0].u.ravel()
     array([-1.,  1.])
     """
-    scaled = {}
-    for name, sequences in clients.items():
-        own = list(sequences)
-        scaled[name] = Scaler.fit(own).apply(own)
-    return scaled
-
-
-def variance(count: Integers, total: Array, squares: Array) -> Array:
-    """Return variances (I,) from counts, sums and sums of squares; NaN where there is no value.
-
-    What is within rounding of zero is zero, so that a constant is known as one.
-
-    >>> variance(np.array([3]), np.array([0.3]), np.array([0.03]))
-    array([0.])
-    """
-    n = np.where(count > 0, count, np.nan)
-    second = squares / n
-    spread: Array = second - (total / n) ** 2
-    return np.where(spread <= 1e-12 * second, 0.0, spread)
+    held = {name: list(sequences) for name, sequences in clients.items()}
+    return {name: Scaler.fit(own).apply(own) for name, own in held.items()}

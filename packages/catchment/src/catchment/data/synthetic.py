@@ -1,4 +1,4 @@
-"""Synthetic series with known laws: NARMA, Mackey-Glass, Lorenz and Hénon.
+"""Synthetic series with known laws: NARMA, Mackey-Glass and Lorenz.
 
 NARMA of order 10 and 30 (Atiya and Parlos, IEEE Trans. Neural Networks 2000), with u uniform on
 [0, 0.5]:
@@ -6,11 +6,11 @@ NARMA of order 10 and 30 (Atiya and Parlos, IEEE Trans. Neural Networks 2000), w
     y(t+1) = a y(t) + b y(t) sum_{i<order} y(t-i) + 1.5 u(t-order+1) u(t) + c
 
 where (a, b, c) is (0.3, 0.05, 0.1) for order 10 and (0.2, 0.04, 0.001) for order 30. Mackey-Glass
-(Science 1977): x' = 0.2 x(t-tau) / (1 + x(t-tau)^10) - 0.1 x. Lorenz (J. Atmos. Sci. 1963) and
-Hénon (Commun. Math. Phys. 1976) with their usual constants.
+(Science 1977): x' = 0.2 x(t-tau) / (1 + x(t-tau)^10) - 0.1 x. Lorenz (J. Atmos. Sci. 1963) with
+the usual constants.
 
-Only additions, multiplications and divisions of Python floats are used, so that a chaotic series
-is the same on every machine.
+Only additions, multiplications and divisions are used, so that a chaotic series is the same on
+every machine.
 
 Synthetic wearables: labelled activity recordings of people who differ, without any download.
 
@@ -27,8 +27,7 @@ These are invented signals, for demonstrations and tests. Results on them say no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,8 +39,6 @@ _NARMA = {10: (0.3, 0.05, 0.1), 30: (0.2, 0.04, 0.001)}
 # In ten million steps no series that stayed bounded went above 1.3; once above 2 the quadratic
 # term feeds itself.
 _NARMA_LIMIT = 2.0
-
-_Point = tuple[float, float, float]
 
 
 def seeded_generator(*seed: int) -> np.random.Generator:
@@ -106,22 +103,16 @@ def mackey_glass(
     n_steps: int,
     *,
     delay: float = 17.0,
-    step: float = 1.0,
-    substeps: int = 10,
     start: float | None = None,
     seed: int = 0,
     warm_up: int = 500,
 ) -> Array:
-    """Return a Mackey-Glass series (T, 1), by Runge-Kutta of order 4.
+    """Return a Mackey-Glass series (T, 1), a value per unit of time, by Runge-Kutta of order 4.
 
     Parameters
     ----------
     delay
-        tau; mildly chaotic from about 17. A multiple of step / substeps.
-    step
-        Time between two values returned.
-    substeps
-        Integration steps per value returned.
+        tau; mildly chaotic from about 17. A multiple of 0.1, the step of integration.
     start
         The constant value before time 0; drawn from [0.9, 1.5] by the seed if not given.
     seed
@@ -133,7 +124,10 @@ def mackey_glass(
     (500, 1)
     """
     _refuse_length(n_steps, warm_up)
-    h, lag = _step_and_lag(delay, step, substeps)
+    h, substeps = 0.1, 10
+    lag = round(delay / h)
+    if lag < 1 or abs(lag * h - delay) > 1e-9 * delay:
+        raise ValueError(f"delay is {delay}; pass a positive multiple of {h}")
     x0 = 0.9 + 0.6 * float(seeded_generator(seed).random()) if start is None else float(start)
     # x and its slope at times -delay, ..., 0, h, 2h, ...; x is constant before time 0.
     x, dx = [x0] * (lag + 1), [0.0] * lag
@@ -157,10 +151,7 @@ def lorenz(
     *,
     step: float = 0.02,
     substeps: int = 2,
-    sigma: float = 10.0,
-    rho: float = 28.0,
-    beta: float = 8.0 / 3.0,
-    start: _Point | None = None,
+    start: tuple[float, float, float] | None = None,
     seed: int = 0,
     warm_up: int = 1000,
 ) -> Array:
@@ -185,54 +176,24 @@ def lorenz(
         raise ValueError(f"step is {step} and substeps is {substeps}; both must be positive")
     h = step / substeps
 
-    def slope(point: _Point) -> _Point:
-        x, y, z = point
-        return sigma * (y - x), x * (rho - z) - y, x * y - beta * z
+    def slope(point: Array) -> Array:
+        x, y, z = point.tolist()
+        return np.array([10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z])
 
     if start is None:
-        x, y, z = (10.0 * seeded_generator(seed).random(3) - 5.0).tolist()
-        start = (x, y, z + 25.0)
-    points = [start]
+        p = 10.0 * seeded_generator(seed).random(3) - 5.0 + np.array([0.0, 0.0, 25.0])
+    else:
+        p = np.array(start)
+    points = [p]
     for _ in range(warm_up + n_steps - 1):
-        point = points[-1]
         for _ in range(substeps):
-            point = _runge_kutta(slope, point, h)
-        points.append(point)
+            k1 = slope(p)
+            k2 = slope(p + 0.5 * h * k1)
+            k3 = slope(p + 0.5 * h * k2)
+            k4 = slope(p + h * k3)
+            p = p + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+        points.append(p)
     return np.array(points[warm_up:])
-
-
-def henon(
-    n_steps: int,
-    *,
-    a: float = 1.4,
-    b: float = 0.3,
-    start: tuple[float, float] | None = None,
-    seed: int = 0,
-    warm_up: int = 100,
-) -> Array:
-    """Return an orbit (T, 2) of the Hénon map: x <- 1 - a x^2 + y, y <- b x.
-
-    Parameters
-    ----------
-    start
-        First point; drawn within 0.1 of the origin by the seed if not given.
-    warm_up
-        Points simulated and left out before the first one returned.
-
-    >>> henon(2, start=(0.0, 0.0), warm_up=0).tolist()
-    [[0.0, 0.0], [1.0, 0.0]]
-    """
-    _refuse_length(n_steps, warm_up)
-    x, y = (0.2 * seeded_generator(seed).random(2) - 0.1).tolist() if start is None else start
-    orbit = [(x, y)]
-    for _ in range(warm_up + n_steps - 1):
-        x, y = 1.0 - a * x * x + y, b * x
-        if not abs(x) < 1e6:
-            raise ArithmeticError(
-                f"the orbit of a={a}, b={b} escapes; start near the origin, with a below 1.43"
-            )
-        orbit.append((x, y))
-    return np.array(orbit[warm_up:])
 
 
 def one_step(series: Any, horizon: int = 1) -> Recording:
@@ -255,36 +216,6 @@ def _mackey_glass_slope(x: float, delayed: float) -> float:
     second = delayed * delayed
     fourth = second * second
     return 0.2 * delayed / (1.0 + fourth * fourth * second) - 0.1 * x
-
-
-def _step_and_lag(delay: float, step: float, substeps: int) -> tuple[float, int]:
-    if step <= 0 or substeps < 1 or delay <= 0:
-        raise ValueError(
-            f"delay is {delay}, step is {step} and substeps is {substeps}; all must be positive"
-        )
-    h = step / substeps
-    lag = round(delay / h)
-    if lag < 1 or abs(lag * h - delay) > 1e-9 * delay:
-        raise ValueError(
-            f"delay {delay} is not a multiple of the integration step {h}; change substeps"
-        )
-    return h, lag
-
-
-def _runge_kutta(slope: Callable[[_Point], _Point], p: _Point, h: float) -> _Point:
-    k1 = slope(p)
-    k2 = slope(_along(p, k1, 0.5 * h))
-    k3 = slope(_along(p, k2, 0.5 * h))
-    k4 = slope(_along(p, k3, h))
-    x, y, z = (
-        q + h / 6.0 * (d1 + 2.0 * d2 + 2.0 * d3 + d4)
-        for q, d1, d2, d3, d4 in zip(p, k1, k2, k3, k4, strict=True)
-    )
-    return x, y, z
-
-
-def _along(p: _Point, d: _Point, h: float) -> _Point:
-    return p[0] + h * d[0], p[1] + h * d[1], p[2] + h * d[2]
 
 
 def _refuse_length(n_steps: int, warm_up: int) -> None:
@@ -337,20 +268,6 @@ _SWING_PHASE = np.array([0.0, 1.6, 0.4, 1.5, 0.3, 2.0])
 _IMPACT_PHASE = np.array([0.8, 0.2, 0.0, 1.1, 0.6, 1.9])
 
 
-@dataclass(frozen=True, eq=False)
-class _Person:
-    amplitude: float
-    tempo: float
-    noise: float
-    orientation: Array  # (3, 3) rotation of the device on the body
-    turning_bias: Array  # (3,) constant error of the gyroscope
-    swing_gait: Array  # (6, 6) factor per activity and channel
-    impact_gait: Array  # (6, 6)
-    phase_gait: Array  # (6,) shift of the impacts per channel
-    lean: Array  # (6,) added to each activity's lean
-    balance: Array  # (6,) how often each activity occurs
-
-
 def synthetic_wearables(
     n_users: int = 12, seed: int = 0, *, windows_per_user: int = 40, steps: int = 128
 ) -> dict[str, list[Recording]]:
@@ -397,32 +314,30 @@ def wearable_user(
         raise ValueError(
             f"windows_per_user is {windows_per_user} and steps is {steps}; both must be positive"
         )
-    person = _person(seeded_generator(seed, user, 0))
-    windows = []
-    for number in range(windows_per_user):
-        rng = seeded_generator(seed, user, 1 + number)
-        label = int(rng.choice(len(ACTIVITIES), p=person.balance))
-        windows.append(Recording.labelled(_window(person, label, steps, rng), label, ACTIVITIES))
-    return windows
-
-
-def _person(rng: np.random.Generator) -> _Person:
-    n = len(ACTIVITIES)
-    return _Person(
+    rng, n = seeded_generator(seed, user, 0), len(ACTIVITIES)
+    person = SimpleNamespace(
         amplitude=float(rng.lognormal(0.0, 0.25)),
         tempo=float(rng.lognormal(0.0, 0.10)),
         noise=float(rng.lognormal(math.log(0.07), 0.4)),
+        # How the device lies on the body, and the constant error of its gyroscope.
         orientation=_rotation(rng.normal(size=3), float(rng.normal(0.0, 0.18))),
         turning_bias=rng.normal(0.0, 0.02, size=3),
+        # Factors per activity and channel; shifts of the impacts per channel.
         swing_gait=rng.lognormal(0.0, 0.15, size=(n, 6)),
         impact_gait=rng.lognormal(0.0, 0.15, size=(n, 6)),
         phase_gait=rng.normal(0.0, 0.10, size=6),
         lean=rng.normal(0.0, 0.08, size=n),
-        balance=rng.dirichlet(np.full(n, 1.0)),
+        balance=rng.dirichlet(np.full(n, 1.0)),  # how often each activity occurs
     )
+    windows = []
+    for number in range(windows_per_user):
+        rng = seeded_generator(seed, user, 1 + number)
+        label = int(rng.choice(n, p=person.balance))
+        windows.append(Recording.labelled(_window(person, label, steps, rng), label, ACTIVITIES))
+    return windows
 
 
-def _window(person: _Person, label: int, steps: int, rng: np.random.Generator) -> Array:
+def _window(person: Any, label: int, steps: int, rng: np.random.Generator) -> Array:
     """Return one recording (steps, 6) of a person doing something."""
     strides, tips, sharpness, lateness = _GAITS[ACTIVITIES[label]]
     amplitude = person.amplitude * rng.lognormal(0.0, 0.20)

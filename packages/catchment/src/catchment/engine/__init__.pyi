@@ -5,11 +5,7 @@ from catchment.engine.contenders import (
     local_only as local_only,
     trained as trained,
 )
-from catchment.engine.local import (
-    Deadline as Deadline,
-    LocalEngine as LocalEngine,
-    run_locally as run_locally,
-)
+from catchment.engine.local import LocalEngine as LocalEngine, run_locally as run_locally
 
 # For the other packages and the tests; may change without notice.
 from catchment.engine.local import (
@@ -27,7 +23,6 @@ from catchment.engine.processes import (
 )
 
 __all__ = [
-    "Deadline",
     "LocalEngine",
     "centralised",
     "compare",

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from catchment.data.clients import Chosen, LazyClients
+from catchment.data.clients import LazyClients
 from catchment.data.units import ALL
 from catchment.errors import CatchmentError
 from catchment.federation.algorithm import Data, Memory
-from catchment.federation.blocks import BlockSum
 from catchment.federation.client import Elsewhere, Node, answer_together
-from catchment.federation.loop import Engine, Reply, Result, Watch, run
-from catchment.federation.messages import check_client_names
+from catchment.federation.loop import BlockSum, Result, run
+from catchment.federation.messages import Engine, Reply, Watch, check_client_names
 from catchment.federation.plan import Plan
 from catchment.federation.runs.ledger import Keeper
 from catchment.federation.workflow import DeliveredEvaluation, Engines
@@ -88,9 +84,7 @@ class LocalEngine(Engine, Generic[S, U, R]):
             if len(clients) == 1:
                 (client,) = clients
                 return [Reply(client, self._node(client).answer(letters[client]))]
-            written = answer_together([*map(self._node, clients)], letters[clients[0]])
-            pairs = zip(clients, written, strict=True)
-            return [Reply(client, one.message, written=one) for client, one in pairs]
+            return answer_together([*map(self._node, clients)], letters[clients[0]])
 
         groups = ordered_map(answer, _groups(letters, size), threads=self.threads)
         return chain.from_iterable(groups)
@@ -100,7 +94,7 @@ class LocalEngine(Engine, Generic[S, U, R]):
 
         One that does not hear it now is told before it is next asked for anything.
         """
-        if isinstance(self.sources, LazyClients | Chosen):
+        if isinstance(self.sources, LazyClients):
             return  # all of them are functions, and there may be a million
         for client in clients:
             source = self.sources[client]
@@ -270,56 +264,3 @@ def run_locally(
     here = LocalEngine(plan, clients, threads, known, policy or Policy(), units)
     engine = with_workers(here, workers)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal, onto=onto)
-
-
-@dataclass(frozen=True, eq=False)
-class Deadline(Engine):
-    """An engine around another one that gives every letter the same time to be answered.
-
-    What comes later is never looked at. Each letter has a thread of its own while it waits, so that
-    one client that hangs holds up nobody else.
-
-    Parameters
-    ----------
-    engine
-        Carries the letters; it is asked for one client at a time.
-    seconds
-        From asking to the end of waiting, by a clock that does not jump.
-    """
-
-    engine: Engine
-    seconds: float
-
-    def __post_init__(self) -> None:
-        if not self.seconds > 0:
-            raise ValueError(f"seconds is {self.seconds}; pass a time above 0")
-
-    def clients(self) -> Sequence[str]:
-        return self.engine.clients()
-
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        arrived: SimpleQueue[Reply | Exception] = SimpleQueue()
-
-        def deliver(client: str, letter: bytes) -> None:
-            try:
-                for reply in self.engine.ask({client: letter}):
-                    arrived.put(reply)
-            except Exception as error:
-                arrived.put(error)
-
-        for client, letter in letters.items():
-            threading.Thread(target=deliver, args=(client, letter), daemon=True).start()
-        replies: dict[str, Reply] = {}
-        end = time.monotonic() + self.seconds
-        while len(replies) < len(letters):
-            try:
-                reply = arrived.get(timeout=max(0.0, end - time.monotonic()))
-            except Empty:
-                break
-            if isinstance(reply, Exception):
-                raise reply
-            if reply.client in letters:
-                replies[reply.client] = reply
-        late = f"no answer within {self.seconds:g} seconds"
-        for client in letters:
-            yield replies.get(client, Reply(client, None, late))

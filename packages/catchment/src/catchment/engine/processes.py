@@ -2,7 +2,7 @@
 
 Clients go to worker processes in blocks of 256, and the sum of each block comes back, or one of
 several blocks where sums have no order: the same bits as in one process
-(`catchment.federation.blocks`). Where there is less than two blocks to do, and wherever clients
+(`catchment.federation.loop`). Where there is less than two blocks to do, and wherever clients
 must be asked one by one, this process does it.
 
 Workers are joblib's: they start without running the program again, whatever it calls is sent to
@@ -32,8 +32,8 @@ from typing import Any
 from catchment.data.clients import LazyClients, part_of
 from catchment.engine.local import AnySource, LocalEngine
 from catchment.errors import FederationError
-from catchment.federation.blocks import BlockSum, sum_block, together
 from catchment.federation.client import Elsewhere
+from catchment.federation.loop import BlockSum, sum_block, together
 from catchment.federation.plan import Plan
 
 MOST_DEATHS = 3  # of workers over one block

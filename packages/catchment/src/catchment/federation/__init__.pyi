@@ -4,14 +4,17 @@ from catchment.federation.algorithm import (
     Needs as Needs,
     Turn as Turn,
 )
-from catchment.federation.blocks import BLOCK as BLOCK
-from catchment.federation.compression import Float32 as Float32, SmallestUpload as SmallestUpload
+from catchment.federation.checks import Limits as Limits
 from catchment.federation.increments import ByRound as ByRound
-from catchment.federation.limits import Limits as Limits
-from catchment.federation.loop import Result as Result
+from catchment.federation.loop import BLOCK as BLOCK, Result as Result
 from catchment.federation.messages import Engine as Engine, Record as Record
 from catchment.federation.plan import Plan as Plan
-from catchment.federation.protection import Masking as Masking, Protection as Protection
+from catchment.federation.protection import (
+    Float32 as Float32,
+    Masking as Masking,
+    Protection as Protection,
+    SmallestUpload as SmallestUpload,
+)
 from catchment.federation.rows import Rows as Rows
 from catchment.federation.runs.explain import explain as explain
 from catchment.federation.runs.folder import RunFolder as RunFolder
@@ -23,16 +26,33 @@ from catchment.federation.algorithm import (
     Additive as Additive,
     Cost as Cost,
     Kept as Kept,
+    LARGEST_LOSS as LARGEST_LOSS,
     Memory as Memory,
+    Progress as Progress,
+    Tally as Tally,
+    TrainedSum as TrainedSum,
+    UNKNOWN as UNKNOWN,
     Upload as Upload,
+    WEIGHTINGS as WEIGHTINGS,
+    WeightedSum as WeightedSum,
+    Weighting as Weighting,
+    added_by_key as added_by_key,
+    check_weight as check_weight,
+    client_weight as client_weight,
 )
-from catchment.federation.blocks import (
-    BlockSum as BlockSum,
-    MOST_GROUPS as MOST_GROUPS,
-    Outline as Outline,
-    Sums as Sums,
-    joined as joined,
-    together as together,
+from catchment.federation.checks import (
+    Claim as Claim,
+    FEWEST as FEWEST,
+    LIMITS as LIMITS,
+    MOST_HELD as MOST_HELD,
+    Screen as Screen,
+    _passes_whole as _passes_whole,
+    check_origin as check_origin,
+    check_statistics as check_statistics,
+    check_total as check_total,
+    claimed as claimed,
+    in_rows as in_rows,
+    moment_matrix as moment_matrix,
 )
 from catchment.federation.client import (
     Elsewhere as Elsewhere,
@@ -43,19 +63,16 @@ from catchment.federation.client import (
     answer_together as answer_together,
     refusal as refusal,
 )
-from catchment.federation.compression import Packed as Packed
 from catchment.federation.increments import Asked as Asked, Increments as Increments
-from catchment.federation.limits import (
-    Claim as Claim,
-    FEWEST as FEWEST,
-    LIMITS as LIMITS,
-    MOST_HELD as MOST_HELD,
-    Screen as Screen,
-    check_total as check_total,
-    claimed as claimed,
-    in_rows as in_rows,
+from catchment.federation.loop import (
+    BlockSum as BlockSum,
+    MOST_GROUPS as MOST_GROUPS,
+    Sums as Sums,
+    joined as joined,
+    model_of as model_of,
+    run as run,
+    together as together,
 )
-from catchment.federation.loop import model_of as model_of, run as run
 from catchment.federation.messages import (
     REPLY_HEADER as REPLY_HEADER,
     Refusal as Refusal,
@@ -65,7 +82,7 @@ from catchment.federation.messages import (
     headline as headline,
 )
 from catchment.federation.plan import describe as describe
-from catchment.federation.protection import Read as Read
+from catchment.federation.protection import Packed as Packed, Read as Read
 from catchment.federation.rows import (
     FoldedRows as FoldedRows,
     augmented as augmented,
@@ -73,25 +90,6 @@ from catchment.federation.rows import (
     local_blocks as local_blocks,
     stretch as stretch,
     targets_of as targets_of,
-)
-from catchment.federation.sums import (
-    LARGEST_LOSS as LARGEST_LOSS,
-    Progress as Progress,
-    Tally as Tally,
-    TrainedSum as TrainedSum,
-    UNKNOWN as UNKNOWN,
-    WEIGHTINGS as WEIGHTINGS,
-    WeightedSum as WeightedSum,
-    Weighting as Weighting,
-    added_by_key as added_by_key,
-    check_weight as check_weight,
-    client_weight as client_weight,
-)
-from catchment.federation.upload_checks import (
-    _passes_whole as _passes_whole,
-    check_origin as check_origin,
-    check_statistics as check_statistics,
-    moment_matrix as moment_matrix,
 )
 from catchment.federation.workflow import (
     AnyPlan as AnyPlan,

@@ -6,13 +6,14 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from catchment.data.clients import LazyClients
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
 from catchment.federation.algorithm import Data, Ledger, Memory, Turn, Upload
-from catchment.federation.limits import claimed
+from catchment.federation.checks import claimed
+from catchment.federation.messages import Reply
 from catchment.federation.plan import Plan
 from catchment.wire import NOTHING, Parts, digest, join, plain_text, split, taken_apart
 
@@ -120,25 +121,31 @@ class Elsewhere(ABC):
 
     @abstractmethod
     def within(self, course: Any, *, of_plan_file: bool = True) -> Elsewhere:
-        """Return the same as one of a course: what was made for another course is refused."""
+        """Return the same as one of a workflow: what was made for another is refused."""
 
     @abstractmethod
     def hello(self) -> Any:
         """Return what it says of its data: `channels`, `per_step`, `outputs` and `classes`."""
 
 
-def refuse_shared(clients: Mapping[str, object]) -> None:
-    """Raise ValueError if two clients are one device, whose data would count twice."""
+def devices_of(clients: Mapping[str, object]) -> dict[str, Elsewhere]:
+    """Return the clients whose data are elsewhere; there are none among those read lazily.
+
+    ValueError if two of them are one device, whose data would count twice.
+    """
+    found: dict[str, Elsewhere] = {}
     if isinstance(clients, LazyClients):
-        return
+        return found
     named: dict[str, str] = {}
     for name, one in clients.items():
         if isinstance(one, Elsewhere):
+            found[name] = one
             other = named.setdefault(one.place, name)
             if other != name:
                 raise ValueError(
                     f"{other} and {name} are both the device at {one.place}; name it once"
                 )
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,43 +176,47 @@ class Node(Generic[S, U, R]):
     def answer(self, message: bytes) -> bytes:
         """Return the reply to a request, or a refusal with its reason."""
         try:
-            return self._reply(Request.from_bytes(message, self.name)).to_bytes()
+            request = Request.from_bytes(message, self.name)
+            _check_agreed(self.plan, request)
+            masking, turn = self.plan.masking, replace(request.turn, ledger=self.ledger)
+            if masking is not None and isinstance(self.data, Elsewhere):
+                turn = replace(turn, vault=self.data.vault(self.plan, self.memory))
+            if request.stage != "update":
+                if masking is None:
+                    raise IntegrityError(f"the plan has no stage {request.stage!r}")
+                made = masking.on_stage(request.stage, request.payload, turn, self.memory)
+            elif masking is not None:
+                made = taken_apart(masking.mask(request.payload, self.upload, turn, self.memory))
+            else:
+                made = taken_apart(self.upload(request.payload, turn))
+                if self.ledger is not None:
+                    self.ledger.upload(turn.plan, turn.round, made.kind)
+            return made.to_bytes()
         except REFUSED as error:
             return refusal(error if self.telling is None else self.telling(error))
 
-    def _reply(self, request: Request) -> Parts:
-        _check_agreed(self.plan, request)
-        masking, turn = self.plan.masking, replace(request.turn, ledger=self.ledger)
-        if masking is not None and isinstance(self.data, Elsewhere):
-            turn = replace(turn, vault=self.data.vault(self.plan, self.memory))
-        if request.stage != "update":
-            if masking is None:
-                raise IntegrityError(f"the plan has no stage {request.stage!r}")
-            return masking.on_stage(request.stage, request.payload, turn, self.memory)
-        if masking is not None:
-            return taken_apart(masking.mask(request.payload, self._upload, turn, self.memory))
-        made = taken_apart(self._upload(request.payload, turn))
-        if self.ledger is not None:
-            self.ledger.upload(turn.plan, turn.round, made.kind)
-        return made
-
-    def _upload(self, payload: Parts, turn: Turn) -> Upload:
+    def upload(self, payload: Parts, turn: Turn) -> Upload:
         """Return the upload, made where the data are and protected, but not masked."""
         plan, algorithm = self.plan, self.plan.algorithm
         if isinstance(self.data, Elsewhere):
             made = self.data.upload(plan, payload, turn, self.memory)
         elif algorithm.carries:
-            made = algorithm.client_increment(payload, self.data, turn, plan.prepare, self.memory)
+            here = replace(turn, prepare=plan.prepare, memory=self.memory)
+            made = algorithm.client_update(payload, self.data, here)
         else:
             made = algorithm.client_update(payload, self.prepared(turn.ledger), turn)
-        return self._protected(made, turn)
+        return protected(plan, made, turn)
 
-    def _protected(self, upload: Upload, turn: Turn) -> Upload:
-        # Within a secure sum nobody else can say whose upload breaks the plan's limits.
-        claimed(upload).check(self.plan.limits)
-        for protection in self.plan.plain:
-            upload = protection.on_client(upload, turn)
-        return upload
+
+def protected(plan: Plan[Any, Any, Any], upload: Upload, turn: Turn) -> Upload:
+    """Return an upload as the plan lets it leave; UploadError if it claims more than it may.
+
+    Within a secure sum nobody else can say whose upload breaks the plan's limits.
+    """
+    claimed(upload).check(plan.limits)
+    for protection in plan.plain:
+        upload = protection.on_client(upload, turn)
+    return upload
 
 
 def _check_agreed(plan: Plan[S, U, R], request: Request) -> None:
@@ -219,14 +230,7 @@ def _check_agreed(plan: Plan[S, U, R], request: Request) -> None:
         )
 
 
-class Written(NamedTuple):
-    """A reply, and what is read of it where that is known without reading."""
-
-    message: bytes
-    content: Parts | None = None
-
-
-def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Written]:
+def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Reply]:
     """Return the replies of several clients of one machine to one and the same request.
 
     If that fails for any of them, each answers by itself, so that only the culprit is refused.
@@ -244,15 +248,16 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Writ
             _check_agreed(plan, request)
             if request.stage == "update":
                 turns = [request.turn.at(node.name) for node in nodes]
-                clients = [
-                    (node.prepared(None), turn) for node, turn in zip(nodes, turns, strict=True)
-                ]
-                uploads = plan.algorithm.client_updates(request.payload, clients)
+                data = [node.prepared(None) for node in nodes]
+                pairs = list(zip(data, turns, strict=True))
                 made = []
-                for node, upload, turn in zip(nodes, uploads, turns, strict=True):
-                    parts = taken_apart(node._protected(upload, turn))
-                    made.append(Written(parts.to_bytes(), parts.as_read()))
+                for upload, turn in zip(
+                    plan.algorithm.client_updates(request.payload, pairs), turns, strict=True
+                ):
+                    parts = taken_apart(protected(plan, upload, turn))
+                    written = parts.to_bytes()
+                    made.append(Reply(turn.client, written, written=(written, parts.as_read())))
                 return made
         except REFUSED:
             log.debug("clients answer one by one: together they cannot", exc_info=True)
-    return [Written(node.answer(message)) for node in nodes]
+    return [Reply(node.name, node.answer(message)) for node in nodes]

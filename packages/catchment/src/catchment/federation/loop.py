@@ -1,22 +1,53 @@
-"""The only round loop in the library."""
+"""The only round loop in the library: rounds, and a round's sum as the answers come in.
+
+A round's sum is of those that most clients could have sent, by blocks of clients: added where the
+clients are, or here, to the same bits. An engine with `sums` makes the sum of a whole block
+elsewhere, by the same steps as here, and the loop adds these sums. Wherever a block is not plain,
+its clients are asked one by one: where answers do not all add to each other, or one would be
+refused or kept back for what it claims. So every number, every refusal and every row of the ledger
+is that of one process.
+
+The part of a round that is done is kept, so that a run goes on there: the sum of its first blocks.
+
+    about    which round of which plan, with which clients and letter; how many blocks are done;
+             what was refused and counted; what the clients claim
+    groups   for each sum of answers that add to each other: whose they are, and the sum
+
+What is kept is read back and compared before it is written: a sum that its class cannot write down
+exactly is not kept, and its round begins anew. An upload that is kept back until all are there is
+not written: its client is asked again.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
+import math
+import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import filterfalse
-from operator import attrgetter
-from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial, reduce
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from catchment.data.prepare import Prepare
-from catchment.errors import FederationError, TooFewClientsError
-from catchment.federation.algorithm import Additive, Turn, check_base
-from catchment.federation.blocks import Round, reasons
-from catchment.federation.client import digest_of
-from catchment.federation.limits import check_total
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import (
+    CatchmentError,
+    FederationError,
+    IntegrityError,
+    TooFewClientsError,
+    UploadError,
+)
+from catchment.federation.algorithm import Additive, Tally, Turn, check_base
+from catchment.federation.checks import Claim, Screen, ScreenState, check_total, claimed, in_rows
+from catchment.federation.client import Request, digest_of
 from catchment.federation.messages import (
+    REPLY_HEADER,
     Engine,
     Record,
     Refusal,
@@ -26,23 +57,594 @@ from catchment.federation.messages import (
 )
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Exchange
-from catchment.federation.runs.ledger import Keeper
+from catchment.federation.runs.ledger import Entries, Entry, EntryList, Keeper
+from catchment.parallel import available_cores, ordered_map
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
-from catchment.wire import NOTHING, Parts
+from catchment.wire import (
+    NOTHING,
+    Fact,
+    Parts,
+    digest,
+    equal,
+    is_whole,
+    join,
+    measured,
+    plus,
+    put_together,
+    split,
+    taken_apart,
+)
 
-__all__ = ["Engine", "Record", "Refusal", "Reply", "Result", "Watch", "run"]
-
+BLOCK = 256  # clients summed together before their sums are; the order of sums is part of a result
+MOST_GROUPS = 16  # sums kept side by side; more are only there where clients want to cost memory
+AnyPlan = Plan[Any, Any, Any]
+log = logging.getLogger(__name__)
+KIND = "round-under-way"
+SHARE = 20  # times as long as keeping took, at least, goes by before it is done again
+EVERY = 5.0  # seconds
+LONG_LETTER = 1 << 20  # bytes
 S = TypeVar("S")
 U = TypeVar("U")
 R = TypeVar("R")
+V = TypeVar("V")
 
 
-@runtime_checkable
-class Preparing(Protocol):
-    """A result that predicts from recordings, and so must know how they are prepared."""
+Looked = tuple[Additive, Claim]
 
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None) -> Self: ...
+
+class Sums:
+    """Running sums in a fixed order: clients in blocks by their place in the cohort, then blocks.
+
+    Two levels of servers that add whole blocks give the very same bits as one.
+
+    Answers that do not add to each other, such as statistics of one target and of three, are summed
+    apart, and at the end the sum counts that most clients are in: the first answer has no more
+    weight than any other. Memory holds one sum for each such group, and no answers.
+    """
+
+    def __init__(self, cohort: Sequence[str]) -> None:
+        # The clients of a block share one number: a hundred thousand of them would be megabytes.
+        self.blocks: dict[str, int] = {}
+        for number in range(-(-len(cohort) // BLOCK)):
+            self.blocks |= dict.fromkeys(cohort[number * BLOCK : (number + 1) * BLOCK], number)
+        self.left_out: list[Refusal] = []
+        self.groups: list[Group] = []
+
+    def add(self, client: str, update: Additive) -> None:
+        """Add a client's answer to those that it adds to, or else begin a sum of its own."""
+        number = self.blocks[client]
+        for group in self.groups:
+            if group.takes(number, [client], update):
+                break
+        else:
+            if len(self.groups) == MOST_GROUPS:
+                smallest = min(self.groups, key=lambda group: len(group.clients))
+                self.groups.remove(smallest)
+                self._leave_out(smallest, f"more than {MOST_GROUPS} different messages came")
+            self.groups.append(Group([client], number, None, update))
+        if len(self.groups) > 1:  # the next answer is most likely of the largest group
+            self.groups.sort(key=lambda group: -len(group.clients))
+
+    def add_block(self, clients: Sequence[str], total: Additive) -> bool:
+        """Add the sum of all usable answers of a block; False, and nothing is added, if it cannot.
+
+        As if the answers came one by one, which must be so for a block of which some are added.
+        """
+        number = self.blocks[clients[0]]
+        if self.groups:
+            first = self.groups[0]
+            return first.number != number and first.takes(number, clients, total)
+        self.groups.append(Group([*clients], number, None, total))
+        return True
+
+    def total(self, fewest: int, refused: Sequence[Refusal] = ()) -> Additive:
+        """Return the sum that most clients are in; the others are `left_out` then, with a reason.
+
+        TooFewClientsError, with the reasons `refused` and those, if fewer than `fewest` are in it.
+        """
+        if len(self.groups) > 1:
+            most = max(len(group.clients) for group in self.groups)
+            rivals = [group for group in self.groups if len(group.clients) == most]
+            # By digest where as many sent one as the other: not by who came first.
+            largest = min(rivals, key=_outline) if len(rivals) > 1 else rivals[0]
+            for group in self.groups:
+                if group is not largest:
+                    self._leave_out(group, *_difference(group, largest))
+            self.groups = [largest]
+        self.left_out.sort(key=lambda refusal: refusal.client)
+        n_used = len(self.groups[0].clients) if self.groups else 0
+        if n_used < max(fewest, 1):
+            raise TooFewClientsError(
+                f"{n_used} clients gave a usable answer, the plan asks for {fewest} of the "
+                f"{len(self.blocks)} asked{reasons([*refused, *self.left_out])}"
+            )
+        return self.groups[0].total()
+
+    def _leave_out(self, group: Group, reason: str, code: str = "does-not-add") -> None:
+        self.left_out += [Refusal.of(client, code, reason) for client in group.clients]
+
+
+@dataclass(eq=False)
+class Group:
+    """The sum of answers that add to each other, and whose they are: whole blocks, and an open one.
+
+    `ahead` is the whole with the open block, where that is known.
+    """
+
+    clients: list[str]
+    number: int
+    whole: Additive | None
+    block: Additive | None
+    ahead: Additive | None = None
+
+    def takes(self, number: int, clients: Sequence[str], update: Additive) -> bool:
+        """Add an answer, or the sum of a block, if it can be; if not, the sum stays as it is."""
+        try:
+            with np.errstate(over="raise"):
+                if number == self.number and self.block is not None:
+                    self.block, self.ahead = plus(self.block, update), None
+                else:
+                    whole = self.total()
+                    # It raises now, while it is known whose fault it is.
+                    self.ahead = plus(whole, update)
+                    self.number, self.block = number, update
+        except Exception:
+            return False
+        self.clients += clients
+        return True
+
+    def total(self) -> Additive:
+        """Return the sum, in which the block that was open is closed."""
+        if self.block is not None:
+            if self.ahead is not None:
+                self.whole = self.ahead
+            else:
+                self.whole = self.block if self.whole is None else plus(self.whole, self.block)
+            self.block = self.ahead = None
+        assert self.whole is not None
+        return self.whole
+
+
+def _outline(group: Group) -> bytes:
+    """Return the SHA-256 (32,) of a sum apart from its numbers: its kind, its facts, its shapes."""
+    total = group.total()
+    # Whose the parts are that a tally keeps says who came, not what.
+    parts = taken_apart(total.total if isinstance(total, Tally) else total)
+    told = [parts.kind, parts.facts, [*map(np.shape, parts.arrays)]]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).digest()
+
+
+def _difference(group: Group, largest: Group) -> tuple[str, str]:
+    """Return why the answers of a group do not add to those of most clients, and a code."""
+    code, said = "does-not-add", "the answer does not add to those of most clients"
+    try:
+        plus(group.total(), largest.total())
+    except Exception as error:
+        code, said = getattr(error, "code", code), f"{said}: {error}"
+    for came, most in zip(measured(group.total()), measured(largest.total()), strict=False):
+        for name in came.sizes.keys() & most.sizes.keys():
+            if came.sizes[name] != most.sizes[name]:
+                return f"{came.sizes[name]} {name} came, most clients sent {most.sizes[name]}", code
+    return said, code
+
+
+def reasons(refused: Sequence[Refusal]) -> str:
+    """Return the latest reasons why answers were not used, each once, for an error message.
+
+    >>> reasons([Refusal("ann", "refused", "no data"), Refusal("bob", "refused", "no data")])
+    ' (ann: no data)'
+    """
+    first = {r.reason: r.client for r in reversed(refused)}
+    given = [f"{first[reason]}: {reason}" for reason in dict.fromkeys(r.reason for r in refused)]
+    return f" ({'; '.join(given[-3:])})" if given else ""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockSum:
+    """The sum of a block's usable answers, and all that the server would have seen of each.
+
+    Parameters
+    ----------
+    asked
+        The clients of the block.
+    clients
+        Those in the sum, in their order.
+    total
+        The sum, None if nobody gave a usable answer.
+    claims
+        (n, 4) what each client in the sum says of its size, as `in_rows` has it.
+    entries
+        The ledger's rows of all answers.
+    bytes_up
+        Of all answers.
+    refused
+        Clients whose answers cannot be used, and why.
+    n_blocks
+        Of how many blocks in a row it is the sum; more than one only where sums have no order.
+    """
+
+    asked: tuple[str, ...]
+    clients: tuple[str, ...] = ()
+    total: Additive | None = None
+    claims: NDArray[np.float64] = field(default_factory=lambda: in_rows(()))
+    entries: Entries = field(default_factory=Entries)
+    bytes_up: int = 0
+    refused: tuple[Refusal, ...] = ()
+    n_blocks: int = 1
+
+
+def sum_block(
+    plan: AnyPlan, message: bytes, engine: Engine, clients: Sequence[str]
+) -> BlockSum | None:
+    """Return the sum of a block's answers, None if they do not all add to each other.
+
+    As on a client, the turn in which answers are read does not know the whole cohort.
+
+    Parameters
+    ----------
+    plan
+        What is run.
+    message
+        The letter to everybody.
+    engine
+        Carries it to these clients.
+    """
+    ledger = EntryList()
+    claims: list[Claim] = []
+    asked = Round(plan, Request.from_bytes(message, "").turn, engine, ledger)
+    sums = Sums(clients)
+    for client, (update, claim) in asked.replies(dict.fromkeys(clients, message), asked.look):
+        sums.add(client, update)
+        if len(sums.groups) > 1:
+            return None
+        claims.append(claim)
+    return BlockSum(
+        asked=tuple(clients),
+        clients=tuple(sums.groups[0].clients) if claims else (),
+        total=sums.total(1) if claims else None,
+        claims=in_rows(claims),
+        entries=Entries.of(ledger.entries),
+        bytes_up=asked.bytes_up,
+        refused=tuple(asked.refused),
+    )
+
+
+def together(plan: AnyPlan, found: Sequence[BlockSum | None]) -> Sequence[BlockSum | None]:
+    """Return blocks in a row as one, if that may be and nothing is seen that speaks against it.
+
+    A client that claims too much is asked one by one with all others of its sum, so blocks with
+    such clients stay as they are.
+    """
+    blocks = [block for block in found if block is not None]
+    clients = [client for block in blocks for client in block.clients]
+    screen = Screen(plan.limits, len(clients), lambda *_: None)
+    if len(found) < 2 or len(blocks) < len(found):
+        return found
+    if not screen.pass_together(clients, np.concatenate([block.claims for block in blocks])):
+        return found
+    one = joined(blocks)
+    return found if one is None else [one]
+
+
+def joined(blocks: Sequence[BlockSum]) -> BlockSum | None:
+    """Return blocks in a row as one; None if they do not add or their sum has an order.
+
+    >>> joined([BlockSum(("ann",))]) is None
+    True
+    """
+    totals = [block.total for block in blocks if block.total is not None]
+    if not totals or not all(map(is_whole, totals)):
+        return None
+    try:
+        with np.errstate(over="raise"):
+            total = reduce(plus, totals)
+    except Exception:  # they do not add: the server finds out whose fault it is
+        return None
+    if not is_whole(total):
+        return None
+    return BlockSum(
+        asked=tuple(name for block in blocks for name in block.asked),
+        clients=tuple(name for block in blocks for name in block.clients),
+        total=total,
+        claims=np.concatenate([block.claims for block in blocks]),
+        entries=Entries.joined(block.entries for block in blocks),
+        bytes_up=sum(block.bytes_up for block in blocks),
+        refused=tuple(refusal for block in blocks for refusal in block.refused),
+        n_blocks=sum(block.n_blocks for block in blocks),
+    )
+
+
+@dataclass(eq=False)
+class Round:
+    """One round under way: its letters, the answers to them, and their sum.
+
+    Parameters
+    ----------
+    plan, turn, engine
+        What is run, which round it is, and who carries its letters.
+    keeper
+        Writes down the messages, and now and then the sum of the first blocks, to go on from there.
+    watch
+        Called with (round, clients done, clients asked) as replies come in.
+    context
+        What clients must know to make the plan for themselves.
+    """
+
+    plan: AnyPlan
+    turn: Turn
+    engine: Engine
+    keeper: Keeper[Any] | None = None
+    watch: Watch | None = None
+    context: Parts = NOTHING
+    started: float = field(default_factory=time.perf_counter)
+    bytes_down: int = 0
+    bytes_up: int = 0
+    refused: list[Refusal] = field(default_factory=list)
+    done: int = 0  # answers to the letters that are out
+    message: bytes = b""  # the letter to everybody
+    due: float = math.inf  # when the sum is kept again
+    sums: Sums = field(init=False)
+    screen: Screen = field(init=False)
+
+    def _refuse(self, client: str, error: Exception) -> None:
+        self.refused.append(Refusal.because(client, error))
+
+    def send(self, stage: str, letters: Mapping[str, Parts], copies: int = 1) -> dict[str, bytes]:
+        """Return letters as they are sent, all of them noted; "" is everybody."""
+        messages, last = {}, (NOTHING, b"")
+        for client, payload in letters.items():
+            # Written once where all clients get one and the same letter.
+            if payload is not last[0] or not last[1]:
+                request = Request(self.turn.plan, self.turn, stage, payload, self.context)
+                last = payload, request.to_bytes()
+            messages[client] = last[1]
+            self.bytes_down += len(last[1]) * copies
+            if self.keeper is not None:
+                self.keeper.note(Entry.of(self.turn.round, client, "down", payload, last[1]))
+        self.done = 0
+        return messages
+
+    def sum(self, payload: Parts) -> tuple[Additive, int]:
+        """Return the sum of the answers to one letter to everybody, and how many are in it."""
+        cohort = self.turn.cohort
+        self.sums, self.screen = Sums(cohort), Screen(self.plan.limits, len(cohort), self._refuse)
+        self.message = self.send("update", {"": payload}, len(cohort))[""]
+        first = self._take_up(self.keeper) if self.keeper is not None else 0
+        blocks: list[tuple[str, ...]] = []
+        for begin in range(0, len(cohort), BLOCK):
+            blocks.append(cohort[begin : begin + BLOCK])
+        sums = self.engine.sums(self.message, blocks, first)
+        if sums is None:
+            self._ask(cohort[first * BLOCK :])
+        else:
+            self._add_blocks(blocks[first:], sums)
+        for client, (update, _) in self.screen.rest():
+            self.sums.add(client, update)
+        total = self.sums.total(self.plan.fewest(len(cohort)), self.refused)
+        self.refused.extend(self.sums.left_out)
+        return total, len(self.sums.groups[0].clients)
+
+    def _ask(self, clients: Sequence[str]) -> None:
+        """Ask clients one by one and add what may be added by now."""
+        letters = dict.fromkeys(clients, self.message)
+        for client, looked in self.replies(letters, self.look):
+            for name, (update, _) in self.screen.take(client, looked, looked[1]):
+                self.sums.add(name, update)
+
+    def _add_blocks(
+        self, blocks: Sequence[tuple[str, ...]], sums: Iterable[BlockSum | None]
+    ) -> None:
+        """Add blocks, each as a whole where that gives the same."""
+        left = iter(blocks)
+        for block in sums:
+            asked = list(islice(left, 1 if block is None else block.n_blocks))
+            if block is None or not self._takes(block):
+                self._ask([client for clients in asked for client in clients])
+                continue
+            self.bytes_up += block.bytes_up
+            self.refused.extend(block.refused)
+            if self.keeper is not None:
+                self.keeper.note_all(block.entries)
+            self._progress(block.asked[-1], len(block.asked), len(self.turn.cohort))
+        assert next(left, None) is None, "an engine gave fewer sums than there are blocks"
+
+    def _takes(self, block: BlockSum) -> bool:
+        if block.total is None:
+            return True
+        before = self.screen.mark()
+        if not self.screen.pass_together(block.clients, block.claims):
+            return False
+        if self.sums.add_block(block.clients, block.total):
+            return True
+        self.screen.go_back(before)
+        return False
+
+    def look(self, parts: Parts, turn: Turn) -> Looked:
+        """Return an answer as it is read for a sum."""
+        update = self.plan.read(parts, turn)
+        return update, claimed(update)
+
+    def replies(
+        self, letters: Mapping[str, bytes], read: Callable[[Parts, Turn], V]
+    ) -> Iterator[tuple[str, V]]:
+        """Yield each client's first answer; one that cannot be used is noted with its reason."""
+        seen: dict[str, bytes] = {}
+        # Answers to long letters are mostly as long, and take long to open.
+        long = max(map(len, letters.values()), default=0) > LONG_LETTER
+        threads = min(4, available_cores()) if long else 1
+        n_asked = len(self.turn.cohort) if self.message else len(letters)
+        for reply, content in ordered_map(_opened, self.engine.ask(letters), threads=threads):
+            try:
+                if reply.client not in letters:
+                    raise UploadError("stranger", f"{reply.client} was not asked")
+                parts = self._entered(reply, content, seen)
+                value = None if parts is None else read(parts, self.turn.at(reply.client))
+            except Exception as error:  # one client's answer never ends the run of the others
+                self._refuse(reply.client, error)
+            else:
+                if value is not None:
+                    yield reply.client, value
+            self._progress(reply.client, 1, n_asked)
+
+    def _entered(
+        self, reply: Reply, parts: Parts | str | None, seen: dict[str, bytes]
+    ) -> Parts | None:
+        """Return a reply's content, or None if the same came before; raise if it has none."""
+        if reply.message is None or parts is None:
+            raise UploadError("no-answer", reply.error or "the client did not answer")
+        if isinstance(parts, str):
+            raise IntegrityError(parts)
+        self.bytes_up += len(reply.message)
+        if self.keeper is not None:
+            self.keeper.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
+        before = seen.get(reply.client)
+        seen[reply.client] = before or digest(reply.message)
+        if before is not None:
+            if before != digest(reply.message):
+                raise UploadError(
+                    "conflict", f"{reply.client} sent two different answers in a round"
+                )
+            return None
+        if parts.kind == "refusal":
+            raise UploadError(str(parts.facts.get("code")), str(parts.facts.get("reason")))
+        return parts
+
+    def _progress(self, last: str, n: int, n_asked: int) -> None:
+        self.done += n
+        if self.watch:
+            self.watch(self.turn.round, self.done, n_asked)
+        if self.due < math.inf and self.keeper is not None:
+            self._keep(self.keeper, last)
+
+    def record(self, n_used: int, figures: Mapping[str, float]) -> Record:
+        """Return what is known of the round when it is over."""
+        return Record(
+            self.turn.round,
+            len(self.turn.cohort),
+            n_used,
+            time.perf_counter() - self.started,
+            self.bytes_down,
+            self.bytes_up,
+            tuple(self.refused),
+            dict(zip(figures, map(float, figures.values()), strict=True)),
+        )
+
+    @property
+    def _identity(self) -> dict[str, Fact]:
+        """What another round, or this one with other clients, differs in."""
+        names = json.dumps(self.turn.cohort).encode()
+        return {
+            "plan": self.plan.fingerprint(),
+            "round": self.turn.round,
+            "letter": digest(self.message).hex(),
+            "cohort": hashlib.sha256(names).hexdigest(),
+            "block": BLOCK,
+        }
+
+    def _take_up(self, keeper: Keeper[Any]) -> int:
+        """Put back what was kept of this very round; return how many of its blocks are done."""
+        self.due = time.monotonic() + keeper.keep_every
+        kept = None if self.due == math.inf else keeper.begun(self.turn.round)
+        if kept is None:
+            return 0
+        try:
+            named = split(kept, KIND)
+            about = named.pop("about")
+            if about.facts["identity"] != self._identity:
+                return 0
+            groups = [self._read_group(parts) for parts in named.values()]
+            told = json.loads(about.arrays[0].tobytes())
+            # What was kept back is not written: its clients send it once more.
+            again = Round(self.plan, self.turn, self.engine)
+            letters = dict.fromkeys(told["held"], self.message)
+            held = list(again.replies(letters, self.look)) if letters else []
+            if [client for client, _ in held] != told["held"]:
+                raise ValueError("a client whose upload was kept back does not send it again")
+        except (CatchmentError, ValueError, TypeError, KeyError) as error:
+            log.warning("what was kept of a round cannot be used, it begins anew: %s", error)
+            return 0
+        self.sums.groups = groups
+        self.sums.left_out = [Refusal(*one) for one in told["left_out"]]
+        (limit, largest), sizes = about.arrays[1:]
+        known = ScreenState(sizes, limit, (largest, told["largest"]), held)
+        self.screen.put_back(known, itemgetter(1))
+        self.refused[:] = [Refusal(*one) for one in told["refused"]]
+        self.bytes_up, self.done = told["bytes_up"], told["blocks"] * BLOCK
+        self.started -= told["seconds"]
+        log.info("round %d goes on after %d clients", self.turn.round + 1, self.done)
+        return int(told["blocks"])
+
+    def _keep(self, keeper: Keeper[Any], last: str) -> None:
+        """Keep what is done if it is time to and a block is complete; `last` answered last."""
+        done, began = self.done, time.monotonic()
+        whole = done % BLOCK == 0 and done < len(self.turn.cohort)
+        if began < self.due or not whole or self.turn.cohort[done - 1] != last:
+            return
+        state = self.screen.state()
+        if state is not None:
+            try:
+                keeper.keep_begun(self.turn.round, self._parts(state))
+            except (CatchmentError, ValueError, TypeError) as error:
+                log.debug("a round under way is not kept: %s", error)
+        now = time.monotonic()
+        self.due = now + max(keeper.keep_every, SHARE * (now - began))
+
+    def _parts(self, screen: ScreenState) -> Parts:
+        told = {
+            "blocks": self.done // BLOCK,
+            "bytes_up": self.bytes_up,
+            "seconds": time.perf_counter() - self.started,
+            "refused": [[one.client, one.code, one.reason] for one in self.refused],
+            "left_out": [[one.client, one.code, one.reason] for one in self.sums.left_out],
+            "largest": screen.largest[1],
+            "held": [client for client, _ in screen.held],
+        }
+        content = np.frombuffer(json.dumps(told).encode(), np.uint8)
+        limits = np.array([screen.limit, screen.largest[0]])
+        about = Parts(KIND, {"identity": self._identity}, (content, limits, screen.sizes))
+        groups = enumerate(self.sums.groups)
+        return join(KIND, {"about": about} | {f"{k}": self._group(one) for k, one in groups})
+
+    def _group(self, group: Group) -> Parts:
+        cohort, among = self.turn.cohort, set(group.clients)
+        marks = np.fromiter(map(among.__contains__, cohort), np.uint8, len(cohort))
+        if [cohort[k] for k in np.flatnonzero(marks)] != group.clients:
+            raise ValueError("a client was added after others that come later")
+        named = {"about": Parts("group", {"number": group.number}, (marks,))}
+        for name, value in (("whole", group.whole), ("block", group.block)):
+            if value is not None:
+                named[name] = taken_apart(value)
+                if not equal(self._read(named[name]), value):
+                    raise ValueError(f"a {type(value).__name__} is another when it is read back")
+        return join("group", named)
+
+    def _read_group(self, parts: Parts) -> Group:
+        named = split(parts, "group")
+        about = named["about"]
+        clients = [self.turn.cohort[k] for k in np.flatnonzero(about.arrays[0])]
+        whole, block = (self._read(named.get(name)) for name in ("whole", "block"))
+        return Group(clients, int(str(about.facts["number"])), whole, block)
+
+    def _read(self, parts: Parts | None) -> Additive | None:
+        if parts is None:
+            return None
+        return put_together(self.plan.algorithm.sum_type, parts, trusted=True)
+
+
+def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
+    """Return a reply with its content, or with what is wrong with it."""
+    if reply.message is None:
+        return reply, None
+    message, content = reply.written or (b"", None)
+    # Somebody may have put other bytes in their place on the way.
+    if content is not None and message is reply.message:
+        return reply, content
+    try:
+        return reply, Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
+    except Exception as error:
+        # Its words alone: the error itself would keep the message in memory.
+        return reply, Refusal.because(reply.client, error).reason
 
 
 @runtime_checkable
@@ -73,7 +675,7 @@ class Result(Generic[S, R]):
         What predicts takes raw recordings, prepared as those of the clients were.
         """
         made = self.plan.algorithm.result(self.state)
-        if isinstance(made, Preparing):
+        if isinstance(made, Predictor):
             return made.prepared_by(self.plan.prepare, self.plan.channels)
         return made
 
@@ -91,10 +693,11 @@ class Result(Generic[S, R]):
     @property
     def predictor(self) -> Predictor:
         """What predicts from raw recordings; FederationError if the algorithm makes no such."""
-        found = predictor_of(self.result)
+        made = self.result
+        found = made if isinstance(made, Predictor) else model_of(made)
         if found is None:
             raise FederationError(
-                f"{type(self.plan.algorithm).__name__} makes a {type(self.result).__name__}, which "
+                f"{type(self.plan.algorithm).__name__} makes a {type(made).__name__}, which "
                 "predicts nothing from recordings; use .result"
             )
         return found
@@ -105,11 +708,6 @@ def model_of(made: object) -> Model | None:
     if isinstance(made, Model):
         return made
     return made.model if isinstance(made, HasModel) else None
-
-
-def predictor_of(made: object) -> Predictor | None:
-    """Return what predicts of a run's result, as it is saved and used; None if nothing does."""
-    return made if isinstance(made, Predictor) else model_of(made)
 
 
 def run(
@@ -174,8 +772,10 @@ def run(
             keeper.close_round(state, records[-1])
         if exchange is not None:
             exchange.publish()
-        left_out = set(map(attrgetter("client"), records[-1].refused))
-        engine.counted(number, [*filterfalse(left_out.__contains__, cohort)])
+        counted = dict.fromkeys(cohort)
+        for one in records[-1].refused:
+            counted.pop(one.client, None)
+        engine.counted(number, list(counted))
     return Result(state, plan, records)
 
 

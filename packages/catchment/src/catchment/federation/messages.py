@@ -7,15 +7,14 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catchment.errors import CatchmentError, RefusedClientsWarning
-from catchment.federation.client import Written
-from catchment.wire import plain_text
+from catchment.wire import Parts, plain_text
 
 if TYPE_CHECKING:
-    from catchment.federation.blocks import BlockSum
+    from catchment.federation.loop import BlockSum
 
 MOST = 200  # characters
 log = logging.getLogger(__name__)
@@ -54,13 +53,14 @@ def check_client_names(names: Iterable[object]) -> None:
 class Reply:
     """A client's answer as bytes, or the reason why there is none.
 
-    Where it was written in this process, `written` may say what is read of these very bytes.
+    Where it was written in this process, `written` may hold these very bytes, and what is read of
+    them.
     """
 
     client: str
     message: bytes | None
     error: str = ""
-    written: Written | None = field(default=None, repr=False, compare=False)
+    written: tuple[bytes, Parts | None] | None = field(default=None, repr=False, compare=False)
 
 
 class Engine(ABC):
@@ -91,11 +91,12 @@ class Engine(ABC):
 
 @dataclass(frozen=True)
 class Refusal:
-    """A client whose answer was not used, and why."""
+    """A client whose answer was not used, and why; of which stage where several are told."""
 
     client: str
     code: str
     reason: str
+    stage: str = ""
 
     @classmethod
     def of(cls, client: str, code: object, reason: object) -> Refusal:
@@ -135,17 +136,7 @@ class Record:
 Rounds = Mapping[str, Sequence[Record]]
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """A client whose answers were not used in a stage, and why."""
-
-    client: str
-    stage: str
-    code: str
-    reason: str
-
-
-def left_out(rounds: Rounds) -> tuple[LeftOut, ...]:
+def left_out(rounds: Rounds) -> tuple[Refusal, ...]:
     """Return the clients that stages did without, every reason of a client in a stage once.
 
     Parameters
@@ -153,11 +144,11 @@ def left_out(rounds: Rounds) -> tuple[LeftOut, ...]:
     rounds
         By stage: the records of its rounds.
     """
-    found: dict[LeftOut, None] = {}
+    found: dict[Refusal, None] = {}
     for stage, records in rounds.items():
         for record in records:
             for one in record.refused:
-                found[LeftOut(one.client, stage, one.code, one.reason)] = None
+                found[replace(one, stage=stage)] = None
     return tuple(found)
 
 
@@ -216,7 +207,7 @@ def left_out_lines(rounds: Rounds) -> list[str]:
         found.setdefault(one.client, {}).setdefault(one.reason, []).append(one.stage)
     return [
         f"{client} was left out of the "
-        + "; and of the ".join(f"{_listed(stages)}: {why}" for why, stages in reasons.items())
+        + "; and of the ".join(f"{' and '.join(stages)}: {why}" for why, stages in reasons.items())
         for client, reasons in sorted(found.items())
     ]
 
@@ -246,11 +237,6 @@ def counts(rounds: Rounds) -> str:
 
 def _worst(records: Sequence[Record]) -> Record | None:
     return min(records, key=lambda record: record.n_used - record.n_asked, default=None)
-
-
-def _listed(stages: Sequence[str]) -> str:
-    *first, last = stages
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def warn_of(rounds: Rounds) -> None:

@@ -17,10 +17,9 @@ from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.federation.algorithm import Additive, Algorithm, Needs, Turn, check_base
-from catchment.federation.limits import Limits
+from catchment.federation.algorithm import Additive, Algorithm, Needs, Tally, Turn, check_base
+from catchment.federation.checks import Limits
 from catchment.federation.protection import Masking, Protection
-from catchment.federation.sums import Tally
 from catchment.wire import Fact, Kind, Parts, measured
 
 S = TypeVar("S")

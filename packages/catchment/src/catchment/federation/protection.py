@@ -2,21 +2,41 @@
 
 A `Masking` has messages of its own before and after the upload, such as a secure sum; `Exchange` is
 the server's half of those in one round.
+
+Two make uploads smaller: in float32, or in fewer numbers that say exactly the same. `Float32`
+halves any upload, with a bound on what that does to a readout: float32 statistics change it by at
+most (|dC| + |W| |dG|) / ridge, besides what float64 itself rounds. `SmallestUpload` is for
+statistics on a grid: of a Gram matrix of low rank a client sends a few rows, from which
+`catchment.readout.low_rank` makes the whole matrix without a rounding, and all else as always.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import NO_NEEDS, Additive, Memory, Needs, Turn, Upload
-from catchment.wire import Kind, Parts
+from catchment.federation.checks import moment_matrix
+from catchment.readout import integers
+from catchment.readout.grid import Grid
+from catchment.readout.low_rank import LARGEST, independent_rows, low_rank_length, whole_gram
+from catchment.readout.statistics import SUMS, Readout, RidgeStatistics, packed_length
+from catchment.wire import Kind, Parts, taken_apart
 
 if TYPE_CHECKING:
     from catchment.federation.plan import Plan
 
 Read = Callable[[Parts, Turn], Additive]
+SINGLE = 2.0**-24  # relative rounding of a float32
+LOW_RANK = "low-rank-statistics"
+WORTHWHILE = 0.1  # share of the Gram matrix; for less nobody looks for its rank
+_GRAM = 1 + SUMS.index("gram")  # its place among the arrays of statistics
 
 
 class Protection:
@@ -121,3 +141,155 @@ class Exchange(Protocol):
 
     def publish(self) -> None:
         """Note that the state after the round is kept, so that the round is never run again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Float32(Protection):
+    """Send every float64 array as float32: half the bytes, seven digits; whole numbers stay.
+
+    Counts of up to 2^24 rows stay exact. Statistics that fit an ill-posed readout (a small ridge)
+    do not survive this; `readout_bound` says so.
+
+    >>> sent = Float32().on_client(RidgeStatistics.zero(3, 1), Turn(0, ())).parts()
+    >>> {array.dtype.name for array in sent.arrays}
+    {'float32'}
+    """
+
+    def on_client(self, upload: Upload, turn: Turn) -> Packed:
+        parts = taken_apart(upload)
+        arrays = tuple(_single(array) for array in parts.arrays)
+        return Packed(replace(parts, arrays=arrays), upload)
+
+    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
+        arrays = tuple(
+            array.astype(np.float64) if array.dtype == np.float32 else array
+            for array in parts.arrays
+        )
+        return inner(replace(parts, arrays=arrays), turn)
+
+    def readout_bound(self, total: RidgeStatistics, readout: Readout) -> float:
+        """Return a bound on the Frobenius norm of the readout's error, infinite at ridge 0.
+
+        A product of columns is at most the product of their lengths, for each client and so for
+        the sum; hence |dG| <= 2^-24 tr G, and as much again for each number in the centring.
+        """
+        ridge = float(np.min(readout.ridge))
+        if ridge <= 0:
+            return float("inf")
+        M = moment_matrix(total).diagonal()
+        G, Y = M[1 : 1 + total.n_features].sum(), M[1 + total.n_features :].sum()
+        dG, dC = 4 * SINGLE * G, 4 * SINGLE * np.sqrt(G * Y)
+        return float((dC + np.linalg.norm(readout.weights, 2) * dG) / ridge)
+
+
+def _single(array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype != np.float64:
+        return array
+    largest = float(np.abs(array).max(initial=0.0))
+    if largest > float(np.finfo(np.float32).max):
+        raise UploadError("range", f"a value of {largest:.3g} is too large for a float32")
+    return array.astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """An upload that is already taken apart, and what it was made of."""
+
+    content: Parts
+    source: Upload
+
+    def parts(self) -> Parts:
+        return self.content
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallestUpload(Protection):
+    """Send statistics on a grid as they are, or in fewer numbers that say exactly the same.
+
+    The Gram matrix of fewer rows than features has that rank, and that many of its rows say the
+    rest. Each client sends what is smaller for it, after it has put its own message together again
+    and found every number equal; the message says which. The server therefore adds the very same
+    whole numbers, and their digests, what is unlearned and what is verified do not change by a bit.
+    Messages of other kinds, and statistics that are float64, are sent as they are.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z, y = np.round(256 * rng.uniform(-1, 1, size=(5, 80))) / 256, np.ones((5, 1))
+    >>> s = RidgeStatistics.from_states(z, y, grid=Grid(8, ((80, 8),)))
+    >>> sent = [value.parts() for value in (s, SmallestUpload().on_client(s, Turn(0, ())))]
+    >>> [(parts.kind, len(parts.to_bytes())) for parts in sent]
+    [('ridge-statistics', 8274), ('low-rank-statistics', 1687)]
+    """
+
+    needs: ClassVar[Needs] = Needs(
+        each_client="rows of Gram matrices do not add; leave it out: a secure sum hides sums of "
+        "one shape"
+    )
+    messages: ClassVar[tuple[Kind, ...]] = (
+        Kind(
+            LOW_RANK,
+            "the sums over the client's rows, and of their products between features as many rows "
+            "as say the others",
+            (
+                *RidgeStatistics.KIND.tells,
+                "the raw inputs, in part or whole, as any sums of fewer rows than features",
+                "from the size of the message that the client has fewer rows than features, and "
+                "how many of them are independent, which the sums tell as well",
+            ),
+        ),
+    )
+
+    def on_client(self, upload: Upload, turn: Turn) -> Upload:
+        if not isinstance(upload, RidgeStatistics) or upload.grid is None:
+            return upload
+        found = _low_rank(upload)
+        return upload if found is None else Packed(found, upload)
+
+    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
+        return inner(_whole(parts) if parts.kind == LOW_RANK else parts, turn)
+
+
+def _low_rank(statistics: RidgeStatistics) -> Parts | None:
+    """Return the statistics in fewer numbers, None if there are none that say the same."""
+    F, grid, gram = statistics.n_features, statistics.grid, statistics.gram
+    most = min(statistics.n_rows, F)
+    worthwhile = low_rank_length(most, F) <= (1 - WORTHWHILE) * packed_length(F)
+    if grid is None or not worthwhile or gram.dtype != np.int64:
+        return None
+    # What no entry of the Gram matrix of rows of this weight exceeds.
+    if int(statistics.weight) << 2 * grid.bits >= LARGEST:
+        return None
+    pivots, entries = independent_rows(gram.astype(np.int64), F, most)
+    plain = statistics.parts()
+    arrays = list(plain.arrays)
+    arrays[_GRAM] = integers.to_limbs(entries, grid.limbs["gram"])
+    found = Parts(LOW_RANK, plain.facts, (*arrays, pivots.astype(np.uint32)))
+    try:
+        same = np.array_equal(_whole(found).arrays[_GRAM], plain.arrays[_GRAM])
+    except UploadError:  # independent, but not modulo every prime
+        return None
+    return found if same else None
+
+
+def _whole(parts: Parts) -> Parts:
+    """Return low-rank statistics as they would have come otherwise."""
+    *arrays, pivots = parts.expect(LOW_RANK, len(SUMS) + 2).arrays
+    grid = Grid.from_json(str(parts.facts.get("grid")))
+    F, limbs, numbers = grid.n_features, arrays[_GRAM], arrays[0]
+    rank = len(pivots) if pivots.ndim == 1 else -1
+    if pivots.dtype != np.uint32 or not 0 <= rank <= F or (pivots >= F).any():
+        raise IntegrityError(f"{pivots.shape} rows of {pivots.dtype} came for {F} features")
+    if len(np.unique(pivots)) != rank:
+        raise IntegrityError("a low-rank upload has a feature twice")
+    n_limbs = grid.limbs["gram"]
+    if limbs.dtype != np.int64 or limbs.shape != (n_limbs, low_rank_length(rank, F)):
+        raise IntegrityError(f"the rows of rank {rank} came as {limbs.dtype} of {limbs.shape}")
+    if integers.largest(limbs) > integers.LARGEST_LIMB:
+        raise UploadError("range", f"gram holds {integers.largest(limbs)}, more than it can be")
+    if numbers.shape != (2,) or not 0 <= numbers[1] < 2**53:
+        raise IntegrityError(f"the counts of {LOW_RANK!r} came with shape {numbers.shape}")
+    entries = integers.from_limbs(limbs)
+    if entries.dtype != np.int64:
+        raise UploadError("range", "gram holds more than 64 bits")
+    gram = whole_gram(pivots.astype(np.int64), entries, F, int(numbers[1]) << 2 * grid.bits)
+    arrays[_GRAM] = integers.to_limbs(gram, n_limbs)
+    return Parts(RidgeStatistics.KIND.name, parts.facts, tuple(arrays))

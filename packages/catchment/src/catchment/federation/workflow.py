@@ -34,16 +34,16 @@ from catchment.features.base import FeatureMap, building_only, restored
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.pipeline import suited
-from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Needs, Tally, Turn
+from catchment.federation.checks import Limits
 from catchment.federation.learn.scaling import FederatedScaling
-from catchment.federation.limits import Limits
-from catchment.federation.loop import Engine, Record, Result, run
+from catchment.federation.loop import Result, run
 from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
+from catchment.federation.messages import Engine, Record
 from catchment.federation.plan import Plan, describe
 from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.folder import RunFolder
 from catchment.federation.runs.ledger import Keeper
-from catchment.federation.sums import Tally
 from catchment.readout.predictor import Predictor
 from catchment.wire import GATHERED, NOTHING, Fact, Kind, Parts, Structure, Summable, join, split
 

@@ -26,9 +26,8 @@ import numpy as np
 from catchment.engine.local import data_of
 from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
 from catchment.features.base import FeatureMap, label_of
-from catchment.federation.blocks import EVERY
 from catchment.federation.learn.ridge_state import RidgeState
-from catchment.federation.loop import Result, model_of
+from catchment.federation.loop import EVERY, Result, model_of
 from catchment.federation.measure.baselines import Outcome, Row
 from catchment.federation.measure.calibration import Calibration, without_each
 from catchment.federation.measure.evaluation import Scores

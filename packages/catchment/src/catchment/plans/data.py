@@ -19,12 +19,11 @@ from annotated_types import Ge, Gt, Lt, MinLen
 from catchment.data.clients import (
     Cached,
     Changed,
-    Chosen,
     cohorts,
     contiguous,
     iid,
     label_skew,
-    quantity_skew,
+    part_of,
 )
 from catchment.data.clients import Clients as ReadClients
 from catchment.data.files import find_files, is_uri, read
@@ -439,7 +438,7 @@ class Sharing:
     ----------
     split
         How recordings are dealt to clients: "natural" keeps them where they are, "contiguous" cuts
-        one long recording; "iid", "label_skew" and "quantity_skew" deal all recordings anew.
+        one long recording; "iid" and "label_skew" deal all recordings anew.
     clients
         How many clients a split makes.
     alpha
@@ -462,7 +461,7 @@ class Sharing:
         Names every random draw of the data.
     """
 
-    split: Literal["natural", "contiguous", "iid", "label_skew", "quantity_skew"] | None = None
+    split: Literal["natural", "contiguous", "iid", "label_skew"] | None = None
     clients: int = 5
     alpha: float = 0.5
     test: Annotated[float, Gt(0), Lt(1)] | Literal["official", "folds", "new"] | None = None
@@ -617,8 +616,8 @@ def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients
                 f"there is {len(clients)} client, and whole clients are kept for the test; write "
                 'test_of = "recordings" or "steps" into [data], or add files'
             )
-        parts = cohorts(clients, validation=0, test=share, seed=sharing.seed)
-        return Chosen(clients, parts.train), Chosen(clients, parts.test)
+        train, _, test = cohorts(clients, validation=0, test=share, seed=sharing.seed)
+        return part_of(clients, sorted(train)), part_of(clients, sorted(test))
     part: Any = partial(_steps, washout=washout) if of == "steps" else _some
     return (
         Changed(clients, partial(partial, part, begin=0.0, end=1 - share)),
@@ -645,5 +644,4 @@ def _dealt(clients: Clients, sharing: Sharing) -> Clients:
         return dict(contiguous(every[0], n))
     if split == "iid":
         return dict(iid(every, n, seed=seed))
-    skewed = label_skew if split == "label_skew" else quantity_skew
-    return dict(skewed(every, n, alpha=sharing.alpha, seed=seed))
+    return dict(label_skew(every, n, alpha=sharing.alpha, seed=seed))

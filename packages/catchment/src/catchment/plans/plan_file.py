@@ -27,12 +27,12 @@ from catchment.features.default_map import DefaultMap
 from catchment.features.nvar import NVAR
 from catchment.features.sizes import refuse_large
 from catchment.federation.algorithm import Algorithm, Memory
+from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.increments import unread
 from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings
 from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.protection import Masking
 from catchment.federation.runs.folder import CLIENTS, EARLIER, MODEL, PRIVATE, RunFolder, records_of
 from catchment.federation.workflow import (

@@ -9,7 +9,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ SHORTEST, USUAL, LONGEST = 16, 128, 1024  # steps of a window
 NICE = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0)
 LONG = 4  # windows that a recording of one label must have to be cut at all
 MARK = "# fit: "
+COLUMNS = ("label", "client", "recording", "time", "target", "inputs")
 Section = dict[str, tuple[object, str]]  # by setting: its value, and what is said of it
 
 
@@ -267,72 +268,126 @@ def _patterns(path: Path, place: Path, found: Survey) -> list[str]:
 
 
 MOST_FILES = 200
+MOST_BYTES = 1 << 29  # of files that a run looks at once more
 
 
-def seen(file: PlanFile, *, most: int = MOST_FILES) -> list[str]:
-    """Return what the files of a plan hold, in lines; nothing for data that are no files.
-
-    Every file is opened, up to `most`. ValueError, with what to write, if the plan cannot run on
-    them: a column is nowhere, a target is text, there is one class only, or no file can be used.
-
-    Parameters
-    ----------
-    most
-        Open so many files, evenly taken, and say so.
-    """
+def survey_of(file: PlanFile) -> Survey | None:
+    """Return a look at the files of a plan, evenly taken where they are many; None for others."""
     origin = file.origin
-    if not isinstance(origin, Files):
-        return []
-    if origin.is_lake(file.base):
-        return origin.lake_lines(file.base)
-    from catchment.data.survey import summary_lines, survey
+    if not isinstance(origin, Files) or origin.is_lake(file.base):
+        return None
+    from catchment.data.survey import survey
 
     paths = origin.paths(file.base)
-    some = paths if len(paths) <= most else paths[:: -(-len(paths) // most)]
     columns = origin.columns | {"classes": None if origin.classes == "auto" else origin.classes}
-    found = survey(some, client_by=origin.client_by, **columns)
-    _refuse(origin, found)
-    lines = summary_lines(found)
-    if len(some) < len(paths):
-        lines.insert(0, f"looked at {len(some)} of {len(paths):,} files")
-    return lines
+    return survey(paths[:: -(-len(paths) // MOST_FILES)], client_by=origin.client_by, **columns)
 
 
-def _refuse(origin: Files, found: Survey) -> None:
-    """Raise ValueError where a run of these files would fail."""
-    from catchment.data.survey.roles import common, near
+def seen(file: PlanFile) -> list[str]:
+    """Return what the files of a plan hold, in lines; nothing for data that are no files.
 
-    tables = list(found.tables.values())
-    columns = common(tables)
-    for setting in ("label", "client", "recording", "time", "target", "inputs"):
-        for name in listed(getattr(origin, setting)):
-            if tables and name not in columns:
-                meant = near(name, columns)
-                said = f"{setting} in [data] names {name!r}, which no file has as a column"
-                if meant is None:
-                    raise ValueError(f"{said}; there are {', '.join(columns)}")
-                raise ValueError(
-                    f"{said}; did you mean {meant!r}? then write {setting} = {json.dumps(meant)}"
-                )
-    for name in listed(origin.target):
-        if tables and all(table[name].kind == "text" for table in tables if name in table):
-            raise ValueError(
-                f"target {name!r} is text; write label = {json.dumps(name)} in its place into "
-                "[data], which is for classes"
-            )
-    if not found.files:
-        raise ValueError(
-            f"none of the {len(found.paths)} files can be used; the first: {found.problems[0]}"
-        )
-    if origin.label is not None and len(found.classes or ()) < 2:
-        only = (found.classes or ("none",))[0]
-        raise ValueError(
-            f"{origin.label!r} has one class only, {only!r}, so that there is nothing to learn; "
-            "add files of another class, or write another label into [data]"
-        )
+    ValueError, with what to write, if the plan cannot run on them: a column is nowhere, a target is
+    text, there is one class only, or no file can be used.
+    """
+    origin, found = file.origin, survey_of(file)
+    if not isinstance(origin, Files):
+        return []
+    if found is None:
+        return origin.lake_lines(file.base)
+    from catchment.data.survey import summary_lines
+
+    def written(**changed: Sequence[str] | None) -> str:
+        instead = [f" in the place of {name}" for name, new in changed.items() if new is None]
+        lines = [
+            f"{name} = {_toml(new[0] if len(new) == 1 else list(new))}"
+            for name, new in changed.items()
+            if new is not None
+        ]
+        return f"write {' and '.join(lines)} into [data]{''.join(instead)}"
+
+    refuse_columns(found, {name: listed(getattr(origin, name)) for name in COLUMNS}, written)
+    refuse_files(found, "write another label into [data]")
     together = origin.client is not None or origin.client_by == "folder"
     if found.problems and together:
         names = json.dumps([problem.file.name for problem in found.problems])
         raise ValueError(
             f"{found.problems[0]}; or write leave_out = {names} into [data] to go on without"
+        )
+    lines, n_files = summary_lines(found), len(origin.paths(file.base))
+    some = len(found.paths)
+    return [*([f"looked at {some} of {n_files:,} files"] if some < n_files else []), *lines]
+
+
+def oddities(file: PlanFile) -> tuple[str, ...]:
+    """Return what is odd about a plan's files, and is used all the same, in a sentence each."""
+    origin = file.origin
+    if not isinstance(origin, Files) or origin.is_lake(file.base):
+        return ()
+    if sum(path.stat().st_size for path in origin.paths(file.base)) > MOST_BYTES:
+        return ()
+    found = survey_of(file)
+    assert found is not None
+    every, said = list(found.recordings), list(found.warnings)
+    changing = [
+        client.name
+        for client in found.clients
+        for one in client.recordings
+        if len(one.stretches) > 1
+    ]
+    if file.prepare.window is None and 0 < len(changing) <= len(every) / 10:
+        said.append(
+            f"the label changes within {len(changing)} of {len(every)} recordings "
+            f"({', '.join(dict.fromkeys(changing))}), and so every step is classified by itself; "
+            "mend them if each recording should have one label"
+        )
+    if found.gaps and file.prepare.gaps != "error":
+        said.append(
+            f"{100 * found.gaps:.2g} % of the inputs are missing and are filled: "
+            f'gaps = "{file.prepare.gaps}" in [prepare]'
+        )
+    return tuple(said)
+
+
+def refuse_columns(
+    found: Survey, given: Mapping[str, Sequence[str]], written: Callable[..., str]
+) -> None:
+    """Raise ValueError where a column is in no file, or numbers to predict are text.
+
+    Parameters
+    ----------
+    given
+        By setting: the columns that it names.
+    written
+        Says how settings are changed, each by its name to some columns, or to None for none.
+    """
+    from catchment.data.survey.roles import common, near
+
+    tables = list(found.tables.values())
+    columns = common(tables)
+    for setting, names in given.items():
+        for name in names:
+            if tables and name not in columns:
+                meant, said = near(name, columns), f"the files have no column {name!r}"
+                if meant is None:
+                    raise ValueError(f"{said}; there are {', '.join(columns)}")
+                new = [meant if one == name else one for one in names]
+                remedy = written(**{setting: new})
+                raise ValueError(f"{said}; did you mean {meant!r}? then {remedy}")
+    for name in given["target"]:
+        if tables and all(table[name].kind == "text" for table in tables if name in table):
+            remedy = written(target=None, label=[name])
+            raise ValueError(f"column {name!r} holds text; to predict classes, {remedy}")
+
+
+def refuse_files(found: Survey, other: str) -> None:
+    """Raise ValueError where nothing can be learned from the files; `other` names another label."""
+    if not found.clients:
+        raise ValueError(
+            f"none of the {len(found.paths)} files can be used; the first: {found.problems[0]}"
+        )
+    if found.roles.label is not None and len(found.classes or ()) < 2:
+        only = (found.classes or ("none",))[0]
+        raise ValueError(
+            f"{found.roles.label!r} has one class only, {only!r}, so that there is nothing to "
+            f"learn; add files of another class, or {other}"
         )

@@ -56,7 +56,7 @@ from catchment.features.base import (
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.encoder import Encoder
 from catchment.federation.algorithm import Algorithm
-from catchment.federation.compression import Float32, SmallestUpload
+from catchment.federation.checks import Limits
 from catchment.federation.learn.automatic import Ridge, UploadKind
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
@@ -64,8 +64,8 @@ from catchment.federation.learn.candidates import Candidates, SelectedRidge
 from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.limits import Limits
 from catchment.federation.measure.outliers import InfluenceCap
+from catchment.federation.protection import Float32, SmallestUpload
 from catchment.plugins import CHOICES, Named
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise

@@ -2,7 +2,7 @@ from catchment.readout.accumulation import accumulate as accumulate
 from catchment.readout.detector import Detector as Detector, NormalModel as NormalModel
 from catchment.readout.forecasting import Forecast as Forecast, forecasts as forecasts
 from catchment.readout.grid import Grid as Grid
-from catchment.readout.heads import Gaussian as Gaussian, Unit as Unit
+from catchment.readout.heads import Gaussian as Gaussian, KnownClasses as KnownClasses, Unit as Unit
 from catchment.readout.intervals import (
     Counts as Counts,
     Intervals as Intervals,
@@ -14,9 +14,13 @@ from catchment.readout.metrics import (
     accuracy as accuracy,
     nrmse as nrmse,
 )
-from catchment.readout.model import Model as Model, PersonalModels as PersonalModels, train as train
-from catchment.readout.online import OnlineRidge as OnlineRidge, SlidingWindow as SlidingWindow
-from catchment.readout.open_model import KnownClasses as KnownClasses, OpenModel as OpenModel
+from catchment.readout.model import (
+    Model as Model,
+    OpenModel as OpenModel,
+    PersonalModels as PersonalModels,
+    train as train,
+)
+from catchment.readout.online import OnlineRidge as OnlineRidge
 from catchment.readout.predictor import Predictor as Predictor
 from catchment.readout.ridge_choice import (
     RidgeChoice as RidgeChoice,
@@ -24,10 +28,6 @@ from catchment.readout.ridge_choice import (
     choose_by_gcv as choose_by_gcv,
 )
 from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
-from catchment.readout.storage import (
-    load_statistics as load_statistics,
-    save_statistics as save_statistics,
-)
 from catchment.readout.uncertainty import (
     conformal_quantile as conformal_quantile,
     predictive_variance as predictive_variance,
@@ -102,7 +102,6 @@ from catchment.readout.solve import (
     checked_ridges as checked_ridges,
     feature_scale as feature_scale,
     for_raw_features as for_raw_features,
-    for_scaled_features as for_scaled_features,
     path_errors as path_errors,
     rescaled as rescaled,
     scale_of as scale_of,
@@ -159,7 +158,6 @@ __all__ = [
     "Readout",
     "RidgeChoice",
     "RidgeStatistics",
-    "SlidingWindow",
     "Unit",
     "accumulate",
     "accuracy",
@@ -167,10 +165,8 @@ __all__ = [
     "choose_by_gcv",
     "conformal_quantile",
     "forecasts",
-    "load_statistics",
     "log_edges",
     "nrmse",
     "predictive_variance",
-    "save_statistics",
     "train",
 ]

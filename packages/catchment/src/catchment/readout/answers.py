@@ -16,7 +16,7 @@ from catchment.data.recording import Recording
 from catchment.readout.detector import Detector
 from catchment.readout.forecasting import check_ahead, forecasts
 from catchment.readout.heads import united
-from catchment.readout.open_model import UNKNOWN, OpenModel
+from catchment.readout.model import UNKNOWN, OpenModel
 from catchment.readout.predictor import Predictor
 
 Cell = str | int | float

@@ -48,7 +48,7 @@ from catchment.arrays import Array, Booleans
 from catchment.data.prepare import Waiting, check_continuable, prepared_stretch
 from catchment.data.recording import Recording
 from catchment.features.base import Carried, FeatureMap
-from catchment.features.pipeline import Pipeline, as_pipeline
+from catchment.features.pipeline import Pipeline
 from catchment.readout.device import refuse_device
 from catchment.readout.heads import oas_shrinkage
 from catchment.readout.predictor import New, Predictor, is_alone
@@ -336,11 +336,6 @@ class Detector(Predictor):
             )
         if not 0 <= self.threshold < np.inf:
             raise ValueError(f"threshold is {self.threshold}; pass a finite number, 0 or more")
-
-    @cached_property
-    def pipeline(self) -> Pipeline:
-        """Everything before the scores."""
-        return as_pipeline(self.before)
 
     @property
     def washout(self) -> int:

@@ -21,7 +21,7 @@ from catchment.errors import CoarseTargetsWarning
 from catchment.features.echo_state.run import aligned
 from catchment.readout import integers
 from catchment.readout.grid import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, Grid
-from catchment.readout.statistics import RidgeStatistics, packed_length
+from catchment.readout.statistics import RidgeStatistics, pack
 
 FINE = 2.0**-16  # targets that are all smaller have fewer than 20 bits
 PIECE = 20  # binary digits of a piece of a target
@@ -157,7 +157,16 @@ def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[
         if ((np.rint(y) != y) & (y == y)).any():
             refuse_parts_of_classes(largest)
         return list(targets), (0,)
-    pieces, places = _split(y, largest)
+    # Lowest first; those of two are enough for all but very large targets.
+    left = np.rint(y * 2.0**TARGET_DIGITS)
+    n_pieces = 2 if largest * 2.0**TARGET_DIGITS < 2.0 ** (2 * PIECE - 1) else N_PIECES
+    found: dict[int, Array] = {}
+    for p in range(n_pieces - 1, 0, -1):
+        found[p] = np.rint(left * 2.0 ** (-PIECE * p))
+        left -= found[p] * 2.0 ** (PIECE * p)
+    found[0] = left
+    places = tuple(p for p in sorted(found) if (np.abs(found[p]) > 0).any()) or (0,)
+    pieces = np.concatenate([found[p] for p in places], axis=1)
     parts, start = [], 0
     for y in targets:
         end = start + y.size // y.shape[-1]
@@ -193,28 +202,6 @@ def refuse_parts_of_classes(largest: float) -> NoReturn:
     )
 
 
-def _split(y: Array, largest: float) -> tuple[Array, tuple[int, ...]]:
-    """Return the pieces (n, P K) of targets (n, K), lowest first, and which they are; exact."""
-    unit = 2.0**TARGET_DIGITS
-    if largest * unit < 2.0 ** (2 * PIECE - 1):
-        from catchment.readout.exact_kernels import split_in_two
-
-        pieces = np.empty((len(y), 2 * y.shape[1]))
-        on_left, on_right = split_in_two(y, unit, 2.0**PIECE, pieces)
-        if on_left and on_right:
-            return pieces, (0, 1)
-        side = int(on_right)
-        return np.ascontiguousarray(np.split(pieces, 2, axis=1)[side]), (side,)
-    left = np.rint(y * unit)
-    found: dict[int, Array] = {}
-    for p in range(N_PIECES - 1, 0, -1):
-        found[p] = np.rint(left * 2.0 ** (-PIECE * p))
-        left = left - found[p] * 2.0 ** (PIECE * p)
-    found[0] = left
-    used = [p for p in sorted(found) if (np.abs(found[p]) > 0).any()] or [0]
-    return np.concatenate([found[p] for p in used], axis=1), tuple(used)
-
-
 def statistics_of(
     M: integers.Whole,
     n_rows: int,
@@ -231,9 +218,12 @@ def statistics_of(
     M
         [Z; Y'; 1] [Z; Y'; 1]', of which only the upper triangle counts.
     """
-    F, P = grid.n_features, len(places)
-    gram, edge = packed_whole(M, F), M[:, F:]
-    K = (edge.shape[1] - 1) // P
+    F, edge = grid.n_features, M[:, grid.n_features :]
+    K = (edge.shape[1] - 1) // len(places)
+    if M.dtype == object:
+        gram = integers.canonical(M[:F, :F][np.triu_indices(F)])
+    else:  # LAPACK moves numbers of 64 bits, whatever they mean
+        gram = pack(np.ascontiguousarray(M[:F, :F]).view(np.float64)).view(np.int64)
     below = edge[F:-1]
     weight, edge = float(int(edge[-1, -1])), edge[:F].copy()
     if constant:
@@ -284,17 +274,6 @@ def _times(values: integers.Whole, where: slice, factor: int) -> integers.Whole:
     return found
 
 
-def packed_whole(M: integers.Whole, n: int) -> integers.Whole:
-    """Return the packed upper triangle of the first n rows and columns."""
-    if M.dtype == object:
-        return integers.canonical(M[:n, :n][np.triu_indices(n)])
-    from catchment.readout.exact_kernels import packed_upper
-
-    found = np.empty(packed_length(n), dtype=np.int64)
-    packed_upper(M, found)
-    return found
-
-
 def exact_statistics(
     z: Array, y: Array, grid: Grid, *, weight: Array | None = None, fingerprint: str = ""
 ) -> RidgeStatistics:
@@ -304,14 +283,12 @@ def exact_statistics(
     >>> exact_statistics(z, y, Grid(4, ((1, 4),))).gram
     array([80])
     """
-    from catchment.readout.exact_kernels import first_off_grid
-
     if z.shape[1] != grid.n_features:
         raise ValueError(f"features have {z.shape[1]} columns, the grid has {grid.n_features}")
-    flat, scale = np.require(z, requirements=["C", "W"]).reshape(-1), np.ldexp(1.0, grid.digits)
-    place = int(first_off_grid(flat, scale, 2.0**grid.bits)) if z.size else -1
-    if place >= 0:
-        row, column = divmod(place, z.shape[1])
+    whole = z / grid.scale
+    off = (np.rint(whole) != whole) | (np.abs(whole) > 2.0**grid.bits)
+    if off.any():
+        row, column = np.argwhere(off)[0]
         raise ValueError(
             f"feature {column} is {z[row, column]!r} in row {row}, which is not on its grid of "
             f"{grid.bits} bits; round rows with catchment.features.grid.on_grid"

@@ -386,69 +386,6 @@ def add_whole(z, apart, along, m, scale, most, packed, width, energies, total, h
 
 
 @njit(nogil=True, cache=True)
-def packed_upper(matrix, packed):
-    """Fill packed with the upper triangle of the first rows and columns of an integer matrix."""
-    n = int((np.sqrt(8.0 * len(packed) + 1.0) - 1.0) / 2.0 + 0.5)
-    place = 0
-    for i in range(n):
-        for j in range(i, n):
-            packed[place] = matrix[i, j]
-            place += 1
-
-
-@njit(nogil=True, cache=True)
-def split_digits(values, width, slices):
-    """Fill slices (count, n) with so many binary digits of int64 (n,) each, the last with signs."""
-    mask = (1 << width) - 1
-    for i in range(len(values)):
-        value = values[i]
-        for k in range(len(slices) - 1):
-            slices[k, i] = value & mask
-            value >>= width
-        slices[-1, i] = value
-
-
-@njit(nogil=True, cache=True)
-def split_in_two(y, unit, piece, pieces):
-    """Fill pieces (n, 2 K) with y (n, K) in units, what is a multiple of `piece` on the right.
-
-    All are below 2^51 in absolute value. Return whether anything is on the left, and on the right.
-    """
-    K = y.shape[1]
-    on_left, on_right = 0, 0
-    for i in range(len(y)):
-        for k in range(K):
-            whole = (y[i, k] * unit + ROUND) - ROUND
-            right = (whole * (1.0 / piece) + ROUND) - ROUND
-            left = whole - right * piece
-            pieces[i, k] = left
-            pieces[i, K + k] = right
-            on_left |= abs(left) > 0.0
-            on_right |= abs(right) > 0.0
-    return on_left, on_right
-
-
-@njit(nogil=True, cache=True)
-def first_off_grid(z, scale, limit):
-    """Return the place in z, flat rows of as many columns as scales, of the first that is off.
-
-    It is off if it is not whole once multiplied, or beyond the limit; -1 if none is.
-    """
-    n = len(scale)
-    for first in range(0, len(z), n):
-        here, n_off = z[first : first + n], 0
-        for j in range(n):
-            value = here[j] * scale[j]
-            n_off += (value + ROUND) - ROUND != value or abs(value) > limit
-        if n_off > 0:
-            for j in range(n):
-                value = here[j] * scale[j]
-                if (value + ROUND) - ROUND != value or abs(value) > limit:
-                    return first + j
-    return -1
-
-
-@njit(nogil=True, cache=True)
 def add_int64(some, others, total):
     """Fill the total with the sums of vectors, one after another; False if one overflowed."""
     every, place = np.int64(0), 0
@@ -465,39 +402,6 @@ def add_int64(some, others, total):
 
 
 @njit(nogil=True, cache=True)
-def fill_moments(
-    weight,
-    feature_sum,
-    target_sum,
-    gram,
-    cross,
-    target_gram,
-    scale,
-    target_scale,
-    M,
-):
-    """Fill the upper triangle of the moments M (1 + F + K, 1 + F + K), each rounded once."""
-    F, K = cross.shape
-    M[0, 0] = weight
-    for i in range(F):
-        M[0, 1 + i] = feature_sum[i] * scale[i]
-    for k in range(K):
-        M[0, 1 + F + k] = target_sum[k] * target_scale
-    place = 0
-    for i in range(F):
-        for j in range(i, F):
-            M[1 + i, 1 + j] = gram[place] * (scale[i] * scale[j])
-            place += 1
-        for k in range(K):
-            M[1 + i, 1 + F + k] = cross[i, k] * (scale[i] * target_scale)
-    place = 0
-    for i in range(K):
-        for j in range(i, K):
-            M[1 + F + i, 1 + F + j] = target_gram[place] * (target_scale * target_scale)
-            place += 1
-
-
-@njit(nogil=True, cache=True)
 def within(values, most):
     """Return whether no absolute value of a vector is larger."""
     low, high = np.int64(0), np.int64(0)
@@ -507,44 +411,8 @@ def within(values, most):
 
 
 @njit(nogil=True, cache=True)
-def is_one_hot(M, F, slack):
-    """Return whether targets have one class per row; False where their sum might be rounded."""
-    total = 0.0
-    for i in range(1 + F, len(M)):
-        total += M[0, i]
-        if abs(M[0, i]) > SMALL or abs(M[i, i] - M[0, i]) > slack:
-            return False
-        for j in range(i + 1, len(M)):
-            if abs(M[i, j]) > slack:
-                return False
-    return abs(total - M[0, 0]) <= slack
-
-
-@njit(nogil=True, cache=True)
-def enlarge_diagonal(M, slack):
-    """Enlarge the diagonal by what rounding may have done; False if some of it is negative."""
-    for i in range(len(M)):
-        if not M[i, i] >= 0.0:
-            return False
-        M[i, i] *= 1.0 + slack
-        if M[i, i] == 0.0:
-            M[i, i] = slack
-    return True
-
-
-@njit(nogil=True, cache=True)
-def passes(
-    sums,
-    weight,
-    scale,
-    target_scale,
-    most,
-    squares,
-    asked,
-    slack,
-    M,
-):
-    """Fill the moments M; return whether sums pass all but the factorisation of M.
+def passes(sums, weight, scale, target_scale, most, squares, asked, slack, M):
+    """Fill the upper triangle of the moments M; return if sums pass all but its factorisation.
 
     Parameters
     ----------
@@ -560,17 +428,37 @@ def passes(
         What counts may be off by, and what the diagonal is enlarged by.
     """
     feature_sum, target_sum, gram, cross, target_gram = sums
-    F = len(cross)
+    (F, K), place, total = cross.shape, 0, 0.0
     if not (within(feature_sum, most[0]) and within(gram, most[1])):
         return False
-    fill_moments(weight, feature_sum, target_sum, gram, cross, target_gram, scale, target_scale, M)
+    M[0, 0] = weight
     for i in range(F):
+        M[0, 1 + i] = feature_sum[i] * scale[i]
+        for j in range(i, F):
+            M[1 + i, 1 + j] = gram[place] * (scale[i] * scale[j])
+            place += 1
+        for k in range(K):
+            M[1 + i, 1 + F + k] = cross[i, k] * (scale[i] * target_scale)
         if M[1 + i, 1 + i] > squares[i]:
             return False
-    if asked[0]:
-        first, again = M[0, 1], M[1, 1]
-        if abs(first - weight) > slack[0] or abs(again - weight) > slack[0]:
-            return False
-    if asked[1] and not is_one_hot(M, F, slack[0]):
+    if asked[0] and (abs(M[0, 1] - weight) > slack[0] or abs(M[1, 1] - weight) > slack[0]):
         return False
-    return enlarge_diagonal(M, slack[1])
+    place = 0
+    for i in range(K):
+        M[0, 1 + F + i] = target_sum[i] * target_scale
+        total += M[0, 1 + F + i]
+        for j in range(i, K):
+            value = target_gram[place] * (target_scale * target_scale)
+            # Of one class per row the sum; not where that might be rounded.
+            expected = M[0, 1 + F + i] if i == j else 0.0
+            if asked[1] and (abs(expected) > SMALL or abs(value - expected) > slack[0]):
+                return False
+            M[1 + F + i, 1 + F + j] = value
+            place += 1
+    if asked[1] and abs(total - weight) > slack[0]:
+        return False
+    for i in range(len(M)):
+        if not M[i, i] >= 0.0:
+            return False
+        M[i, i] = M[i, i] * (1.0 + slack[1]) if M[i, i] > 0.0 else slack[1]
+    return True

@@ -14,6 +14,14 @@ by their length, so that frequent classes are not preferred.
 
 Every head is a `Readout`: what predicts, saves, exports and evaluates one takes them all.
 
+The squared Mahalanobis distance of z from class k, divided by the number of features,
+
+    d_k(z) = (z - m_k)' S_k^-1 (z - m_k) / F,
+
+with a covariance shrunk to a multiple of the identity, tells what is no known class at all (Lee et
+al., NeurIPS 2018); a classifier's own scores only compare the classes that it has. One covariance
+for all classes is known from the plain sums, one for each class needs sums by class.
+
 Statistics of more classes: a class is a column, and one that is new is a column of zeros.
 
 Whoever has no row of a class has zeros in its column of C and of Y'Y, and counts none. So sums over
@@ -25,15 +33,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import lapack, solve_triangular
 
 from catchment.arrays import Array
 from catchment.errors import SingularError
+from catchment.readout.solve import feature_scale, rescaled
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 
+Shrinkage = float | Literal["oas"]
 NEVER = -1e30  # score of a class without rows; finite, so that exported models can hold it
 
 
@@ -79,7 +91,7 @@ class Gaussian(Head):
     uses_ridge: ClassVar[bool] = False
     temperature: ClassVar[float | None] = 1.0
 
-    shrinkage: float | Literal["oas"] = "oas"
+    shrinkage: Shrinkage = "oas"
     ridge: float = 0.0
     covariance: Literal["within", "total"] = "within"
     priors: Literal["counts", "equal"] = "counts"
@@ -218,6 +230,85 @@ def covariance_factor(S: Array) -> Array:
             "others; pass shrinkage='oas', a number above 0, or a ridge"
         )
     return np.asarray(factor)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownClasses:
+    """A normal model of every class: its mean, and a covariance of its own or everybody's.
+
+    Parameters
+    ----------
+    means
+        (F, K) of the scaled features.
+    factors
+        (1 or K, F, F) lower Cholesky factors of the covariances, one for all classes or one each.
+    rows
+        (K,) behind each class; one without any is infinitely far.
+    scale
+        (F,) by which features are divided first.
+
+    >>> z = np.array([[0.0], [2.0], [5.0], [7.0]])
+    >>> y = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> known = KnownClasses.of(RidgeStatistics.from_states(z, y), shrinkage=0.0)
+    >>> known.distances(np.array([[1.0], [9.0]]))
+    array([[ 0., 25.],
+           [64.,  9.]])
+    """
+
+    means: Array
+    factors: Array
+    rows: Array
+    scale: Array
+
+    @classmethod
+    def of(
+        cls,
+        sums: RidgeStatistics | Mapping[int, RidgeStatistics],
+        *,
+        shrinkage: Shrinkage = "oas",
+        standardise: bool = False,
+    ) -> KnownClasses:
+        """Return the normal models that sums of one-hot targets tell.
+
+        Parameters
+        ----------
+        sums
+            Of all rows: every class then has the covariance within classes. Or of each class by
+            its number: every class has its own.
+        shrinkage
+            How far a covariance is moved to a multiple of the identity, from 0 to 1; or "oas", as
+            `Gaussian` has it.
+        standardise
+            Whether features are divided by their spread over all rows first.
+        """
+        every = [sums] if isinstance(sums, RidgeStatistics) else [sums[k] for k in sorted(sums)]
+        total = reduce(add, every)
+        scale = feature_scale(total) if standardise else np.ones(total.n_features)
+        rows, means = class_means(rescaled(total, scale))
+        head = Gaussian(shrinkage=shrinkage)
+        factors = []
+        for one in every:
+            # Of the shrunk covariance around class means.
+            factor = np.eye(len(scale))
+            if one.n_rows:
+                S = class_covariance(rescaled(one, scale))
+                share, added = head.strength(S, one.weight)
+                factor = covariance_factor((1 - share) * S + added * factor)
+            factors.append(factor)
+        return cls(means, np.stack(factors), np.asarray(rows), scale)
+
+    def distances(self, z: Array) -> Array:
+        """Return how far rows of features (n, F) are from each class, (n, K)."""
+        found = np.full((len(z), len(self.rows)), np.inf)
+        for k in np.flatnonzero(self.rows > 0):
+            away = (z / self.scale - self.means[:, k]).T
+            L = self.factors[k if len(self.factors) > 1 else 0]
+            found[:, k] = (solve_triangular(L, away, lower=True) ** 2).sum(axis=0) / len(L)
+        return found
+
+    def nearest(self, z: Array) -> Array:
+        """Return how far rows of features (n, F) are from the class that is nearest, (n,)."""
+        return np.asarray(self.distances(z).min(axis=1))
 
 
 def united(*named: Sequence[str] | None) -> tuple[str, ...]:

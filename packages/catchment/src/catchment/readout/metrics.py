@@ -10,19 +10,17 @@ metric is not defined (no rows; NRMSE and R2 of a constant target) it is NaN.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from catchment.arrays import Array, Booleans, Integers, as_matrix, refuse_infinite, refuse_nonfinite
-from catchment.data.scaling import variance
-
-_SUMS = ("n", "squared_error", "absolute_error", "target_sum", "target_squares")
+from catchment.wire import Summable
 
 
 @dataclass(frozen=True, eq=False)
-class ErrorSums:
+class ErrorSums(Summable):
     """Additive sums over rows of errors and targets, (K,) each.
 
     >>> a = ErrorSums.of([0.0, 1.0], [0.0, 2.0])
@@ -58,60 +56,42 @@ class ErrorSums:
         """Return the sums of no rows."""
         return cls(0, *(np.zeros(n_outputs) for _ in range(4)))
 
-    def __add__(self, other: ErrorSums) -> ErrorSums:
-        if self.squared_error.shape != other.squared_error.shape:
-            raise ValueError(
-                f"errors of {len(self.squared_error)} and {len(other.squared_error)} outputs "
-                "do not add"
-            )
-        return ErrorSums(*(getattr(self, name) + getattr(other, name) for name in _SUMS))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ErrorSums):
-            return NotImplemented
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in _SUMS)
-
-    __hash__ = None  # type: ignore[assignment]
-
     def per_output(self) -> tuple[ErrorSums, ...]:
         """Return the sums of each output by itself."""
-        columns = zip(*(getattr(self, name)[:, None] for name in _SUMS[1:]), strict=True)
+        columns = zip(*(vars(self)[one.name][:, None] for one in fields(self)[1:]), strict=True)
         return tuple(ErrorSums(self.n, *one) for one in columns)
 
     @property
     def mse(self) -> float:
-        return float(np.mean(self._mean_squares()))
+        return float(np.mean(self.squared_error / (self.n or np.nan)))
 
     @property
     def rmse(self) -> float:
-        return float(np.mean(np.sqrt(self._mean_squares())))
+        return float(np.mean(np.sqrt(self.squared_error / (self.n or np.nan))))
 
     @property
     def mae(self) -> float:
-        return float(np.mean(self.absolute_error / self._rows()))
+        return float(np.mean(self.absolute_error / (self.n or np.nan)))
 
     @property
     def nrmse(self) -> float:
-        return float(np.mean(np.sqrt(self._mean_squares() / self._spread())))
+        return float(np.mean(np.sqrt(self._unexplained())))
 
     @property
     def r2(self) -> float:
-        return float(np.mean(1.0 - self._mean_squares() / self._spread()))
+        return float(np.mean(1.0 - self._unexplained()))
 
-    def _rows(self) -> float:
-        return float(self.n) if self.n else np.nan
-
-    def _mean_squares(self) -> Array:
-        return self.squared_error / self._rows()
-
-    def _spread(self) -> Array:
-        count = np.full(len(self.target_sum), self.n)
-        spread = variance(count, self.target_sum, self.target_squares)
-        return np.where(spread > 0, spread, np.nan)
+    def _unexplained(self) -> Array:
+        """Return the mean squared error (K,) over the variance of each target."""
+        n = self.n or np.nan
+        second = self.target_squares / n
+        spread = second - (self.target_sum / n) ** 2
+        # What is within rounding of zero is zero: a constant has no spread.
+        return self.squared_error / n / np.where(spread > 1e-12 * second, spread, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
-class ClassCounts:
+class ClassCounts(Summable):
     """Additive confusion counts (K, K): rows are true classes, columns predicted ones.
 
     >>> counts = ClassCounts.of_labels([0, 0, 1], [0, 1, 1], n_classes=2)
@@ -148,20 +128,6 @@ class ClassCounts:
     def zero(cls, n_classes: int) -> ClassCounts:
         """Return the counts of no rows."""
         return cls(np.zeros((n_classes, n_classes), dtype=np.int64))
-
-    def __add__(self, other: ClassCounts) -> ClassCounts:
-        if self.confusion.shape != other.confusion.shape:
-            raise ValueError(
-                f"counts of {len(self.confusion)} and {len(other.confusion)} classes do not add"
-            )
-        return ClassCounts(self.confusion + other.confusion)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ClassCounts):
-            return NotImplemented
-        return np.array_equal(self.confusion, other.confusion)
-
-    __hash__ = None  # type: ignore[assignment]
 
     @property
     def n(self) -> int:

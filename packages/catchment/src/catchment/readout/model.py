@@ -7,6 +7,8 @@ temperature fitted by maximum likelihood on held-out recordings (Guo et al., ICM
 are smoothed by one count per class (as in Platt 1999), so that it stays finite when every held-out
 recording is classified rightly.
 
+A model may answer "unknown": a classifier, and how far from its classes is too far.
+
 Models by client are everybody's, and for some clients one of their own, chosen by name. What
 differs between them is the readout (personal readouts) or the map (reservoirs that are only nearly
 the same); preparation, channels and classes are common to all.
@@ -23,10 +25,9 @@ import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,10 +38,11 @@ from catchment.data.recording import Recording
 from catchment.errors import FingerprintError, IntegrityError
 from catchment.features.base import FeatureMap, label_of
 from catchment.features.default_map import AutoMap
-from catchment.features.pipeline import Pipeline, as_pipeline
+from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
 from catchment.features.sizes import refuse_large
 from catchment.readout.accumulation import accumulate
 from catchment.readout.device import device_for, same_features, statistics_name, torch_form
+from catchment.readout.heads import KnownClasses
 from catchment.readout.intervals import Counts, Intervals
 from catchment.readout.predictor import New, Predictor
 from catchment.readout.ridge_choice import RidgeChoice, chosen_readout
@@ -147,32 +149,24 @@ class Model(Predictor):
         if self.temperature is not None and not 0 < self.temperature < np.inf:
             raise ValueError(f"temperature is {self.temperature}; pass a finite number above 0")
         K = self.n_outputs
-        if self.target_range is not None:
-            limits = np.array(self.target_range, dtype=np.float64)
-            if limits.shape != (2, K) or not (limits[0] <= limits[1]).all():
+        for name, shape, what in (
+            ("target_range", (2, K), "the lowest and the highest value"),
+            ("deviation", (K,), "one number that is not negative"),
+        ):
+            if getattr(self, name) is None:
+                continue
+            held = np.array(getattr(self, name), dtype=np.float64)
+            low, high = held if held.shape == (2, K) == shape else (0.0, held)
+            if held.shape != shape or not np.all(low <= high):
                 raise ValueError(
-                    f"target_range has shape {limits.shape}; pass the lowest and the highest "
-                    f"value of {K} outputs, (2, {K})"
+                    f"{name} has shape {held.shape}; pass {what} for each of {K} outputs, {shape}"
                 )
-            object.__setattr__(self, "target_range", frozen(limits))
-        if self.deviation is not None:
-            deviation = np.array(self.deviation, dtype=np.float64)
-            if deviation.shape != (K,) or not (deviation >= 0).all():
-                raise ValueError(
-                    f"deviation has shape {deviation.shape}; pass one number for each of {K} "
-                    "outputs, none negative"
-                )
-            object.__setattr__(self, "deviation", frozen(deviation))
+            object.__setattr__(self, name, frozen(held))
         if self.intervals is not None and self.intervals.n_outputs != K:
             raise ValueError(
                 f"the intervals are of {self.intervals.n_outputs} outputs, the model has {K}; "
                 "calibrate this model"
             )
-
-    @cached_property
-    def pipeline(self) -> Pipeline:
-        """Everything before the readout."""
-        return as_pipeline(self.before)
 
     @property
     def n_outputs(self) -> int:
@@ -188,10 +182,6 @@ class Model(Predictor):
             return list(map(self.readout, self.features.rows(inputs)))
         found: list[Array] = torch_form().outputs_on(place, self.features, self.readout, inputs)
         return found
-
-    def scores(self, new: New, *, device: str | None = None) -> Array:
-        """Return one row of class scores (n, K) per recording, the mean over its rows."""
-        return self._mean_outputs(new, device=device)
 
     def probabilities(self, scores: Array) -> Array:
         """Return the class probabilities (n, K) of rows of scores."""
@@ -314,7 +304,7 @@ class PersonalModels(Predictor):
     (0.0, True)
     """
 
-    model: Model
+    model: Model = field()
     readouts: Mapping[str, Readout] = field(default_factory=dict)
     maps: Mapping[str, FeatureMap] = field(default_factory=dict)
 
@@ -336,34 +326,6 @@ class PersonalModels(Predictor):
         before = Pipeline(shared.prepare, features)
         return replace(shared, before=before, readout=readout, statistics=None)
 
-    @property
-    def pipeline(self) -> Pipeline:
-        return self.model.pipeline
-
-    @property
-    def channels(self) -> tuple[str, ...] | None:
-        return self.model.channels
-
-    @property
-    def columns(self) -> Mapping[str, str]:
-        return self.model.columns
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        return self.model.classes
-
-    @property
-    def n_outputs(self) -> int:
-        return self.model.n_outputs
-
-    @property
-    def deviation(self) -> Array | None:
-        return self.model.deviation
-
-    @property
-    def intervals(self) -> Intervals | None:
-        return self.model.intervals
-
     def identity(self) -> str:
         """Return the SHA-256 of all that the models say, in hexadecimal."""
         return hashlib.sha256(to_bytes(self)).hexdigest()
@@ -375,12 +337,6 @@ class PersonalModels(Predictor):
 
     def probabilities(self, scores: Array) -> Array:
         return self.model.probabilities(scores)
-
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Self:
-        return replace(self, model=self.model.prepared_by(prepare, channels))
-
-    def read_from(self, columns: Mapping[str, str]) -> Self:
-        return replace(self, model=self.model.read_from(columns))
 
     def stored(self) -> Stored:
         shared = self.model.stored()
@@ -417,6 +373,106 @@ def personal_models_of(held: Stored, use: Own = ()) -> PersonalModels:
         for k, name in enumerate(sorted(facts["maps"]))
     }
     return PersonalModels(model_of(held, use), readouts, maps)
+
+
+UNKNOWN = "unknown"
+_KNOWN = ("means", "factors", "rows", "scale")
+
+
+@dataclass(frozen=True, eq=False)
+class OpenModel(Predictor):
+    """A classifier with one more answer, "unknown", for what is far from all of its classes.
+
+    Among its own classes it decides as the model does. It is a value of its own and no readout, so
+    that it saves and predicts as a model but is not exported to other languages.
+
+    Parameters
+    ----------
+    model
+        The classifier.
+    known
+        A normal model of each of its classes.
+    threshold
+        Distance from the nearest class above which a row is unknown.
+
+    >>> from catchment import EchoState, Recording, federate, tell_unknown
+    >>> rng = np.random.default_rng(0)
+    >>> def wave(pace): return np.sin(np.arange(60) * pace) + 0.1 * rng.normal(size=60)
+    >>> paces = {"slow": 0.2, "fast": 0.6}
+    >>> def held(): return [Recording.labelled(wave(p), n, paces) for n, p in paces.items()] * 1
+    >>> clients = {name: [one for _ in range(15) for one in held()] for name in ("ann", "bob")}
+    >>> model = tell_unknown(federate(EchoState(20), clients), clients)
+    >>> [model.predict(wave(pace)) for pace in (0.2, 0.6, 1.7)]
+    ['slow', 'fast', 'unknown']
+    """
+
+    model: Model = field()
+    known: KnownClasses
+    threshold: float
+
+    def __post_init__(self) -> None:
+        if self.model.classes is None or UNKNOWN in self.model.classes:
+            raise ValueError(
+                f"the model has the classes {self.model.classes}; it needs some, none of them "
+                f"called {UNKNOWN!r}"
+            )
+        if not 0 < self.threshold < np.inf:
+            raise ValueError(f"threshold is {self.threshold}; pass a finite number above 0")
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Those of the model, and "unknown" after them."""
+        return (*(self.model.classes or ()), UNKNOWN)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes)
+
+    def novelty(self, new: New) -> list[Array]:
+        """Return for each raw recording how far its rows (n,) are from the nearest class.
+
+        1 is the threshold: what is above it is unknown.
+        """
+        found: list[list[Array]] = [[] for _ in as_recordings(new)]
+        pieces = self.prepare.inputs(as_recordings(new))
+        rows = self.features.rows([piece.recording.u for piece in pieces])
+        for piece, z in zip(pieces, rows, strict=True):
+            found[piece.source].append(self.known.nearest(z) / self.threshold)
+        return [np.concatenate(parts) if parts else np.zeros(0) for parts in found]
+
+    def outputs_of(
+        self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
+    ) -> list[Array]:
+        """Return the model's scores, and one for "unknown": the highest where a row is too far."""
+        found = []
+        for z in self.features.rows([one.u for one in prepared]):
+            y = self.model.readout(z)
+            above = self.known.nearest(z) / self.threshold - 1.0
+            # Infinitely far is no number for a table, and no further than far enough.
+            found.append(np.column_stack([y, y.max(axis=1) + np.minimum(above, 1e6)]))
+        return found
+
+    def probabilities(self, scores: Array) -> Array:
+        """Return the model's probabilities of known rows (n, K + 1); an unknown one is just that.
+
+        Whether a row is known is a decision by its distance, so "unknown" has 0 or 1.
+        """
+        known = self.model.probabilities(scores[:, :-1])
+        unknown = (scores.argmax(axis=1) == len(known.T)).astype(np.float64)
+        return np.column_stack([known * (1 - unknown)[:, None], unknown])
+
+    def stored(self) -> Stored:
+        held = self.model.stored()
+        arrays = {f"known.{name}": getattr(self.known, name) for name in _KNOWN}
+        return Stored(
+            "open", {**held.facts, "threshold": self.threshold}, {**held.tensors, **arrays}
+        )
+
+
+def open_model_of(held: Stored, use: Own = ()) -> OpenModel:
+    """Return the model that a file holds."""
+    arrays = (typed(held.tensors, f"known.{name}", np.float64) for name in _KNOWN)
+    return OpenModel(model_of(held, use), KnownClasses(*arrays), float(held.facts["threshold"]))
 
 
 def train(

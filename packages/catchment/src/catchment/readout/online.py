@@ -9,15 +9,14 @@ and the ridge is added anew at each solve, so the system is never worse posed th
 step. The window keeps its rows and sums them when it is asked: what rounding a subtraction of old
 rows leaves would pile up.
 
-Both are frozen values: `update` returns the next one and costs little. A solve is a Cholesky
+A state is a frozen value: `update` returns the next one and costs little. A solve is a Cholesky
 factorisation, so ask for the readout when it is needed, not after every row.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -32,39 +31,59 @@ Rows = tuple[Array, Array]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Online(ABC):
+class OnlineRidge:
     """Ridge statistics of a stream; `start` makes the empty one.
 
-    With `standardise` the ridge acts on features divided by their standard deviation, as maps that
-    say so want it.
+    Parameters
+    ----------
+    forgetting
+        The newest row has weight 1, the one before it this weight, then its square, and so on; 1
+        forgets nothing. A row whose target is missing ages the others all the same.
+    length
+        Only so many of the last rows count, all alike; None for all.
+    standardise
+        Whether the ridge acts on features divided by their standard deviation, as maps that say so
+        want it.
+
+    >>> online = OnlineRidge.start(1, 1, forgetting=0.9, ridge=1e-9)
+    >>> for t in range(300):
+    ...     slope = 1.0 if t < 100 else -2.0
+    ...     online = online.update([[np.sin(t)]], [[slope * np.sin(t)]])
+    >>> online.readout().weights.round(3)
+    array([[-2.]])
+    >>> OnlineRidge.start(1, 1, length=3).update(np.eye(9, 1), np.ones(9)).statistics.n_rows
+    3
     """
 
     folded: RidgeStatistics
     ridge: float | Array = 1e-6
     intercept: bool = True
     standardise: bool = False
+    forgetting: float = 1.0
+    length: int | None = None
+    waiting: tuple[Rows, ...] = ()
+    n_waiting: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.forgetting <= 1 or (self.forgetting < 1 and self.length is not None):
+            raise ValueError(
+                f"forgetting is {self.forgetting}; pass a factor above 0 and at most 1, such as "
+                "0.99, and 1 with a window"
+            )
+        if self.length is not None and self.length < 1:
+            raise ValueError(f"length is {self.length}; a window holds at least 1 row")
 
     @classmethod
     def start(
         cls, n_features: int, n_targets: int, *, fingerprint: str = "", **settings: Any
-    ) -> Self:
+    ) -> OnlineRidge:
         """Return the state before any row, with these settings by name."""
         checked_ridges(settings.get("ridge", 0.0), n_targets)
         return cls(folded=RidgeStatistics.zero(n_features, n_targets, fingerprint), **settings)
 
-    @property
-    @abstractmethod
-    def statistics(self) -> RidgeStatistics:
-        """The sums of the rows so far, as far as they count."""
-
-    def readout(self) -> Readout:
-        """Return the readout of the rows so far."""
-        known = self.statistics
-        scale = scale_of(known, self.standardise)
-        return solve_readout(known, self.ridge, intercept=self.intercept, scale=scale)
-
-    def _checked(self, z: Array, y: Array) -> Rows:
-        """Return copies of the rows, so that a caller may reuse its buffers."""
+    def update(self, z: Array, y: Array) -> OnlineRidge:
+        """Return the state after feature rows (n, F) with targets (n, K), oldest first."""
+        # Copies, so that a caller may reuse its buffers.
         z, y = np.array(as_matrix(z, "features")), np.array(as_matrix(y, "targets"))
         F, K = self.folded.cross.shape
         if z.shape != (len(z), F) or y.shape != (len(z), K):
@@ -74,101 +93,42 @@ class Online(ABC):
         known = ~np.isnan(y).any(axis=1)
         refuse_nonfinite(z[known], "features")
         refuse_nonfinite(y[known], "targets")
-        return z, y
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class OnlineRidge(Online):
-    """Exponentially weighted ridge statistics of a stream; `start` makes the empty one.
-
-    The newest row has weight 1, the one before it `forgetting`, then its square, and so on; 1
-    forgets nothing. A row whose target is missing ages the others all the same.
-
-    >>> online = OnlineRidge.start(1, 1, forgetting=0.9, ridge=1e-9)
-    >>> for t in range(300):
-    ...     slope = 1.0 if t < 100 else -2.0
-    ...     online = online.update([[np.sin(t)]], [[slope * np.sin(t)]])
-    >>> online.readout().weights.round(3)
-    array([[-2.]])
-    """
-
-    forgetting: float = 1.0
-    waiting: tuple[Rows, ...] = ()
-    n_waiting: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.forgetting <= 1:
-            raise ValueError(
-                f"forgetting is {self.forgetting}; pass a factor above 0 and at most 1, such as "
-                "0.99"
-            )
-
-    def update(self, z: Array, y: Array) -> OnlineRidge:
-        """Return the state after feature rows (n, F) with targets (n, K), oldest first."""
-        rows = self._checked(z, y)
-        n = self.n_waiting + len(rows[0])
-        grown = replace(self, waiting=(*self.waiting, rows), n_waiting=n)
-        if n < BLOCK:
+        n = self.n_waiting + len(z)
+        grown = replace(self, waiting=(*self.waiting, (z, y)), n_waiting=n)
+        if self.length is None:
+            if n < BLOCK:
+                return grown
+            return replace(grown, folded=grown.statistics, waiting=(), n_waiting=0)
+        if len(grown.waiting) < BLOCK and n < 2 * self.length:
             return grown
-        return replace(grown, folded=grown.statistics, waiting=(), n_waiting=0)
+        last = grown._rows()
+        return replace(self, waiting=(last,), n_waiting=len(last[0]))
 
     @property
     def statistics(self) -> RidgeStatistics:
-        """The weighted sums of all rows so far."""
-        total = self.folded
+        """The sums of the rows so far, as far as they count."""
+        total, name = self.folded, self.folded.fingerprint
         if not self.waiting:
             return total
-        z, y = _joined(self.waiting)
+        z, y = self._rows()
+        if self.length is not None:
+            return RidgeStatistics.from_states(z, y, fingerprint=name)
         for start in range(0, len(z), BLOCK):
             block = z[start : start + BLOCK], y[start : start + BLOCK]
             n = len(block[0])
             weight = self.forgetting ** np.arange(n - 1.0, -1.0, -1.0)
-            new = RidgeStatistics.from_states(
-                *block, weight=weight, fingerprint=self.folded.fingerprint
-            )
+            new = RidgeStatistics.from_states(*block, weight=weight, fingerprint=name)
             total = total.scaled(self.forgetting**n) + new
         return total
 
+    def readout(self) -> Readout:
+        """Return the readout of the rows so far."""
+        known = self.statistics
+        scale = scale_of(known, self.standardise)
+        return solve_readout(known, self.ridge, intercept=self.intercept, scale=scale)
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SlidingWindow(Online):
-    """Ridge statistics of the last rows of a stream, `length` of them; `start` makes the empty one.
-
-    >>> window = SlidingWindow.start(1, 1, length=3, ridge=0.0)
-    >>> for value in (5.0, 1.0, 2.0, 4.0):
-    ...     window = window.update([[value]], [[3.0 * value]])
-    >>> window.statistics.n_rows, window.statistics.feature_sum
-    (3, array([7.]))
-    """
-
-    length: int
-    held: tuple[Rows, ...] = ()
-    n_held: int = 0
-
-    def __post_init__(self) -> None:
-        if self.length < 1:
-            raise ValueError(f"length is {self.length}; a window holds at least 1 row")
-
-    def update(self, z: Array, y: Array) -> SlidingWindow:
-        """Return the state after feature rows (n, F) with targets (n, K), oldest first."""
-        rows = self._checked(z, y)
-        grown = replace(self, held=(*self.held, rows), n_held=self.n_held + len(rows[0]))
-        if len(grown.held) < BLOCK and grown.n_held < 2 * self.length:
-            return grown
-        last = grown._last()
-        return replace(self, held=(last,), n_held=len(last[0]))
-
-    @property
-    def statistics(self) -> RidgeStatistics:
-        """The sums over the rows in the window."""
-        if not self.held:
-            return self.folded
-        return RidgeStatistics.from_states(*self._last(), fingerprint=self.folded.fingerprint)
-
-    def _last(self) -> Rows:
-        z, y = _joined(self.held)
-        return z[-self.length :], y[-self.length :]
-
-
-def _joined(chunks: tuple[Rows, ...]) -> Rows:
-    return np.concatenate([z for z, _ in chunks]), np.concatenate([y for _, y in chunks])
+    def _rows(self) -> Rows:
+        """Return the rows that wait, or of a window the last of them."""
+        first = 0 if self.length is None else -self.length
+        z, y = map(np.concatenate, zip(*self.waiting, strict=True))
+        return z[first:], y[first:]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from scipy.special import ndtri
@@ -21,11 +21,12 @@ from catchment.arrays import Array
 from catchment.data.prepare import Prepare, Prepared
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
-from catchment.features.pipeline import Pipeline, as_recordings
+from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
 from catchment.readout.storage import Stored, save
 
 if TYPE_CHECKING:
     from catchment.readout.intervals import Intervals
+    from catchment.readout.model import Model
 
 New = Recording | Array | Sequence[Recording | Array]
 
@@ -33,14 +34,18 @@ New = Recording | Array | Sequence[Recording | Array]
 class Predictor(ABC):
     """Whatever predicts from raw recordings: a model, models by client, a network, a prompt.
 
-    What is before its outputs is a `pipeline`, of which most is known. `outputs_of`,
-    `probabilities` and `stored` are its own; everything else has a default.
+    What is `before` its outputs is a pipeline, of which most is known; what has a `model` inside
+    takes it, and all names, from there. `outputs_of`, `probabilities` and `stored` are its own;
+    everything else has a default.
     """
 
-    @property
+    before: Pipeline | FeatureMap
+    model: Model | None = None
+
+    @cached_property
     def pipeline(self) -> Pipeline:
         """Everything before what was learned."""
-        raise NotImplementedError
+        return as_pipeline(self.before) if self.model is None else self.model.pipeline
 
     @property
     def features(self) -> FeatureMap:
@@ -55,12 +60,12 @@ class Predictor(ABC):
     @property
     def channels(self) -> tuple[str, ...] | None:
         """Names of the input channels, in their order, if they are known."""
-        return None
+        return None if self.model is None else self.model.channels
 
     @cached_property  # which a field without a plain default may take the place of
     def columns(self) -> Mapping[str, str]:
         """How files name what is no channel."""
-        return {}
+        return {} if self.model is None else self.model.columns
 
     @property
     def n_inputs(self) -> int | None:
@@ -70,12 +75,12 @@ class Predictor(ABC):
     @property
     def classes(self) -> tuple[str, ...] | None:
         """Names of the outputs if they are classes."""
-        return None
+        return None if self.model is None else self.model.classes
 
     @property
     def n_outputs(self) -> int:
         """Columns K of its outputs."""
-        return len(self.classes or ())
+        return len(self.classes or ()) if self.model is None else self.model.n_outputs
 
     @property
     def per_step(self) -> bool:
@@ -90,12 +95,12 @@ class Predictor(ABC):
     @property
     def deviation(self) -> Array | None:
         """(K,) root mean squared error on rows left out, where it is known."""
-        return None
+        return None if self.model is None else self.model.deviation
 
     @property
     def intervals(self) -> Intervals | None:
         """Errors on clients that had no part in it, if they were counted."""
-        return None
+        return None if self.model is None else self.model.intervals
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -145,7 +150,14 @@ class Predictor(ABC):
 
     def predict_proba(self, new: New, client: str = "", *, device: str | None = None) -> Array:
         """Return one row of class probabilities (n, K) per recording; each row sums to 1."""
-        return self.probabilities(self._mean_outputs(new, client, device=device))
+        return self.probabilities(self.scores(new, client, device=device))
+
+    def scores(self, new: New, client: str = "", *, device: str | None = None) -> Array:
+        """Return one row of class scores (n, K) per recording, the mean over its rows."""
+        if self.classes is None:
+            raise ValueError("the model predicts numbers; name its classes to classify with it")
+        found = self.outputs(new, client, device=device)
+        return np.array([y.mean(axis=0) for y in found]).reshape(len(found), self.n_outputs)
 
     def predict_interval(
         self, new: New, client: str = "", *, coverage: float = 0.9, device: str | None = None
@@ -208,25 +220,20 @@ class Predictor(ABC):
         """Return it with the preparation that its training data had, and their channels."""
         this: Any = self
         known = self.channels if channels is None else tuple(channels)
-        made: Self = replace(this, before=Pipeline(prepare, self.features), channels=known)
-        return made
+        if self.model is not None:
+            return cast(Self, replace(this, model=self.model.prepared_by(prepare, known)))
+        return cast(Self, replace(this, before=Pipeline(prepare, self.features), channels=known))
 
     def read_from(self, columns: Mapping[str, str]) -> Self:
         """Return it with the names that files have for what is no channel."""
         this: Any = self
-        made: Self = replace(this, columns=dict(columns))
-        return made
+        if self.model is not None:
+            return cast(Self, replace(this, model=self.model.read_from(columns)))
+        return cast(Self, replace(this, columns=dict(columns)))
 
     def save(self, path: str | Path) -> Path:
         """Write it to a file, whole or not at all, and return its path."""
         return save(self, path)
-
-    def _mean_outputs(self, new: New, client: str = "", *, device: str | None = None) -> Array:
-        """Return the mean (n, K) over the rows of each recording."""
-        if self.classes is None:
-            raise ValueError("the model predicts numbers; name its classes to classify with it")
-        found = self.outputs(new, client, device=device)
-        return np.array([y.mean(axis=0) for y in found]).reshape(len(found), self.n_outputs)
 
     def check_channels(self, recording: Recording, k: int) -> None:
         """Raise ValueError, naming the channels, if a recording has others than in training."""

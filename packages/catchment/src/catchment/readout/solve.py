@@ -284,8 +284,6 @@ class ExactSystem:
     @classmethod
     def of(cls, statistics: RidgeStatistics, *, intercept: bool) -> ExactSystem:
         """Return the equations of statistics that have a grid."""
-        from catchment.readout.exact_kernels import split_digits
-
         grid = statistics.grid
         assert grid is not None
         matrix: integers.Whole = statistics.gram
@@ -309,13 +307,10 @@ class ExactSystem:
         width = -(-n_bits // count)
         # The digits, this many at a time, the last with the sign.
         slices = np.empty((count, len(matrix)))
-        if matrix.dtype == np.int64:
-            split_digits(matrix, width, slices)
-        else:
-            for k in range(count - 1):
-                slices[k] = matrix & ((1 << width) - 1)
-                matrix = matrix >> width
-            slices[-1] = matrix
+        for k in range(count - 1):
+            slices[k] = matrix & ((1 << width) - 1)
+            matrix = matrix >> width
+        slices[-1] = matrix
         return cls(
             statistics.floats,
             intercept,

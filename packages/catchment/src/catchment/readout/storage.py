@@ -121,7 +121,7 @@ def _made(file: BinaryIO, name: str, use: Own) -> Predictor:
         case "detector":
             from catchment.readout.detector import detector_of as make
         case "open":
-            from catchment.readout.open_model import open_model_of as make
+            from catchment.readout.model import open_model_of as make
         case kind if kind in MODELS or extra_of("models", kind):
             make = MODELS[kind]
         case kind:
@@ -140,32 +140,6 @@ def described(name: str, what: str) -> Iterator[None]:
         raise IntegrityError(
             f"{name} does not describe {what} ({type(error).__name__}: {error}); save it again"
         ) from error
-
-
-def save_statistics(statistics: RidgeStatistics, path: str | Path) -> Path:
-    """Write statistics to a file, whole or not at all, and return its path.
-
-    >>> import tempfile
-    >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     same = load_statistics(save_statistics(s, Path(folder) / "client.safetensors"))
-    >>> same == s
-    True
-    """
-    facts, tensors = stored_statistics(statistics, "")
-    replace_file(Path(path), packed_file({"kind": "statistics", **facts}, tensors))
-    return Path(path)
-
-
-def load_statistics(path: str | Path) -> RidgeStatistics:
-    """Return the statistics of a file that `save_statistics` wrote, equal to those saved.
-
-    IntegrityError if the file is damaged, of another kind, or of a newer format.
-    """
-    with Path(path).open("rb") as file:
-        header, tensors = read_file(file, str(path), "statistics")
-    with described(str(path), "statistics"):
-        return statistics_of(header, tensors, "")
 
 
 def around(predictor: Predictor) -> Header:

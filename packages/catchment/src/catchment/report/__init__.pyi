@@ -23,7 +23,6 @@ from catchment.report.pages import (
     page as page,
     score as score,
     style as style,
-    table as table,
     theme as theme,
 )
 from catchment.report.scores import (

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from catchment.federation.measure.baselines import Row
-from catchment.federation.messages import LeftOut, Record, Refusal
+from catchment.federation.messages import Record, Refusal
 from catchment.federation.messages import left_out as refused_in
 from catchment.federation.runs.folder import PLAN
 from catchment.federation.runs.read import Run
@@ -124,11 +124,11 @@ def left_out(run: Run, number: int) -> tuple[str, list[Markup]]:
     """Return how many trained, and who did not or was not tested, and why, if anybody."""
     training = run.rounds.get(TRAINING, ())
     fewest = min(training, key=lambda record: record.n_used - record.n_asked, default=None)
-    found: dict[str, LeftOut] = {}
+    found: dict[str, Refusal] = {}
     for one in sorted(refused_in(run.rounds), key=lambda one: one.stage != TRAINING):
         found.setdefault(one.client, one)
     for name, reason in _untested(run).items():
-        found.setdefault(name, LeftOut(name, EVALUATION, "", reason))
+        found.setdefault(name, Refusal(name, "", reason, EVALUATION))
     silent = 0
     if fewest is not None:
         silent = fewest.n_asked - fewest.n_used - len({r.client for r in fewest.refused})

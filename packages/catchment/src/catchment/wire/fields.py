@@ -426,7 +426,7 @@ def marked(value: object, mark: Mark) -> str:
 def places_of(value: object, mark: Mark) -> list[int]:
     """Return where the numbers with a mark beside them lie in the vector of a value's numbers.
 
-    >>> from catchment.federation.sums import WeightedSum
+    >>> from catchment.federation.algorithm import WeightedSum
     >>> places_of(WeightedSum((), 1.0), WEIGHT)
     [0]
     """

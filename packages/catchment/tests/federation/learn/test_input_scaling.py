@@ -10,7 +10,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from catchment import Plan, Recording, federate
-from catchment.data import Scaler, limbs_of, on_digits
+from catchment.data import Scaler, limbs_of
 from catchment.errors import FederationError, UploadError
 from catchment.federation import Turn
 from catchment.federation.learn import FederatedScaling
@@ -79,8 +79,8 @@ def test_a_secure_sum_is_the_sum_to_the_bit() -> None:
 def sent(count: list[Any], total: list[float], squares: list[float]) -> Parts:
     """Return a message of these sums, whose limbs are as many as there should be."""
     limbs = (
-        limbs_of(on_digits(np.array(total), 60), 4),
-        limbs_of(on_digits(np.array(squares), 120), 7),
+        limbs_of(np.array([int(one * 2**60) for one in total], object), 4),
+        limbs_of(np.array([int(one * 2**120) for one in squares], object), 7),
     )
     return Parts("moments", {}, (np.array(count), *limbs))
 

@@ -26,7 +26,6 @@ class ColumnFacts:
     kind: Kind  # of its values; text that is mostly numbers counts as numbers
     n: int  # rows
     n_missing: int = 0  # rows without a value
-    odd: tuple[str, int] | None = None  # the first text among numbers, and its row, from 1 on
     distinct: tuple[Any, ...] | None = None  # its different values, if they are few
     whole: bool = False  # whether all numbers are whole
     constant: bool = False  # whether there is one value only
@@ -45,8 +44,8 @@ class ColumnFacts:
 def facts_of(values: NDArray[Any]) -> ColumnFacts:
     """Return what a column (n,) is like.
 
-    >>> facts_of(np.array([0, 1, 2])).counter, facts_of(np.array(["0.5", "x", "2"], object)).odd
-    (True, ('x', 2))
+    >>> facts_of(np.array([0, 1, 2])).counter, facts_of(np.array(["0.5", "x", "2"], object)).kind
+    (True, 'numbers')
     """
     missing = missing_values(values)
     known, n, n_missing = values[~missing], len(values), int(missing.sum())
@@ -56,7 +55,7 @@ def facts_of(values: NDArray[Any]) -> ColumnFacts:
     if values.dtype.kind in "mM" or moments:
         return ColumnFacts("times", n, n_missing, rising=_rising(known))
     if values.dtype.kind in "OU":
-        return _of_text(known, np.flatnonzero(~missing), n, n_missing)
+        return _of_text(known, n, n_missing)
     numbers = known.astype(np.float64)
     finite = numbers[np.isfinite(numbers)]
     steps = np.diff(finite)
@@ -73,13 +72,11 @@ def facts_of(values: NDArray[Any]) -> ColumnFacts:
     )
 
 
-def _of_text(known: NDArray[Any], rows: NDArray[np.intp], n: int, n_missing: int) -> ColumnFacts:
+def _of_text(known: NDArray[Any], n: int, n_missing: int) -> ColumnFacts:
     texts = [str(value) for value in known.tolist()]
     distinct = _few(np.array(texts, dtype=object))
     if sum(map(_is_number, texts[:1000])) * 2 > len(texts[:1000]):
-        odd = next((k for k, text in enumerate(texts) if not _is_number(text)), None)
-        found = None if odd is None else (texts[odd], int(rows[odd]) + 1)
-        return ColumnFacts("numbers", n, n_missing, odd=found, distinct=distinct)
+        return ColumnFacts("numbers", n, n_missing, distinct=distinct)
     constant = distinct is not None and len(distinct) == 1
     with suppress(ValueError):
         if distinct is None and moment_of(texts[0]) and moment_of(texts[-1]):
@@ -274,7 +271,7 @@ def _names_people(facts: ColumnFacts) -> bool:
 
 
 def _tells_time(facts: ColumnFacts) -> bool:
-    numbers = facts.kind == "numbers" and facts.odd is None and facts.rising > 0.5
+    numbers = facts.kind == "numbers" and facts.rising > 0.5
     return numbers or facts.kind == "times"
 
 

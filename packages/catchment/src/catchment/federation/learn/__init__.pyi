@@ -56,7 +56,6 @@ from catchment.federation.learn.digests import Digest as Digest
 from catchment.federation.learn.personal import (
     OwnReadout as OwnReadout,
     OwnReadouts as OwnReadouts,
-    Personal as Personal,
     STRENGTHS as STRENGTHS,
     own_path as own_path,
     own_readout as own_readout,

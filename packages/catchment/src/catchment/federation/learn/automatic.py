@@ -27,11 +27,10 @@ from typing import Any, Literal, NamedTuple
 from catchment.features.base import FeatureMap
 from catchment.features.default_map import AutoMap
 from catchment.federation.algorithm import Algorithm
-from catchment.federation.compression import SmallestUpload
 from catchment.federation.learn.candidates import SelectedRidge
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import MANY
-from catchment.federation.protection import Protection
+from catchment.federation.protection import Protection, SmallestUpload
 from catchment.plugins import installed, plugin
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import packed_length

@@ -17,19 +17,21 @@ from numpy.linalg import norm
 
 from catchment.arrays import Array
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Turn
-from catchment.federation.learn.ridge_state import learned
-from catchment.federation.rows import local_blocks
-from catchment.federation.sums import (
+from catchment.federation.algorithm import (
     UNKNOWN,
     WEIGHTINGS,
+    Algorithm,
+    Data,
     Progress,
+    Turn,
     W,
     WeightedSum,
     Weighting,
     check_weight,
     client_weight,
 )
+from catchment.federation.learn.ridge_state import learned
+from catchment.federation.rows import local_blocks
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout

@@ -18,13 +18,12 @@ import numpy as np
 
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn, added_by_key
+from catchment.federation.checks import check_statistics
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.rows import Rows
-from catchment.federation.sums import Tally, added_by_key
-from catchment.federation.upload_checks import check_statistics
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts

@@ -37,19 +37,17 @@ import numpy as np
 from catchment.arrays import Array, Booleans
 from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Needs, Tally, Turn
+from catchment.federation.checks import check_statistics
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.digests import members_of
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState, group_of
 from catchment.federation.rows import Rows
-from catchment.federation.sums import Tally
-from catchment.federation.upload_checks import check_statistics
-from catchment.readout.heads import only_targets, spread_targets
+from catchment.readout.heads import KnownClasses, Shrinkage, only_targets, spread_targets
 from catchment.readout.intervals import Counts, log_edges
-from catchment.readout.model import Model
-from catchment.readout.open_model import KnownClasses, OpenModel, Shrinkage
+from catchment.readout.model import Model, OpenModel
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from catchment.federation.algorithm import Tally
 from catchment.federation.learn.candidates import StatisticsSet
-from catchment.federation.sums import Tally
 from catchment.readout.statistics import RidgeStatistics
 
 SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")

@@ -25,11 +25,10 @@ from catchment.arrays import Array, Booleans
 from catchment.data.recording import Recording
 from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn
+from catchment.federation.checks import check_statistics
 from catchment.federation.learn.ridge_state import chosen_ridge
 from catchment.federation.rows import stretch
-from catchment.federation.sums import Tally
-from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
 from catchment.readout.detector import (
     ANOMALY,

@@ -35,16 +35,14 @@ import numpy as np
 from scipy.linalg import eigh
 
 from catchment.arrays import Array
-from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Memory, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState, learned
 from catchment.federation.measure.outliers import Drift
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
-from catchment.federation.sums import Tally
 from catchment.readout.model import PersonalModels
 from catchment.readout.solve import (
     for_raw_features,
@@ -302,11 +300,6 @@ class PersonalIncrements(Algorithm[PersonalSums, Tally[RidgeStatistics], Persona
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
         return self.ridge.client_update(received, data, turn)
-
-    def client_increment(
-        self, received: Parts, data: Data, turn: Turn, prepare: Prepare, memory: Memory
-    ) -> RidgeStatistics:
-        return self.ridge.client_increment(received, data, turn, prepare, memory)
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
         return self.ridge.read_update(parts, turn)

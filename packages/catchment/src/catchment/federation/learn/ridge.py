@@ -13,9 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from catchment.data.prepare import Prepare
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Memory, Needs, Turn
+from catchment.federation.algorithm import (
+    Algorithm,
+    Data,
+    Kept,
+    Needs,
+    Tally,
+    Turn,
+)
+from catchment.federation.checks import check_statistics
 from catchment.federation.increments import Asked, Increments
 from catchment.federation.learn.ridge_state import (
     APART,
@@ -28,8 +35,6 @@ from catchment.federation.learn.ridge_state import (
 )
 from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drifts
 from catchment.federation.rows import stretch
-from catchment.federation.sums import Tally
-from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import DEVICES, Devices, device_for, is_marked, statistics_name
 from catchment.readout.grid import Grid
@@ -190,10 +195,13 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
         if isinstance(self.increments, str):
-            raise ValueError(
-                "increments is 'new', and nothing here remembers what came before; use the ridge "
-                "by itself, not inside another algorithm"
-            )
+            if turn.memory is None or turn.prepare is None:
+                raise ValueError(
+                    "increments is 'new', and nothing here remembers what came before; use the "
+                    "ridge by itself, not inside another algorithm"
+                )
+            made = Increments(self.features, turn.prepare, self.classes)
+            return made.answer(Asked.from_parts(received), data, turn, turn.memory)
         held, n = data(), self.increments
         if n > 1:
             place = turn.round % n
@@ -211,13 +219,6 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             return NOTHING
         after = "" if state.total is None else state.total.digest()
         return Asked(state.begun or turn.plan, after, state.missed).parts()
-
-    def client_increment(
-        self, received: Parts, data: Data, turn: Turn, prepare: Prepare, memory: Memory
-    ) -> RidgeStatistics:
-        """Return the statistics of what is new; see `Carrying`."""
-        made = Increments(self.features, prepare, self.classes)
-        return made.answer(Asked.from_parts(received), data, turn, memory)
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
         statistics = RidgeStatistics.from_parts(parts)

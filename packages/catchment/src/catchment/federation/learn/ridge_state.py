@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 
 from catchment.errors import FederationError
-from catchment.federation.algorithm import Turn
+from catchment.federation.algorithm import Tally, Turn, added_by_key
 from catchment.federation.measure.outliers import (
     AnyFlag,
     RoundScores,
@@ -27,7 +27,6 @@ from catchment.federation.measure.outliers import (
     round_scores,
     rows_flags,
 )
-from catchment.federation.sums import Tally, added_by_key
 from catchment.readout.heads import Head
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
 from catchment.readout.solve import for_raw_features, rescaled, scale_of

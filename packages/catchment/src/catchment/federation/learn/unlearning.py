@@ -30,16 +30,15 @@ from operator import add
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation.algorithm import Additive, Turn
-from catchment.federation.blocks import Sums
+from catchment.federation.algorithm import Additive, Tally, Turn
+from catchment.federation.checks import check_statistics
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.digests import is_exact
 from catchment.federation.learn.normal import FederatedNormal, NormalState
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState, group_of
-from catchment.federation.sums import Tally
-from catchment.federation.upload_checks import check_statistics
+from catchment.federation.loop import Sums
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Structure, digest
 

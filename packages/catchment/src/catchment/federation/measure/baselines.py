@@ -22,7 +22,7 @@ from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Needs, Tally, Turn
 from catchment.federation.learn.personal import OwnReadout, OwnReadouts
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState
@@ -30,7 +30,6 @@ from catchment.federation.measure.evaluation import Score, Scores
 from catchment.federation.messages import Record
 from catchment.federation.plan import Plan
 from catchment.federation.rows import Rows
-from catchment.federation.sums import Tally
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.ridge_choice import chosen_readout

@@ -17,10 +17,9 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Needs, Tally, Turn
 from catchment.federation.learn.personal import own_readout, read_letter, shared_letter
 from catchment.federation.rows import N_BLOCKS, first_part, targets_of
-from catchment.federation.sums import Tally
 from catchment.readout.device import device_for
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model

@@ -43,10 +43,8 @@ from catchment.federation.runs.read import (
 from catchment.federation.runs.verify import (
     Described as Described,
     SETTLED as SETTLED,
-    TRAINING as TRAINING,
     Verification as Verification,
     WithoutClient as WithoutClient,
-    described as described,
     refuse_sum as refuse_sum,
     unlearn_from_run as unlearn_from_run,
 )

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from catchment.federation.compression import LOW_RANK
 from catchment.federation.messages import headline, left_out
+from catchment.federation.protection import LOW_RANK
 from catchment.federation.runs.read import Message, Run, Stage, Traffic, map_sentence
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Kind

@@ -10,7 +10,7 @@
 A run has stages, which are plans run one after the other: scaling, training, evaluation. A round
 is finished once its state is on the disk and its row is committed, in this order; a run that stops
 at any moment goes on after the last finished round, or in the middle of the next one, after the
-last block of clients that was kept (`catchment.federation.blocks`). A message that is then sent
+last block of clients that was kept (`catchment.federation.loop`). A message that is then sent
 again is in the ledger once, with how often it was sent.
 
 A run without a folder is the same in memory, where its states are not written but held.
@@ -44,8 +44,8 @@ import numpy as np
 import catchment
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.algorithm import Kept
-from catchment.federation.blocks import EVERY
 from catchment.federation.learn.digests import digests_of
+from catchment.federation.loop import EVERY
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.measure.outliers import Flag
 from catchment.federation.messages import Record, Refusal

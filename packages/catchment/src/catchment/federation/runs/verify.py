@@ -38,7 +38,8 @@ from catchment.errors import (
     UploadError,
 )
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.federation.algorithm import Data, Turn
+from catchment.federation.algorithm import Data, Tally, Turn
+from catchment.federation.checks import check_statistics
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import Candidates, Race
 from catchment.federation.learn.digests import (
@@ -61,8 +62,6 @@ from catchment.federation.learn.unlearning import (
 )
 from catchment.federation.runs.folder import MODEL, SEAL
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run
-from catchment.federation.sums import Tally
-from catchment.federation.upload_checks import check_statistics
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
 from catchment.readout.device import same_features, statistics_name

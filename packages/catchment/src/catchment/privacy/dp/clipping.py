@@ -36,7 +36,7 @@ from scipy.linalg import eigh
 from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Upload
-from catchment.federation.upload_checks import moment_matrix
+from catchment.federation.checks import moment_matrix
 from catchment.readout.intervals import Counts
 from catchment.readout.statistics import RidgeStatistics, matrix_size, pack, unpack
 from catchment.wire import (

@@ -1,16 +1,15 @@
-"""CUDA kernels for random convolutions, compiled by torch when they are first wanted.
+"""Random convolutions on a device: the sums and counts of the compiled loops, in whole numbers.
 
-A block takes one recording and one group of features, those on the same channels with the same
-dilation: it puts the sum of the channels into shared memory, or into memory of its own where a
-recording is too long for that, and then counts, for shares four features at a time. Blocks go
-on with other recordings and groups until all are done. All numbers are whole, so no order matters.
+On a GPU one kernel does it, compiled by torch when it is first wanted. A block takes one recording
+and one group of features, those on the same channels with the same dilation: it puts the sum of the
+channels into shared memory, or into memory of its own where a recording is too long for that, and
+then counts, for shares four features at a time. Blocks go on with other recordings and groups until
+all are done. All numbers are whole, so no order matters.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +17,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from catchment import Integers
-from catchment.features.minirocket import POSITIONS, Schedule
-from catchment_gpu.echo_state.cuda_kernels import SHARED_BYTES, SMALL_SHARED_BYTES, available
+from catchment.features import Hydra, MiniRocket, form
+from catchment.features.hydra import (
+    KERNELS,
+    TAPS,
+    WEIGHT_BITS,
+    group_channels,
+    group_list,
+    input_digits,
+    weights,
+)
+from catchment.features.minirocket import POSITIONS, Schedule, _schedule
+from catchment_gpu.echo_state.cuda import SHARED_BYTES, SMALL_SHARED_BYTES, available, kernel
+from catchment_gpu.rows import DeviceForm, root
 
 BLOCKS = 132 * 32  # of a launch, at most: enough for a large card
 SCRATCH = 1 << 29  # numbers of the blocks' own memory
@@ -153,16 +163,130 @@ compete(const int* X, int* scratch, const int* groups, const int* channels, cons
 """
 
 
-def usable(device: torch.device) -> bool:
-    """Whether kernels can be compiled for a device."""
-    return device.type == "cuda" and available()
+def whole_inputs(u: Tensor, scale: float, limit: float) -> Tensor:
+    """Return inputs (n, T, I) as whole numbers (n, I, T) of 32 bits, rounded and cut off."""
+    x = (u * scale).clamp_(-limit, limit).round_()
+    return x.to(torch.int32).transpose(1, 2).contiguous()
 
 
-@cache
-def kernel(source: str, name: str, device: int) -> Any:
-    """Return a kernel of some source, compiled for a device."""
-    with torch.cuda.device(device):
-        return torch.cuda._compile_kernel(source, name)
+@form("torch", MiniRocket)
+class MiniRocketForm(DeviceForm):
+    """MiniRocket on one device.
+
+    Parameters
+    ----------
+    fused
+        Whether one compiled kernel counts; where it can if not given. The numbers are the same.
+    """
+
+    features: MiniRocket
+
+    def __init__(
+        self, features: MiniRocket, device: torch.device, fused: bool | None = None
+    ) -> None:
+        super().__init__(features, device)
+        self.fused = available(device) if fused is None else fused
+        self.known: dict[int, Counter] = {}
+
+    def together(self, u: Tensor) -> Tensor:
+        _, T, n_inputs = u.shape
+        scale = 2.0**self.features.digits
+        schedule = _schedule(self.features, T, n_inputs)
+        x = whole_inputs(u, scale, self.features.input_range * scale)
+        if not self.fused:
+            counts = counts_above(x, schedule)
+        else:
+            if T not in self.known:
+                self.known[T] = Counter.of(schedule, self.device)
+            counts = self.known[T].counts(x)
+        positions = torch.from_numpy(schedule.positions.astype(np.float64)).to(self.device)
+        return (counts.to(torch.float64) / positions).T
+
+
+def counts_above(x: Tensor, schedule: Schedule) -> Tensor:
+    """Return how many outputs on x (n, I, T) are above each feature's bias (n, F)."""
+    n, _, T = x.shape
+    counts = torch.empty((n, len(schedule.places)), dtype=torch.int64, device=x.device)
+    for g in range(len(schedule.groups) - 1):
+        d, first, begin = (int(k) for k in schedule.groups[g])
+        _, last, end = (int(k) for k in schedule.groups[g + 1])
+        y = x[:, schedule.channels[first:last].tolist()].sum(1, dtype=torch.int32)
+        y = torch.nn.functional.pad(y, (4 * d, 4 * d))
+        taps = [y[:, k * d : k * d + T] for k in range(9)]
+        nine = torch.stack(taps).sum(0, dtype=torch.int32)
+        for f in range(begin, end):
+            kernel, padded = schedule.kinds[f]
+            a, b, c = (taps[k] for k in POSITIONS[kernel, :3])
+            above = 3 * (a + b + c) - nine > int(schedule.biases[f])
+            edge = 0 if padded else 4 * d
+            counts[:, int(schedule.places[f])] = above[:, edge : T - edge].sum(1)
+    return counts
+
+
+@form("torch", Hydra)
+class HydraForm(DeviceForm):
+    """Hydra on one device, with `fused` as in `MiniRocketForm`."""
+
+    features: Hydra
+
+    def __init__(self, features: Hydra, device: torch.device, fused: bool | None = None) -> None:
+        super().__init__(features, device)
+        self.fused = available(device) if fused is None else fused
+
+    def together(self, u: Tensor) -> Tensor:
+        n, T, n_inputs = u.shape
+        settings = self.features
+        channels = group_channels(settings.n_groups, settings.seed, n_inputs)
+        groups = group_list(settings.n_groups, T, settings.length or T)
+        scale = 2.0 ** input_digits(settings.input_range, channels.shape[1])
+        x = whole_inputs(u, scale, settings.input_range * scale)
+        compete = fused_competitions if self.fused else competitions
+        found = compete(x, groups, channels, weights(settings.n_groups, settings.seed))
+        unit = scale * channels.shape[1] * 2.0**WEIGHT_BITS
+        steps = np.maximum(1, T - groups[:, 1])
+        divisors = steps[:, None, None] * np.array([unit, 1.0])[:, None]
+        shares = found.double() / torch.from_numpy(divisors).to(self.device)
+        return root(shares.clamp_(0.0, 1.0)).view(n, -1).T
+
+
+def competitions(x: Tensor, groups: Integers, channels: Integers, W: NDArray[np.int32]) -> Tensor:
+    """Return sums of largest responses, and counts of smallest ones (n, n_groups, 2, 8).
+
+    Parameters
+    ----------
+    x
+        (n, I, T) recordings as whole numbers.
+    groups, channels, W
+        As in the compiled loops: dilation and whether a group sees first differences, the channels
+        whose sum it sees, and its weights.
+    """
+    n, _, T = x.shape
+    out = torch.zeros((n, len(groups), 2, KERNELS), dtype=torch.int64, device=x.device)
+    for g, (d, differs) in enumerate(groups.tolist()):
+        y = x[:, channels[g].tolist()].sum(1, dtype=torch.int32)
+        y = y.diff(dim=1) if differs else y
+        steps = T - differs
+        padded = torch.nn.functional.pad(y, (4 * d, 4 * d))
+        taps = [padded[:, k * d : k * d + steps] for k in range(TAPS)]
+        responses = [_response(taps, w) for w in W[g].tolist()]
+        most, least = responses[0], responses[0]
+        winner, loser = torch.zeros_like(most), torch.zeros_like(most)
+        for k, response in enumerate(responses[1:], 1):  # of equals the first wins or loses
+            winner = torch.where(response > most, k, winner)
+            loser = torch.where(response < least, k, loser)
+            most, least = torch.maximum(most, response), torch.minimum(least, response)
+        for k in range(KERNELS):
+            out[:, g, 0, k] = torch.where(winner == k, most, 0).sum(1, dtype=torch.int64)
+            out[:, g, 1, k] = (loser == k).sum(1)
+    return out
+
+
+def _response(taps: list[Tensor], w: list[int]) -> Tensor:
+    """Return the sum of taps (n, T) times weights; it stays within 30 bits."""
+    total = taps[0] * w[0]
+    for tap, weight in zip(taps[1:], w[1:], strict=True):
+        total += tap * weight
+    return total
 
 
 def threads_for(length: int) -> int:
@@ -230,11 +354,10 @@ class Counter:
         return out
 
 
-def competitions(x: Tensor, groups: Integers, channels: Integers, W: NDArray[np.int32]) -> Tensor:
-    """Return sums of largest responses, and counts of smallest ones (n, n_groups, 2, 8).
-
-    See `torch_hydra.competitions`, which does the same without a compiled kernel.
-    """
+def fused_competitions(
+    x: Tensor, groups: Integers, channels: Integers, W: NDArray[np.int32]
+) -> Tensor:
+    """Return what `competitions` does, by one compiled kernel."""
     n, I, T = x.shape
     G, C = channels.shape
     out = torch.zeros((n, G, 2, 8), dtype=torch.int64, device=x.device)
