@@ -104,8 +104,7 @@ FACES = {
     "catchment_lab.watch": "Snapshot look watching",
     "catchment_research": "RoundedUpload from_reservoirpy model_from_reservoirpy",
     "catchment_research.factors": (
-        "FactoredRidge RidgeFactors accumulate_factors automatic_factors choose_by_factor_blocks "
-        "load_factors save_factors without_client"
+        "FactoredRidge RidgeFactors accumulate_factors choose_by_factor_blocks"
     ),
     "catchment_research.learn": (
         "Adagrad Adam AlignedRidge ConjugateGradients DeepRidge Ensemble GradientAveraging Mean "

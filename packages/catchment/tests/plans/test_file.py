@@ -260,7 +260,7 @@ def test_noise_does_not_go_with_a_stage_that_it_would_not_cover() -> None:
         (("[features]", "[reservoir]"), "the plan has no setting 'reservoir'"),
         (("units = 10", "unit = 10"), r"\[features\] has no setting 'unit'; did you mean 'units'"),
         (("units = 10", "units = 0"), r"\[features\]: units is 0"),
-        (("units = 10", "units = 1000000"), "this machine has .*fewer units, upload = "),
+        (("units = 10", "units = 1000000"), "this machine has .*fewer units, algorithm = "),
         (
             ("units = 10", 'map = "echostate"'),
             "is 'echostate'; did you mean 'echo_state'",

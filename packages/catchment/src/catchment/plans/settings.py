@@ -57,7 +57,7 @@ from catchment.features.echo_state.recipe import Recipe
 from catchment.features.encoder import Encoder
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import Limits
-from catchment.federation.learn.automatic import Ridge, UploadKind
+from catchment.federation.learn.automatic import Ridge
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates, SelectedRidge
@@ -120,14 +120,11 @@ NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 MORE: Mapping[str, Mapping[str, Any]] = {
     "ridge": {
         "upload": Annotated[
-            UploadKind,
+            Literal["auto", "statistics"],
             pydantic.Field(
                 default="auto",
-                description="What clients send, all of it exact: statistics; smallest, the same "
-                "numbers in fewer where a client has fewer rows than features; gradients, over "
-                "rounds, for very many features; factors, QR factors of the rows, with the digits "
-                "that sums lose on noise-free series, which no protection hides; or auto, the "
-                "cheapest of the others.",
+                description="What clients send: statistics; or auto, the same numbers in fewer "
+                "where a client has fewer rows than features.",
             ),
         ],
         "ridge": Annotated[Ridge, pydantic.Field(default="auto")],

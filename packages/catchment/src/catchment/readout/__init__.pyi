@@ -131,7 +131,6 @@ from catchment.readout.storage import (
     from_bytes as from_bytes,
     map_of as map_of,
     packed_file as packed_file,
-    read_file as read_file,
     save as save,
     stored_map as stored_map,
     to_bytes as to_bytes,

@@ -5,7 +5,7 @@ the mean prediction. Normal equations lose digits of the weights as the ridge fa
 about 1e-12 at ridge 1, 1e-6 at 1e-6 and 1e-3 at 1e-10 for states of condition 7e7), far fewer of
 the predictions. One eigendecomposition serves any number of ridges but is 2 to 30 times less
 accurate below ridge 1e-4, so it is used only where it is faster. What is below the limit of
-`catchment.readout.solve` takes QR factors (upload="factors"), or the rows themselves.
+`catchment.readout.solve` takes QR factors (catchment-research), or the rows themselves.
 
 Features divided by their spread before a ridge acts, from the statistics that are there anyway.
 
@@ -240,7 +240,7 @@ def warn_of_edge(statistics: RidgeStatistics, ridges: Array, errors: Array) -> N
     )
 
 
-REMEDY: Final = "scale the inputs, or use QR factors in the place of sums (upload='factors')"
+REMEDY: Final = "scale the inputs, or use QR factors in the place of sums (FactoredRidge)"
 
 
 def _condition(statistics: RidgeStatistics) -> str:

@@ -31,12 +31,8 @@ from catchment.federation.learn.unlearning import (
 
 # For the other packages and the tests; may change without notice.
 from catchment.federation.learn.automatic import (
-    MASKED_FLOAT as MASKED_FLOAT,
-    MOST_ROUNDS as MOST_ROUNDS,
-    Ridge as Ridge,
     Uploads as Uploads,
     automatic_ridge as automatic_ridge,
-    masked_bytes as masked_bytes,
 )
 from catchment.federation.learn.averaging import (
     Averaged as Averaged,
@@ -67,7 +63,6 @@ from catchment.federation.learn.ridge_state import (
     RidgeState as RidgeState,
     check_choice as check_choice,
     chosen_ridge as chosen_ridge,
-    kept_apart as kept_apart,
     learned as learned,
     left_out as left_out,
     readout_figures as readout_figures,

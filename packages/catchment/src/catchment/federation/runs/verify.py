@@ -649,6 +649,8 @@ def file_name(client: str) -> str:
     return re.sub(r"[^\w.-]", "_", client)
 
 
+# Algorithms of other packages that can do without a client, by the names of their entry points.
+FORGETTING = {"FactoredRidge": "factors", "ReservoirEnsemble": "ensemble"}
 SETTLED = {
     "scaling": "the mean and the spread of each channel, by which inputs are scaled",
     "plasticity": "the gains and shifts of the reservoir's units",
@@ -736,21 +738,16 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> Wit
             refuse_sum(by_class.by_client, client)
             left = unlearn_by_class(balanced, by_class, client)
             return WithoutClient(balanced.result(left.state), left.certificate)
-    if told.name == "FactoredRidge":
-        made: WithoutClient = plugin("uploads", "factors").without_client(
-            told, shared, parts, client
-        )
-        return made
     among = told.chosen(shared, parts)
     if among is not None:
         ridge, sums = among
         forgotten = unlearn(ridge, sums, client)
         return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
-    if told.name == "ReservoirEnsemble":
-        rest = plugin("algorithms", "ensemble").without_client(told, shared, parts, client)
+    if told.name in FORGETTING:
+        made = plugin("algorithms", FORGETTING[told.name])
+        rest: WithoutClient | None = made.without_client(told, shared, parts, client)
         if rest is not None:
-            left_out: WithoutClient = rest
-            return left_out
+            return rest
     raise _cannot(told.name, client)
 
 
