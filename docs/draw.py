@@ -14,14 +14,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import catchment as ct
-from catchment.data import ACTIVITIES, contiguous, mackey_glass, narma, synthetic_wearables
+from catchment.data import mackey_glass
 from catchment.federation.learn import FederatedNormal
-from catchment.readout import (
-    accumulate,
-    choose_by_blocks,
-    predictive_variance,
-    train,
-)
 from catchment_lab import plots
 
 IMAGES = Path(__file__).parent / "images"
@@ -109,56 +103,6 @@ def reservoir_pictures() -> None:
     u = mackey_glass(400, seed=1) - 0.9
     driven = ct.Reservoir.from_recipe(replace(recipe, input_scaling=2.0, bias_scaling=0.0))
     _save(plots.states(driven.states(u), inputs=u, units=5), "states")
-
-
-def forecast_picture() -> None:
-    """Draw a direct forecast of 60 steps with intervals from the statistics."""
-    series = mackey_glass(4000, seed=1)
-    past, future = series[:3500], series[3500:3560]
-    reservoir = ct.EchoState(
-        300, leak_rate=0.3, spectral_radius=0.95, bias_scaling=0.2, washout=200, seed=1
-    )
-    ahead = ct.Prepare(horizon=tuple(range(1, 61)), scale="none")
-    model = train(ct.Pipeline(ahead, reservoir.build(1, per_step=True)), [ct.Recording(past)], 1e-5)
-    assert model.statistics is not None
-    (z,) = model.features.rows([past])
-    middle = model.predict(past)[-1:]
-    half = 1.96 * np.sqrt(predictive_variance(model.statistics, 1e-5, z[-1:]))
-    figure = plots.forecast(
-        middle.T,
-        history=past[-140:],
-        truth=future,
-        lower=(middle - half).T,
-        upper=(middle + half).T,
-        interval_label="95 % interval",
-        names=["Mackey-Glass"],
-    )
-    _save(figure, "forecast")
-
-
-def confusion_picture() -> None:
-    """Draw the confusion of activities of people that took no part in training."""
-    train_people, test_people = ct.split(synthetic_wearables(20), test=6, seed=None)
-    model = ct.federate(ct.EchoState(120, seed=1), train_people).model
-    scores = ct.evaluate(model, test_people)
-    assert scores.total is not None
-    assert scores.total.counts is not None
-    counts = scores.total.counts
-    _save(plots.confusion_matrix(counts.confusion, classes=ACTIVITIES), "confusion")
-
-
-def ridge_picture() -> None:
-    """Draw the error of each ridge on stretches of time left out of the solution."""
-    features = ct.EchoState(100, seed=1, washout=50).build(1, per_step=True)
-    parts = contiguous(narma(2000, seed=2), 5).values()
-    choice = choose_by_blocks([accumulate(features, part) for part in parts])
-    assert choice.block_errors is not None
-    assert choice.block_weights is not None
-    errors = choice.block_errors[:, :, 0].T / choice.block_weights
-    figure = plots.ridge_path(
-        choice.ridges, errors, chosen=float(choice.best), error_label="mean squared error"
-    )
-    _save(figure, "ridge")
 
 
 def anomaly_picture() -> None:
@@ -259,9 +203,6 @@ def _save(figure: Figure, name: str) -> None:
 if __name__ == "__main__":
     ledger_pictures()
     reservoir_pictures()
-    forecast_picture()
-    confusion_picture()
-    ridge_picture()
     anomaly_picture()
     report_pictures()
     playground_picture()

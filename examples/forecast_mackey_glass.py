@@ -15,12 +15,12 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from matplotlib.figure import Figure
 
 import catchment as ct
 from catchment.arrays import Array
 from catchment.data import mackey_glass
 from catchment.readout import conformal_quantile
-from catchment_lab import plots
 
 TRAIN, WASHOUT, HORIZON, EVERY, LAGS = 3000, 100, 300, 37, 30
 
@@ -57,9 +57,15 @@ def run(seed: int, noise: float, n: int, picture: str | None) -> dict[str, float
     radius = conformal_quantile(np.abs(paths - true)[:n], 0.9)
     ahead, true = paths[n:], true[n:]
     if picture:
-        low, high, before = ahead[0] - radius, ahead[0] + radius, seen[test[0] - 100 : test[0]]
-        drawn = plots.forecast(ahead[0], history=before, truth=true[0], lower=low, upper=high)
-        drawn.savefig(picture)
+        figure, steps = Figure((9, 3.6), layout="constrained"), np.arange(1, HORIZON + 1)
+        axes = figure.subplots()
+        axes.plot(np.arange(-99, 1), seen[test[0] - 100 : test[0]], label="history")
+        axes.plot(steps, true[0], label="truth")
+        axes.plot(steps, ahead[0], label="forecast")
+        axes.fill_between(steps, ahead[0] - radius, ahead[0] + radius, alpha=0.2, label="90 %")
+        axes.set(xlabel="steps since the last observation", ylabel="value")
+        axes.legend()
+        figure.savefig(picture)
 
     def error(guess: Array) -> float:
         return float(np.sqrt(np.mean((guess[:, 83] - true[:, 83]) ** 2)) / deviation)

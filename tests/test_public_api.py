@@ -52,7 +52,7 @@ FACES = {
         "mixed personalise retired retired_by_class towards unlearn unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (
-        "Calibration Comparison Drift Evaluation Flag Guess InfluenceCap LocalReadouts Outcome "
+        "Calibration Comparison Drift Evaluation Flag Guess InfluenceCap Outcome "
         "PersonalEvaluation RoundScores Row RowsFlag Score Scores autoregression drifts "
         "mean_target round_scores"
     ),
@@ -76,8 +76,8 @@ FACES = {
     "catchment.wire": (
         "ANY_FLOAT CLIENTS COUNTED Fact GATHERED Kind LATER Measured NOTHING NOT_NEGATIVE "
         "POOLED Parts REMARK ROWS SAME SIGNED Shape Structure Summable Triangle WEIGHT "
-        "added digest equal is_whole join kind_of marked measured places_of plain_text "
-        "plus put_together split subtracted taken_apart"
+        "digest equal is_whole join kind_of marked measured places_of plain_text "
+        "plus put_together split taken_apart"
     ),
     "catchment_edge": (
         "Agreement CCode Device DeviceHello DevicePlan OnnxFile c_code to_c to_device to_onnx"
@@ -87,9 +87,7 @@ FACES = {
     "catchment_fleet": "read_lake",
     "catchment_fleet.apps": "client_of server_of simulate_plan write_app",
     "catchment_fleet.flower": "FlowerEngine client_app fit_simulated server_app",
-    "catchment_fleet.parquet": (
-        "Lake LakeClient find_parquet open_lake read_lake schemas_of slow_parts"
-    ),
+    "catchment_fleet.parquet": ("Lake LakeClient find_parquet read_lake schemas_of slow_parts"),
     "catchment_fleet.ray": "RayEngine RayWorkers ridge_statistics",
     "catchment_gpu.readout": "device_rows outputs_on statistics_of_each statistics_on",
     "catchment_lab": "echo_state_check effective_spectral_radius kernel_rank memory_capacity",
@@ -97,7 +95,7 @@ FACES = {
     "catchment_lab.diagnose": (
         "Reason how_served keep_worst served_in_words served_section write_served_page"
     ),
-    "catchment_lab.plots": "confusion_matrix forecast reservoir_graph ridge_path spectrum states",
+    "catchment_lab.plots": "reservoir_graph spectrum states",
     "catchment_lab.search": (
         "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan"
     ),

@@ -12,8 +12,8 @@ pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[fleet
 from catchment.federation import read_run
 from catchment.plans import read_plan, run_plan
 from catchment_edge.client import Device
-from catchment_fleet.deploy import find_nginx
 from tests.engine.test_device_plans import PLAN, SECURE, built, running
+from tools.fleet.deployment import find_nginx
 from tools.fleet.up import run_on, sha256, up
 
 try:

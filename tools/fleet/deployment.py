@@ -10,31 +10,27 @@ The SuperLink and the control of it are on the loopback address; nodes know only
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from catchment.errors import FederationError
 from catchment_fleet.deploy import (
-    BURST,
     CONNECTION,
-    CONNECTIONS,
     QUIET,
-    REQUESTS,
     Settings,
-    find_nginx,
     flwr,
     node_command,
     pairs,
     register_nodes,
     search_path,
-    site,
     superlink_command,
     superlink_home,
-    whole,
 )
 from tools.fleet.processes import GRACE, Processes
 
@@ -67,6 +63,35 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def find_nginx() -> str:
+    """Return the path of nginx; FileNotFoundError says how to get it."""
+    # Debian keeps it where only root looks.
+    found = shutil.which("nginx", path=f"{search_path()}{os.pathsep}/usr/sbin")
+    if found is None:
+        raise FileNotFoundError("there is no nginx on this machine; apt-get install nginx")
+    return found
+
+
+def proxy_configuration(
+    keys: Path, logs: Path, superlink: int, listen: str, changed: Mapping[str, str] | None = None
+) -> str:
+    """Return deploy/nginx.conf with other folders, ports and whatever else is changed."""
+    text = (Path(__file__).parents[2] / "deploy" / "nginx.conf").read_text(encoding="utf-8")
+    for old, new in {
+        "/run/catchment-proxy": str(logs),
+        "/var/lib/catchment/server": str(keys),
+        "error_log stderr": f"error_log {logs}/nginx-error.log",
+        "access_log off": f"access_log {logs}/nginx-access.log counts",
+        "127.0.0.1:8000": f"127.0.0.1:{superlink}",
+        "listen 8443": f"listen {listen}",
+        **(changed or {}),
+    }.items():
+        if old not in text:
+            raise ValueError(f"deploy/nginx.conf has no {old!r}; say here what stands there now")
+        text = text.replace(old, new)
+    return text
 
 
 @dataclass(eq=False)
@@ -121,21 +146,19 @@ class Deployment:
         )
 
     def start_proxy(
-        self, *, requests: int = REQUESTS, burst: int = BURST, connections: int = CONNECTIONS
+        self, *, requests: int = 200, burst: int = 1000, connections: int = 256
     ) -> None:
-        """Start nginx before the SuperLink, with limits as `site` has them."""
+        """Start nginx before the SuperLink, with limits as deploy/nginx.conf has them."""
         logs, address = self.processes.folder, f"{self.host}:{self.proxy_port}"
         logs.mkdir(parents=True, exist_ok=True)
         configuration = self.server / "nginx.conf"
-        text = site(
-            self.server,
-            superlink=self.superlink_port,
-            listen=address,
-            requests=requests,
-            burst=burst,
-            connections=connections,
-        )
-        configuration.write_text(whole(text, logs))
+        changed = {
+            "rate=200r/s": f"rate={requests}r/s",
+            "burst=1000": f"burst={burst}",
+            "catchment_connections 256": f"catchment_connections {connections}",
+        }
+        text = proxy_configuration(self.server, logs, self.superlink_port, address, changed)
+        configuration.write_text(text)
         command = [find_nginx(), "-p", str(logs), "-c", str(configuration)]
         self.processes.start(PROXY, [*command, "-e", str(logs / "nginx.log")])
         self.processes.wait_until(

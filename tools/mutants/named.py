@@ -366,8 +366,8 @@ _LEDGER = {
     "letters built before they are compared": (
         Edit(
             "packages/catchment/src/catchment/federation/workflow.py",
-            "            sent = of.foreseen(course, stage, sent)\n",
-            "            pass\n",
+            " or (learning and not of.has(sent, of.adapt is not None))",
+            "",
         ),
     ),
 }

@@ -17,6 +17,7 @@ from reproductions.freeze_command import freeze
 from reproductions.keywords_command import keywords
 from reproductions.life_command import life
 from reproductions.papers import papers
+from reproductions.pixels_command import pixels
 from reproductions.speech_command import sentences, speech
 from reproductions.streams_command import streams
 
@@ -37,6 +38,7 @@ app.command("speech")(speech)
 app.command("sentences")(sentences)
 app.command("keywords")(keywords)
 app.command("life")(life)
+app.command("pixels")(pixels)
 app.command("papers")(papers)
 app.command("data")(data)
 app.command("compact")(compact)

@@ -10,7 +10,7 @@ import numpy as np
 from catchment import Array
 from catchment.data import Recording, iid, label_skew
 from catchment.readout import RidgeStatistics
-from catchment_lab.search import Chosen, Subject, Subjects, summed
+from reproductions.cells import Chosen, Subject, Subjects, summed
 from reproductions.people import Clients, People
 
 PEOPLE, IID, ONE = "people", "iid", "one client"

@@ -21,8 +21,8 @@ from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Plan, Record
 from catchment.federation.learn import FederatedRidge
-from catchment_lab.search import Cell, Subjects, cell, exact, pooled_readout, read_subjects
-from catchment_lab.search.adapt import adapt
+from catchment_lab.search import adapt
+from reproductions.cells import Cell, Subjects, cell, exact, pooled_readout, read_subjects
 from reproductions.fedip_search import SEARCHES, Explored, Judge, Key, Tried, decide, explore
 from reproductions.people import Clients, People, together
 from reproductions.sent_back import sent_back

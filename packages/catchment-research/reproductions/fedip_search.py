@@ -25,9 +25,9 @@ from catchment.features import EchoState, Recipe, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Rows
 from catchment.readout import RidgeStatistics
-from catchment_lab.search import Adaptation, PlasticitySpace, Random, Space, Subject, exact
-from catchment_lab.search.adapt import adapt
+from catchment_lab.search import Adaptation, PlasticitySpace, Random, Space, adapt
 from catchment_research.plasticity import IntrinsicPlasticity, plasticity_of
+from reproductions.cells import Subject, exact
 from reproductions.people import Clients, People
 from reproductions.spaces import FEDIP_HHAR, FEDIP_PAPER, FEDIP_RELATIVE, FEDIP_WESAD
 from reproductions.study import Began

@@ -182,7 +182,7 @@ class FedptSettings:
         seeds=(0, 1, 2), cohort=100, candidates=(0.1, 0.3, 1.0, 3.0), search_seeds=(9,)
     )
     long: PrivateSettings = PrivateSettings(
-        seeds=(0, 1, 2),
+        seeds=(0, 1, 2, 3, 4),
         rounds=1600,
         noises=(0.0, 2.33, 8.83),
         candidates=(0.003, 0.01, 0.03, 0.1, 0.3),

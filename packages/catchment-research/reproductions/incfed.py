@@ -29,12 +29,11 @@ from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.federation.measure import Guess
 from catchment.readout import Readout
-from catchment_lab.search import (
+from catchment_lab.search import Random, Space, ridges_of
+from reproductions.cells import (
     WEIGHTINGS,
     Cell,
     Chosen,
-    Random,
-    Space,
     Subjects,
     accuracy,
     averaged_path,
@@ -44,7 +43,6 @@ from catchment_lab.search import (
     exact,
     pooled_readout,
     read_subjects,
-    ridges_of,
     summed,
 )
 from reproductions.connectivity import Connectivity, Wired, draw

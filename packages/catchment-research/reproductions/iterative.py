@@ -16,8 +16,8 @@ import numpy as np
 from catchment import Array, single_blas_thread
 from catchment.federation import augmented
 from catchment.readout import Readout, RidgeStatistics
-from catchment_lab.search import Chosen, Subjects, accuracy, summed
 from catchment_research.learn import largest_eigenvalue
+from reproductions.cells import Chosen, Subjects, accuracy, summed
 
 Affine = tuple[Array, Array]
 

@@ -29,23 +29,14 @@ from catchment.errors import FederationError
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Limits, Plan, Turn, WeightedSum
-from catchment_lab.search import (
-    Adaptation,
-    Cell,
-    Chosen,
-    Random,
-    Space,
-    Subjects,
-    cell,
-    exact,
-    read_subjects,
-)
+from catchment_lab.search import Adaptation, Random, Space
 from catchment_research.plasticity import (
     FederatedPlasticity,
     IntrinsicPlasticity,
     MomentPlasticity,
     plasticity_of,
 )
+from reproductions.cells import Cell, Chosen, Subjects, cell, exact, read_subjects
 from reproductions.dealings import (
     PEOPLE,
     dealt,

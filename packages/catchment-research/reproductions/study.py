@@ -19,7 +19,8 @@ import catchment
 from catchment import replace_file
 from catchment.features import Recipe
 from catchment.federation import Record
-from catchment_lab.search import Adaptation, Cell
+from catchment_lab.search import Adaptation
+from reproductions.cells import Cell
 from reproductions.intervals import Interval, deviation, over_people, paired
 from reproductions.people import People
 

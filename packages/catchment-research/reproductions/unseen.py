@@ -19,16 +19,8 @@ from catchment import Array, ordered_map
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.readout import RidgeStatistics, solve_path
-from catchment_lab.search import (
-    Cell,
-    Chosen,
-    Subjects,
-    cell,
-    pooled_readout,
-    read_subjects,
-    ridges_of,
-    summed,
-)
+from catchment_lab.search import ridges_of
+from reproductions.cells import Cell, Chosen, Subjects, cell, pooled_readout, read_subjects, summed
 from reproductions.people import People, together
 from reproductions.study import Began, Selected, SetResult
 

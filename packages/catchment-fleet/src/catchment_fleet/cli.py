@@ -11,7 +11,6 @@ from catchment_fleet import cli_deploy as deploy
 
 flower_app = typer.Typer(help="Run a plan on many machines, with Flower.", no_args_is_help=True)
 flower_app.command("keys")(deploy.keys)
-flower_app.command("proxy")(deploy.proxy)
 flower_app.command("serve")(deploy.serve)
 flower_app.command("register")(deploy.register)
 flower_app.command("node")(deploy.node)

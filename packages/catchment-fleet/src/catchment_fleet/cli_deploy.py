@@ -1,4 +1,4 @@
-"""`catchment flower keys`, `proxy`, `serve`, `node` and what goes with them: a deployment."""
+"""`catchment flower keys`, `serve`, `node` and what goes with them: a deployment."""
 
 from __future__ import annotations
 
@@ -53,42 +53,6 @@ def keys(
     if admit:
         identities = made.admit(folder, admit)
         typer.echo(f"{len(identities)} nodes are known; give every node server/identities.json")
-
-
-def proxy(
-    folder: FolderArgument,
-    listen: Annotated[
-        str, typer.Option(metavar="[ADDRESS:]PORT", help="Where nodes come in.")
-    ] = "8443",
-    superlink: Annotated[int, typer.Option(help="Port of the SuperLink on this machine.")] = 8000,
-    clients: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Ask callers for a certificate of this authority."),
-    ] = None,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="A configuration by itself, not a Debian site.")
-    ] = False,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            "--state",
-            metavar="DIR",
-            help="With --whole: nginx writes here, and logs to the error stream; else to the keys.",
-        ),
-    ] = None,
-) -> None:
-    """Print the nginx configuration that lets nodes in, and nobody else."""
-    from catchment_fleet.deploy import proxy as made
-
-    folder = folder.resolve()
-    authority = clients.resolve() if clients else None
-    text = made.site(
-        folder / "server", superlink=superlink, listen=listen, client_authority=authority
-    )
-    if whole:
-        writes = state.resolve() if state else folder / "server"
-        text = made.whole(text, writes, logs=state is None)
-    typer.echo(text, nl=False)
 
 
 def serve(

@@ -6,6 +6,7 @@ import datetime as dt
 import pickle
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import catchment as ct
-from catchment.data import Changed, Recording, part_of
+from catchment.data import Cache, Changed, Recording, part_of
 from catchment_fleet import read_lake
-from catchment_fleet.parquet import HELD, Held
+from catchment_fleet.parquet import HELD
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -199,10 +200,10 @@ def test_a_process_holds_so_many_bytes_of_row_groups(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", some_rows(400, 0, clients=8), group=50)
     reader = read_lake(tmp_path, **LABELLED).reader
     path = str(tmp_path / "a.parquet")
-    held = Held(max_bytes=1)
+    held: Cache[Any] = Cache(1, lambda group: int(group.n_bytes), keep_last=True)
     for group in (0, 0, 1, 0):
-        held.get(reader, path, group)
-    assert held.n_reads == 3
+        held.get(group, partial(reader.decode, path, group))
+    assert (held.n_reads, held.n_bytes) == (3, reader.decode(path, 0).n_bytes)
 
 
 def test_folders_may_name_the_client_and_other_columns(tmp_path: Path) -> None:

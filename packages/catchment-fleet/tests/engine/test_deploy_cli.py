@@ -51,17 +51,6 @@ def test_keys_of_nobody(tmp_path: Path) -> None:
         run("flower", "keys", tmp_path)
 
 
-def test_the_proxy_names_the_servers_own_files(tmp_path: Path) -> None:
-    text = run("flower", "proxy", tmp_path, "--listen", "0.0.0.0:9443", "--superlink", "8001")
-    assert f"ssl_certificate     {tmp_path.resolve()}/server/server.crt;" in text
-    assert "listen 0.0.0.0:9443 ssl;" in text
-    assert "server 127.0.0.1:8001;" in text
-    assert "ssl_verify_client" not in text
-    asked = run("flower", "proxy", tmp_path, "--clients", tmp_path / "ca.crt", "--whole")
-    assert "ssl_verify_client on;" in asked
-    assert "daemon off;" in asked
-
-
 def node_memory(tmp_path: Path) -> tuple[Path, FileMemory]:
     run("flower", "keys", tmp_path, "--node", "ann")
     keys = tmp_path / "nodes" / "ann"

@@ -17,14 +17,35 @@ from pathlib import Path
 
 import pytest
 
-from catchment_fleet.deploy import FLEET_PATHS, find_nginx, make_keys, site, whole
-from tools.fleet.deployment import Deployment, free_port, listens
+from catchment_fleet.deploy import make_keys
+from tools.fleet.deployment import (
+    Deployment,
+    find_nginx,
+    free_port,
+    listens,
+    proxy_configuration,
+)
 from tools.fleet.processes import Processes
 
 try:
     find_nginx()
 except FileNotFoundError as error:
     pytest.skip(str(error), allow_module_level=True)
+
+
+# What a registered node calls. Registering and leaving for good are for the server's keeper.
+FLEET_PATHS = (
+    "activate-node",
+    "deactivate-node",
+    "send-node-heartbeat",
+    "pull-messages",
+    "push-messages",
+    "pull-object",
+    "push-object",
+    "confirm-message-received",
+    "get-run",
+    "get-fab",
+)
 
 
 @dataclass
@@ -273,14 +294,12 @@ def test_callers_can_be_asked_for_a_certificate_too(tmp_path: Path) -> None:
     certificate = client_certificate(tmp_path)
     port, logs = free_port(), tmp_path / "logs"
     logs.mkdir()
-    text = site(
-        tmp_path / "server",
-        superlink=free_port(),
-        listen=f"127.0.0.1:{port}",
-        client_authority=tmp_path / "server" / "ca.crt",
-    )
+    asked = {"# ssl_client_certificate": "ssl_client_certificate", "# ssl_verify": "ssl_verify"}
+    asked["server/callers.crt"] = "server/ca.crt"
+    address = f"127.0.0.1:{port}"
+    text = proxy_configuration(tmp_path / "server", logs, free_port(), address, asked)
     configuration = tmp_path / "nginx.conf"
-    configuration.write_text(whole(text, logs))
+    configuration.write_text(text)
     command = [find_nginx(), "-p", str(logs), "-c", str(configuration), "-e", str(logs / "e.log")]
     with Processes(logs) as processes:
         processes.start("nginx", command)

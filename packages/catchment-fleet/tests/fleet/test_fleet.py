@@ -23,7 +23,6 @@ from catchment.federation import read_run
 from catchment.plans import read_plan, run_plan
 from catchment_fleet.deploy import (
     CONNECTION,
-    find_nginx,
     flwr,
     make_keys,
     make_node,
@@ -31,7 +30,7 @@ from catchment_fleet.deploy import (
     try_flwr,
     write_connection,
 )
-from tools.fleet.deployment import Deployment, free_port
+from tools.fleet.deployment import Deployment, find_nginx, free_port
 from tools.fleet.processes import marked
 from tools.fleet.up import APP, run_on, sha256, up, write_example
 

@@ -17,8 +17,8 @@ pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[fleet
 from catchment.federation import read_run
 from catchment.federation.runs import Run
 from catchment_fleet.apps import PACKAGE, write_app
-from catchment_fleet.deploy import app_hash, find_nginx, node_settings
-from tools.fleet.deployment import Deployment
+from catchment_fleet.deploy import app_hash, node_settings
+from tools.fleet.deployment import Deployment, find_nginx
 from tools.fleet.processes import marked
 from tools.fleet.up import APP, RUN, run_settings, up, write_example
 

@@ -26,8 +26,8 @@ pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[fleet
 from catchment.federation import read_run
 from catchment.federation.runs import Run
 from catchment.plans import read_plan, run_plan
-from catchment_fleet.deploy import find_nginx, node_settings
-from tools.fleet.deployment import SUPERLINK, Deployment
+from catchment_fleet.deploy import node_settings
+from tools.fleet.deployment import SUPERLINK, Deployment, find_nginx
 from tools.fleet.processes import marked
 from tools.fleet.up import APP, RUN, nodes_of, run_on, run_settings, sha256, up
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from catchment.features.echo_state import LayerWeights, SparseRows
-from catchment_lab.plots import Layout, arrowheads, eigenvalues, graph_of, path_values, shown_units
+from catchment_lab.plots import Layout, arrowheads, eigenvalues, graph_of, shown_units
 
 
 def layer(W: np.ndarray, leak: np.ndarray | float = 1.0) -> LayerWeights:
@@ -92,12 +92,6 @@ def test_huge_spectrum_is_refused() -> None:
     big = LayerWeights(wide, wide, zero, one, one, zero, np.zeros(4001, np.uint8))
     with pytest.raises(ValueError, match="4001 units"):
         eigenvalues(big, leaky=False)
-
-
-def test_path_is_sorted_and_the_best_finite_ridge_chosen() -> None:
-    path = path_values([10.0, 0.1, 1.0], [[1.0, 3.0], [np.inf, 0.0], [1.5, 1.5]], None)
-    assert path.ridges.tolist() == [0.1, 1.0, 10.0]
-    assert path.chosen == 1.0
 
 
 def test_shown_units_never_repeat() -> None:

@@ -12,9 +12,7 @@ from matplotlib.figure import Figure
 
 from catchment.errors import MissingExtraError
 from catchment.features.echo_state import LayerWeights, SparseRows
-from catchment_lab.plots import plots
-
-NAMES = ("reservoir_graph", "spectrum", "states", "forecast", "confusion_matrix", "ridge_path")
+from catchment_lab import plots
 
 
 def layer(W: np.ndarray, leak: float = 1.0) -> LayerWeights:
@@ -37,18 +35,10 @@ def title(figure: Figure) -> str:
 def drawn(*, dark: bool) -> dict[str, Figure]:
     rng = np.random.default_rng(0)
     x, u = rng.normal(size=(40, 5)), rng.normal(size=(40, 2))
-    mean = rng.normal(size=(10, 2))
-    truth = mean.copy()
-    truth[3] = np.nan
     return {
         "reservoir_graph": plots.reservoir_graph(random_layer(30, 0.1), dark=dark),
         "spectrum": plots.spectrum(random_layer(30, 0.1), leaky=True, dark=dark),
         "states": plots.states(x, inputs=u, units=[0, 3], step=0.5, dark=dark),
-        "forecast": plots.forecast(
-            mean, history=x[:, :2], truth=truth, lower=mean - 1, upper=mean + 1, dark=dark
-        ),
-        "confusion_matrix": plots.confusion_matrix([[3, 1], [0, 4]], classes="ab", dark=dark),
-        "ridge_path": plots.ridge_path([1.0, 0.1], [[1.0, 2.0], [0.5, 1.0]], dark=dark),
     }
 
 
@@ -66,8 +56,7 @@ def test_matplotlib_draws_everything_without_pyplot(dark: bool) -> None:
 def test_titles_say_what_is_shown() -> None:
     ours = {name: title(figure) for name, figure in drawn(dark=False).items()}
     assert ours["spectrum"].startswith("Spectrum of (1 - a) I + a W: radius ")
-    assert ours["confusion_matrix"] == "Confusion: 7 of 8 right (87.5 %)"
-    assert ours["ridge_path"] == "Ridge path: 0.1 chosen"
+    assert ours["reservoir_graph"].startswith("Reservoir graph: 30 units, ")
 
 
 def test_large_graph_says_what_is_left_out() -> None:
@@ -82,11 +71,6 @@ def test_edge_cases_are_drawn() -> None:
         plots.spectrum(layer(np.zeros((3, 3)))),
         plots.states(np.zeros((1, 1))),
         plots.states(np.zeros(5)),
-        plots.forecast([1.0]),
-        plots.confusion_matrix([[0]]),
-        plots.confusion_matrix(np.ones((30, 30), int)),
-        plots.ridge_path([1.0], [2.0]),
-        plots.ridge_path([1e-3, 1.0, 10.0], [np.inf, 1.0, 1000.0]),
     ):
         assert any(axes.has_data() for axes in figure.axes)
 
@@ -107,36 +91,12 @@ def test_wrong_values_are_refused() -> None:
         plots.states(np.zeros((5, 3)), units=[3])
     with pytest.raises(ValueError, match="units is 0"):
         plots.states(np.zeros((5, 3)), units=0)
-    with pytest.raises(ValueError, match="both lower and upper"):
-        plots.forecast([1.0], lower=[0.0])
-    with pytest.raises(ValueError, match="truth has shape"):
-        plots.forecast([1.0], truth=[0.0, 1.0])
-    with pytest.raises(ValueError, match="history has 2 columns"):
-        plots.forecast([1.0], history=np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="1 to 6 outputs"):
-        plots.forecast(np.zeros((3, 7)))
-    with pytest.raises(ValueError, match="1 names for 2 outputs"):
-        plots.forecast(np.zeros((3, 2)), names=["a"])
-    with pytest.raises(ValueError, match="true by predicted"):
-        plots.confusion_matrix([[1, 2]])
-    with pytest.raises(ValueError, match="whole, non-negative"):
-        plots.confusion_matrix([[0.5, 0.0], [0.0, 1.0]])
-    with pytest.raises(ValueError, match="3 class names for 2"):
-        plots.confusion_matrix(np.eye(2), classes="abc")
-    with pytest.raises(ValueError, match="positive finite ridges"):
-        plots.ridge_path([0.0, 1.0], [1.0, 1.0])
-    with pytest.raises(ValueError, match="do not fit"):
-        plots.ridge_path([1.0, 2.0], [1.0])
-    with pytest.raises(ValueError, match="no ridge has a finite error"):
-        plots.ridge_path([1.0], [np.nan])
-    with pytest.raises(ValueError, match="outside"):
-        plots.ridge_path([1.0, 2.0], [1.0, 2.0], chosen=5.0)
 
 
 def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for loaded in [m for m in sys.modules if m == "matplotlib" or m.startswith("matplotlib.")]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "catchment_lab.plots.plots")
+    monkeypatch.delitem(sys.modules, "catchment_lab.plots.reservoirs")
     with pytest.raises(MissingExtraError, match=r"catchment\[lab\]"):
-        importlib.import_module("catchment_lab.plots.plots")
+        importlib.import_module("catchment_lab.plots.reservoirs")

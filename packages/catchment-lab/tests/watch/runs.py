@@ -17,7 +17,7 @@ from pathlib import Path
 from catchment.engine import LocalEngine
 from catchment.federation import TRAINING, AnyPlan, Engine, Engines, Reply, RunFolder
 from catchment.federation.runs import reported
-from catchment.plans import PlanData, PlanRun, own_rows, parse_plan
+from catchment.plans import PlanData, PlanRun, parse_plan
 
 PLAN = """
 title = "Steps <b>averaged</b>"
@@ -118,13 +118,13 @@ def conduct(
     text = (PLAN + (NOISY if noisy else "")).replace("ROUNDS", str(rounds))
     file = parse_plan(text.replace('"LEDGER"', ledger))
     held = file.load_data()
-    course = file.course(held.about, n_clients=len(held.train))
+    course = file.workflow(held.about, n_clients=len(held.train))
     with (
         RunFolder(folder, fingerprint=file.fingerprint, plan=file.text, resume=True) as store,
         reported(folder) as tell,
     ):
         plan_run = PlanRun(file, course, held.about, Elsewhere(held, wait, rude, watch=tell), store)
-        plan_run.finish(own_rows(file, plan_run.run()))
+        plan_run.finish(plan_run.run())
 
 
 @contextmanager

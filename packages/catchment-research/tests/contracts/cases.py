@@ -30,9 +30,7 @@ from catchment.federation.measure import (
     Evaluation,
     Guess,
     InfluenceCap,
-    LocalReadouts,
     PersonalEvaluation,
-    Trials,
 )
 from catchment.readout import Gaussian, Model, Unit, train
 from catchment_research import RoundedUpload
@@ -201,8 +199,6 @@ def cases() -> tuple[Case, ...]:
         _case("mixed", PersonalEvaluation(model_under_test=trained(), method="mixed"), waves()),
         _case("random", Guess(how="random", classes=CLASSES), waves()),
         _case("persistence", Guess(how="persistence", washout=3), series()),
-        _case("local", LocalReadouts(features=z), series()),
-        _case("trials", Trials(models_under_test={"a": trained(), "b": trained()}), waves()),
         _case("input-scaling", FederatedScaling(channels=1), series()),
         _case("ensemble", ReservoirEnsemble(features=z), series()),
         _case(

@@ -542,7 +542,7 @@ IN_A_PLAN = {
 def test_every_method_is_a_few_lines_of_a_plan(name: str, hidden: bool) -> None:
     text = f'[data]\nsource = "wearables"\n[learn]\n{IN_A_PLAN[name]}\n'
     file = parse_plan(text + ('[[protect]]\nname = "secure_sum"\n' if hidden else ""))
-    algorithm = file.course(About(("x", "y", "z"), CLASSES), n_clients=5).learn((WHOLE,))
+    algorithm = file.workflow(About(("x", "y", "z"), CLASSES), n_clients=5).learn((WHOLE,))
     if name == "deepafl":
         assert algorithm == DeepRidge(**DEEP | {"features": WHOLE})
         return

@@ -13,7 +13,6 @@ from catchment.errors import FederationError
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Needs, Plan, SmallestUpload
 from catchment.federation.learn import BalancedRidge, Candidates, FederatedRidge, SelectedRidge
-from catchment.federation.measure import LocalReadouts
 from catchment.privacy import Clip, GaussianNoise, PerSequence, SecureSum, make_identities
 from catchment.wire import taken_apart
 from catchment_research.learn import AlignedRidge, ReservoirEnsemble
@@ -81,7 +80,6 @@ def test_the_sum_gives_the_same_state_or_a_reason(case: Case) -> None:
 @pytest.mark.parametrize(
     "algorithm",
     [
-        LocalReadouts(features=FEATURES),
         ReservoirEnsemble(features=FEATURES),
         Candidates(features=(FEATURES,)),
     ],

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment_lab.search import Adaptation, Cell, PlasticitySpace, Random, exact, read_subjects
-from catchment_lab.search.adapt import adapt
+from catchment_lab.search import Adaptation, PlasticitySpace, Random, adapt
 from catchment_research.plasticity import IntrinsicPlasticity
 from reproductions import fedip, fedip_search
+from reproductions.cells import Cell, exact, read_subjects
 from reproductions.fedip_findings import ahead, became_of, fedip_findings, over_sets, pair, settled
 from reproductions.fedip_search import (
     READINGS,

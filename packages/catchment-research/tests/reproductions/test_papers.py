@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import scipy.stats
 
-from catchment_lab.search import Cell
+from reproductions.cells import Cell
 from reproductions.claims import Results, Verdict, same_sign
 from reproductions.claims_concepts import CONCEPTS
 from reproductions.claims_networks import FEDPT, within

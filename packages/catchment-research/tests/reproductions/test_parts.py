@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from catchment_lab.search import Cell
 from reproductions import incfed, parts, people_command, variance
 from reproductions.__main__ import app, main
+from reproductions.cells import Cell
 from reproductions.people import People, invented_people, rotations
 from reproductions.reproduce import reproduce
 from reproductions.study import SetResult, StudyResult, joined, load_result

@@ -10,9 +10,9 @@ import pytest
 
 from catchment import Recipe
 from catchment.features import EchoState, Reservoir
-from catchment_lab.search import Adaptation, exact, read_subjects
-from catchment_lab.search.adapt import adapt
+from catchment_lab.search import Adaptation, adapt
 from catchment_research.plasticity import IntrinsicPlasticity, plasticity_of
+from reproductions.cells import exact, read_subjects
 from reproductions.dealings import (
     IID,
     ONE,

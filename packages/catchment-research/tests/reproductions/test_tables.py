@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score
 
 from catchment.features import Recipe
-from catchment_lab.search import Cell
+from reproductions.cells import Cell
 from reproductions.findings import TOLERANCE, findings
 from reproductions.intervals import paired
 from reproductions.per_class import balanced, by_validation, difference, majority, never_said

@@ -1,4 +1,3 @@
-from catchment.calibrating import calibrate as calibrate
 from catchment.data.clients import split as split
 from catchment.data.files import read as read
 from catchment.data.prepare import Prepare as Prepare, RAW as RAW
@@ -35,7 +34,12 @@ from catchment.readout.model import Model as Model
 from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
 from catchment.readout.storage import load as load, save as save
 from catchment.run import Run as Run
-from catchment.verbs import evaluate as evaluate, federate as federate, fit as fit
+from catchment.verbs import (
+    calibrate as calibrate,
+    evaluate as evaluate,
+    federate as federate,
+    fit as fit,
+)
 
 # For the other packages and the tests; may change without notice.
 from catchment.arrays import (

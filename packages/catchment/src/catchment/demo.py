@@ -13,9 +13,8 @@ from pathlib import Path
 
 from catchment.federation.measure.baselines import Comparison
 from catchment.federation.runs.folder import DATABASE
-from catchment.plans.conductor import Watch
 from catchment.plans.file import example_plan, parse_plan
-from catchment.plans.in_process import run_plan
+from catchment.plans.run import Watch, run_plan
 from catchment.plugins import installed
 from catchment.report.html import write_report
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from shutil import copytree, ignore_patterns, rmtree
 from typing import Any
 
-from catchment.clients_alike import all_classes, placed
-from catchment.engine.local import AnySource, run_locally
+from catchment.engine.local import AnySource, all_classes, placed, run_locally
 from catchment.errors import FederationError
+from catchment.federation.delivery import sha256_of
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.classes import (
     RowsOfClass,
@@ -39,7 +39,6 @@ from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_re
 from catchment.federation.runs.ledger import Entry, Keeper
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, described
-from catchment.federation.workflow import sha256_of
 from catchment.readout.heads import Shrinkage
 from catchment.readout.model import Model, OpenModel
 from catchment.readout.storage import load, to_bytes

@@ -7,23 +7,24 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catchment.errors import FederationError
 from catchment.features.base import label_of
 from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Result
-from catchment.federation.measure.evaluation import Scores
 from catchment.federation.messages import Record, Refusal, left_out
 from catchment.federation.runs.folder import (
     RunFolder,
     write_results,
 )
-from catchment.federation.runs.read import map_facts, map_scores, map_sentence
 from catchment.federation.workflow import Known, Maps, Workflow
 from catchment.files import replace_file
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
+
+if TYPE_CHECKING:
+    from catchment.federation.measure.evaluation import Scores
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +53,19 @@ class Run:
     @property
     def maps_tried(self) -> Mapping[str, float]:
         """NRMSE on clients left out of every map that was tried, the best first; or nothing."""
+        from catchment.federation.runs.read import map_scores
+
         return map_scores(self._map_facts())
 
     def _map_facts(self) -> dict[str, str]:
+        from catchment.federation.runs.read import map_facts
+
         return map_facts(self.training.plan.algorithm.kept(self.training.state), self.map_note)
 
     def log_map(self) -> None:
         """Log which map was chosen, where several were tried."""
+        from catchment.federation.runs.read import map_sentence
+
         said = map_sentence(self._map_facts())
         if said:
             log.info("%s", said)

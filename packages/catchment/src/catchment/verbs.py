@@ -1,4 +1,4 @@
-"""Three verbs: `fit` for one owner, `federate` for many, `evaluate` for either.
+"""The verbs: `fit` for one owner, `federate` for many, `evaluate` and `calibrate` for either.
 
 They, scikit-learn's estimators and plan files take the same steps: fit the scale, sum statistics,
 solve. The same settings on the same clients therefore give the same readout to the bit; and with
@@ -14,21 +14,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
-from catchment.clients_alike import (
-    Shared,
-    all_classes,
-    first_recording,
-    placed,
-    shared_by,
-)
 from catchment.data.clients import Clients, LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.data.units import ALL
-from catchment.engine.local import AnySource, LocalClients, Source, Workers, run_locally
-from catchment.errors import RefusedClientsWarning, TooFewClientsError
+from catchment.engine.local import (
+    AnySource,
+    LocalClients,
+    Shared,
+    Source,
+    Workers,
+    all_classes,
+    first_recording,
+    placed,
+    run_locally,
+    shared_by,
+)
+from catchment.errors import FederationError, RefusedClientsWarning, TooFewClientsError
 from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
@@ -42,11 +46,8 @@ from catchment.federation.learn.automatic import (
     offered_maps,
     refuse_settings,
 )
-from catchment.federation.learn.candidates import Candidates
-from catchment.federation.learn.classes import among, refuse_twice
 from catchment.federation.learn.ridge_state import MANY, RidgeState
 from catchment.federation.loop import Result
-from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.messages import Watch, check_client_names, warn_of
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
@@ -55,18 +56,18 @@ from catchment.federation.workflow import (
     DELIVERY,
     EVALUATION,
     TRAINING,
-    Delivery,
-    InMemory,
     Maps,
     Workflow,
-    sha256_of,
 )
-from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.heads import Head
-from catchment.readout.model import Model, learn
+from catchment.readout.intervals import error_edges
+from catchment.readout.model import Model, PersonalModels, learn
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 from catchment.run import Run
+
+if TYPE_CHECKING:
+    from catchment.federation.measure.evaluation import Scores
 
 OWNER = "owner"
 UNSAID = ("auto", "auto", None, None, None, None)
@@ -113,14 +114,14 @@ def fit(
         raise ValueError(
             'one owner has no clients to leave out; pass ridge="gcv" or a number, or use federate'
         )
-    names = tuple(classes) if classes is not None else first_recording({OWNER: held}).classes
+    names = tuple(classes) if classes is not None else first_recording(OWNER, held).classes
     return learn(
         as_pipeline(pipeline, Prepare()),
         held if names is None else [one.among(names) for one in held],
         ridge="gcv" if ridge == "auto" else ridge,
         classes=names,
         threads=threads,
-    ).model
+    )
 
 
 class EngineOptions(TypedDict, total=False):
@@ -272,6 +273,8 @@ def federate(
     columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
     earlier: RidgeState | None = None
     if onto is not None:
+        from catchment.federation.learn.classes import among, refuse_twice
+
         if classes is None:
             names = all_classes(onto.workflow.classes, clients)
         earlier = among(onto.training.state, onto.workflow.classes, names)
@@ -327,10 +330,119 @@ def evaluate(
     >>> evaluate(model, {"later": [Recording(u[100:-1], u[101:])]}).total.value < 0.001
     True
     """
+    from catchment.federation.measure.evaluation import Evaluation
+
     plan = Plan(algorithm=Evaluation(model_under_test=model, device=device))
     done = run_locally(plan, placed(clients, model.classes), threads=threads, workers=workers)
     warn_of({EVALUATION: done.records})
     return done.result
+
+
+@overload
+def calibrate(
+    model: PersonalModels,
+    clients: Mapping[str, Source],
+    *,
+    cuts: Sequence[float] = (),
+    rows: int | None = None,
+    protect: Sequence[Protection] = (),
+    seed: int = 0,
+    threads: int | None = None,
+) -> PersonalModels: ...
+
+
+@overload
+def calibrate(
+    model: Model | Run,
+    clients: Mapping[str, Source],
+    *,
+    cuts: Sequence[float] = (),
+    rows: int | None = None,
+    protect: Sequence[Protection] = (),
+    seed: int = 0,
+    threads: int | None = None,
+) -> Model: ...
+
+
+def calibrate(
+    model: Model | PersonalModels | Run,
+    clients: Mapping[str, Source],
+    *,
+    cuts: Sequence[float] = (),
+    rows: int | None = None,
+    protect: Sequence[Protection] = (),
+    seed: int = 0,
+    threads: int | None = None,
+) -> Model | PersonalModels:
+    """Return the model with intervals, whose coverage comes from errors that clients counted.
+
+    `Model.interval(outputs, coverage)` then uses them at any coverage, and so does `catchment
+    predict`; they are saved with the model. Everything that leaves a client is how many of its
+    errors lie in each bin, one round.
+
+    Parameters
+    ----------
+    model
+        What predicts numbers. A model is calibrated on clients that it did not learn from. A `Run`
+        is calibrated on the clients that trained it, each by the readout of all others' sums, which
+        the server makes from what it has, 32 groups of clients left out in turn.
+    clients
+        By name: recordings with targets, or a function that returns them.
+    cuts
+        Increasing outputs that divide them into bands, each with a width of its own: where errors
+        grow with what is predicted, one width is too wide at one end and too narrow at the other.
+    rows
+        How many rows are drawn of each client. With 1, the coverage is promised for a row drawn of
+        a new client; with all rows, which is what None means, it is that of most rows, about.
+    protect
+        Changes to what leaves a client, such as `SecureSum(keys)`.
+    seed
+        Names the rows that are drawn.
+    threads
+        All cores if None; the result does not depend on it.
+
+    >>> import numpy as np
+    >>> from catchment import NVAR, Recording, federate
+    >>> rng = np.random.default_rng(0)
+    >>> def machine():
+    ...     wear = np.cumsum(rng.random(60))
+    ...     return [Recording(wear + rng.normal(size=60), np.arange(60.0)[::-1])]
+    >>> train, others = ({f"m{k}": machine() for k in range(n)} for n in (20, 40))
+    >>> model = calibrate(federate(NVAR(3, order=1), train).model, others)
+    >>> low, high = model.interval(model.predict(machine()[0]), coverage=0.9)
+    >>> left = np.arange(60.0)[::-1, None]
+    >>> bool(0.8 < np.mean((low <= left) & (left <= high)) <= 1.0)
+    True
+    """
+    from catchment.federation.measure.calibration import Calibration, without_each
+
+    known = model.model if isinstance(model, Run) else model
+    edges = tuple(error_edges(known.deviation).tolist())
+    left_out = without_each(_trained_by(model, clients)) if isinstance(model, Run) else {}
+    algorithm = Calibration(
+        model=known, edges=edges, cuts=tuple(cuts), rows=rows, left_out=left_out
+    )
+    plan = Plan(algorithm=algorithm, protections=tuple(protect), seed=seed)
+    found = run_locally(plan, clients, threads=threads).result
+    if isinstance(known, PersonalModels):
+        return replace(known, model=replace(known.model, intervals=found))
+    return replace(known, intervals=found)
+
+
+def _trained_by(run: Run, clients: Mapping[str, Source]) -> RidgeState:
+    """Return the state of a run; ValueError if these are not the clients that trained it."""
+    state = run.training.state
+    if not isinstance(state, RidgeState):
+        raise FederationError(
+            f"{type(state).__name__} keeps no statistics by client; calibrate run.model on clients "
+            "that did not train"
+        )
+    if state.by_client and (others := sorted(set(state.by_client) ^ set(clients))):
+        raise ValueError(
+            f"the run was trained by other clients than these, such as {others[0]!r}; pass those "
+            "who trained, or run.model with clients that did not"
+        )
+    return state
 
 
 def _described(
@@ -396,6 +508,8 @@ def _learner(
     maps: Maps,
 ) -> Algorithm[Any, Any, Any]:
     if len(maps) > 1:
+        from catchment.federation.learn.candidates import Candidates
+
         return Candidates(features=maps, classes=classes)
     settings: dict[str, Any] = {"hidden": hidden, "head": head, "row_stride": row_stride}
     return uploads.learner(maps[0], classes=classes, n_clients=n_clients, **settings)
@@ -406,12 +520,15 @@ def _local(
 ) -> LocalClients:
     """Return the clients of this process; devices among them are sent the model."""
     memories, watch = options.get("memories"), options.get("watch")
+    if memories is None:
+        masking = protect[-1] if protect else None
+        memories = masking.memories if isinstance(masking, Masking) else {}
     return LocalClients(
         clients=clients,
         others={DELIVERY: devices_of(clients)},
         threads=options.get("threads"),
         workers=options.get("workers"),
-        memories=memories_of(protect) if memories is None else memories,
+        memories=memories,
         units=options.get("units", ALL),
         watch=None if watch is None else lambda _, *counts: watch(*counts),
         telling=False,
@@ -420,6 +537,8 @@ def _local(
 
 def _deliver(made: Run, engines: LocalClients, folder: RunFolder) -> None:
     """Send the model to the devices; whoever does not take it is named."""
+    from catchment.federation.delivery import Delivery, InMemory, sha256_of
+
     content = to_bytes(made.model)
     algorithm = Delivery(sha256=sha256_of(content), place=InMemory(content), content=content)
     plan = Plan(algorithm=algorithm, limits=replace(made.workflow.limits, min_usable=0.0))

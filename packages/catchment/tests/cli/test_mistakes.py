@@ -164,10 +164,7 @@ def test_a_bad_file_is_left_out_and_named(
 
 
 NOTICED: dict[str, tuple[Faulty, list[str]]] = {
-    "decimal comma": (
-        lambda cells: text(cells).replace(",", ";").replace(".", ","),
-        ["p1.csv: written with semicolons, decimal commas, and read so"],
-    ),
+    "decimal comma": (lambda cells: text(cells).replace(",", ";").replace(".", ","), []),
     "space in the header": (cell(0, 1, " ax"), []),
     "out of order": (lambda cells: text([cells[0], *cells[:0:-1]]), []),
     "gap": (

@@ -1,17 +1,14 @@
 """What a block of clients says of itself travels in columns, and comes out as it went in."""
 
 import pickle
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment import EchoState, FederatedRidge, Plan
-from catchment.federation import BlockSum, Claim, Limits, Screen, in_rows, together
+from catchment.federation import Claim, Limits, Screen, in_rows
 from catchment.federation.runs import Entries, Entry
-from catchment.wire import ANY_FLOAT, ROWS, Summable
 
 DIRECTIONS: tuple[Literal["down", "up"], ...] = ("down", "up")
 ENTRIES = st.builds(
@@ -75,36 +72,3 @@ def test_blocks_pass_together_where_each_client_passes_at_once(blocks: list[list
             continue
         np.testing.assert_array_equal(one.sizes, other.sizes)
         assert one[1:] == other[1:]
-
-
-@dataclass(frozen=True)
-class Rows(Summable):
-    n: Annotated[int, ROWS]
-    of: Annotated[float, ANY_FLOAT] = 0.0
-
-
-def blocks_of(sizes: list[int], each: int, share: float = 0.0) -> list[BlockSum | None]:
-    made: list[BlockSum | None] = []
-    for begin in range(0, len(sizes), each):
-        own = sizes[begin : begin + each]
-        names = tuple(f"{begin + k:03d}" for k in range(len(own)))
-        entries = Entries.of(Entry(0, name, "up", "rows", (), 8, "ab" * 32) for name in names)
-        claims = in_rows([Claim(float(n)) for n in own])
-        total = Rows(sum(own), share)
-        made.append(BlockSum(names, names, total, claims=claims, entries=entries, bytes_up=8))
-    return made
-
-
-def test_plain_blocks_come_as_one_and_others_stay_apart() -> None:
-    features = EchoState(5).build(1, per_step=True)
-    plan = Plan(algorithm=FederatedRidge(features=features, ridge=1.0))
-    plain = blocks_of([100] * 20, 5)
-    (one,) = together(plan, plain)
-    assert one is not None
-    assert one.total == Rows(2000)
-    assert (one.n_blocks, len(one.claims), one.bytes_up) == (4, 20, 32)
-    assert list(one.entries) == [entry for block in plain if block for entry in block.entries]
-    too_large = blocks_of([100] * 19 + [10**8], 5)  # it is asked alone with its own block
-    in_order = blocks_of([100] * 20, 5, 0.1)
-    for apart in (too_large, in_order, [*plain, None], plain[:1], [None, None]):
-        assert together(plan, apart) == apart

@@ -49,7 +49,7 @@ STEPS = About(tuple("abcdef"), None, per_step=True)
 
 
 def training(text: str, about: About = STEPS, n_clients: int | None = None) -> Plan[Any, Any, Any]:
-    course = parse_plan(text).course(about, n_clients=n_clients)
+    course = parse_plan(text).workflow(about, n_clients=n_clients)
     known = course.start()
     ready = course.prepare if course.prepare.is_fitted else replace(course.prepare, scale="none")
     return course.plan("training", replace(known, prepare=ready))

@@ -14,5 +14,5 @@ def test_the_guide_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     run_page("guides/badly-served.md")
     page = Path("p03.html").read_text(encoding="utf-8")
-    assert "a turned sensor" in page
+    assert "a turned one looks like" in page
     assert page.count("The worst recordings of p03") == 1

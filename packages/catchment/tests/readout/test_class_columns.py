@@ -30,12 +30,6 @@ def test_whole_numbers_too_large_for_a_machine_word_are_spread_exactly() -> None
     assert spread_targets(many, PLACES, 6) == spread_targets(few, PLACES, 6).scaled(2.0**45)
 
 
-@pytest.mark.parametrize("places", [(0, 1), (0, 1, 1), (0, 1, 6), (-1, 0, 1)])
-def test_places_that_are_none_are_refused(places: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="give each one of its own"):
-        spread_targets(RidgeStatistics.from_states(Z, Y), places, 6)
-
-
 def test_clients_that_name_classes_in_another_order_are_placed_by_name() -> None:
     def waves(classes: tuple[str, ...], seed: int) -> list[Recording]:
         rng = np.random.default_rng(seed)

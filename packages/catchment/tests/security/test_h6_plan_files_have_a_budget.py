@@ -178,4 +178,4 @@ def test_wrong_settings_are_refused(line: str, said: str, tmp_path: Path) -> Non
 def test_both_sides_agree_on_a_plan_wherever_its_ledger_is(tmp_path: Path) -> None:
     one, other = (written(tmp_path / name) for name in ("server", "node"))
     about = one.about()
-    assert one.course(about).fingerprint == other.course(about).fingerprint
+    assert one.workflow(about).fingerprint == other.workflow(about).fingerprint

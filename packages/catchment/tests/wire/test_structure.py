@@ -30,11 +30,11 @@ from catchment.wire import (
     Structure,
     Summable,
     Triangle,
-    added,
     equal,
     kind_of,
     marked,
     measured,
+    plus,
     put_together,
     taken_apart,
 )
@@ -94,7 +94,7 @@ def test_adding_is_adding_every_field_and_can_be_undone(
     a: Array, b: Array, c: Array, n: int
 ) -> None:
     x, y, z = (sums(n, total=v) for v in (a, b, c))
-    assert ((x + y) + z) == (x + (y + z)) == added(added(x, y), z)
+    assert ((x + y) + z) == (x + (y + z)) == plus(plus(x, y), z)
     np.testing.assert_array_equal((x + y).total, a + b)
     assert (x + y).n == 2 * n
     assert (x + y) - y == x
@@ -139,7 +139,7 @@ def test_what_must_be_equal_keeps_values_apart() -> None:
     with pytest.raises(UploadError, match="do not add"):
         _ = sums() + sums(total=np.zeros(3))
     with pytest.raises(TypeError, match="cannot combine Sums with Holding"):
-        added(sums(), Holding(sums()))
+        plus(sums(), Holding(sums()))
     with pytest.raises(ValueError, match="subtract only what was added"):
         _ = sums(1) - sums(2)
 
@@ -150,7 +150,7 @@ def test_what_is_gathered_is_put_together_and_what_is_not_must_have_the_same_key
     assert sorted(both.by_client) == ["a", "b"]
 
     with pytest.raises(UploadError, match="do not add"):
-        added(Everything(numbered={0: sums()}), Everything(numbered={1: sums()}))
+        plus(Everything(numbered={0: sums()}), Everything(numbered={1: sums()}))
 
 
 @pytest.mark.parametrize(

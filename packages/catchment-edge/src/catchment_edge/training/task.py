@@ -75,7 +75,7 @@ class Task:
 def task_of(plan_file: str | Path) -> Task:
     """Return what a device does for a plan; ValueError if no device can, and what to change."""
     file = read_plan(plan_file)
-    course = file.course(file.about())
+    course = file.workflow(file.about())
     _check_course(file, course)
     (features,) = course.start().maps
     learner = course.learn((features,))

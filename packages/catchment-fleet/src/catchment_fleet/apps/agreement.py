@@ -51,7 +51,7 @@ class Agreement:
     @cached_property
     def course(self) -> Workflow:
         """The stages, before anything is asked of the network; no map is built."""
-        return self.file.course(self.about, self.identities, self.n_clients)
+        return self.file.workflow(self.about, self.identities, self.n_clients)
 
     @property
     def fewest(self) -> int:
@@ -69,8 +69,7 @@ class Agreement:
     def known(self, stage: str, letter: bytes, name: str) -> Known:
         """Return what a letter says is known; IntegrityError if it is of another plan."""
         context = Request.from_bytes(letter, name).context
-        known = Known.from_parts(context, self.use, of=self.course, stage=stage)
-        return self.course.checked(stage, known)
+        return Known.from_parts(context, self.use, of=self.course, stage=stage)
 
     def plan(self, stage: str, letter: bytes, name: str, place: Place) -> AnyPlan:
         """Return the plan that a letter asks for; IntegrityError if another one was agreed.

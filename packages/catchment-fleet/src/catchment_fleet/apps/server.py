@@ -12,7 +12,7 @@ from pathlib import Path
 
 from catchment.federation import AnyPlan, Engine, Engines, RunFolder
 from catchment.federation.runs import JOURNAL, MODEL, reported
-from catchment.plans import PlanRun, own_rows
+from catchment.plans import PlanRun
 from catchment.privacy import Journal
 from catchment_fleet.apps.agreement import Agreement
 from catchment_fleet.flower.app import needed
@@ -57,5 +57,5 @@ def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> P
         tell = stack.enter_context(reported(folder))
         engines = OverFlower(agreed, engine, watch=tell, journal=journal)
         plan_run = PlanRun(file, agreed.course, agreed.about, engines, store)
-        plan_run.finish(own_rows(file, plan_run.run()))
+        plan_run.finish(plan_run.run())
     return Path(folder) / MODEL

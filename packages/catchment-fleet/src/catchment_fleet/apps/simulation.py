@@ -47,7 +47,7 @@ def simulate_plan(
     held = file.load_data(data)
     memories: Mapping[str, Memory] = {}
     if file.is_secret:
-        memories = client_memories(Path(folder), held.names)
+        memories = client_memories(Path(folder), held.names, secret=True)
     known = {name: new_identity(memory) for name, memory in memories.items()}
     agreed = Agreement(file, held.about, known, simulated=True, n_clients=len(held.train))
     plan_of_all = share(agreed)

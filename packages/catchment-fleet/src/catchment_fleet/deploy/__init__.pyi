@@ -3,7 +3,6 @@ from catchment_fleet.deploy.commands import (
     CONNECTION as CONNECTION,
     QUIET as QUIET,
     Settings as Settings,
-    find_nginx as find_nginx,
     flwr as flwr,
     node_command as node_command,
     node_settings as node_settings,
@@ -30,14 +29,6 @@ from catchment_fleet.deploy.launcher import (
     app_hash as app_hash,
     exchange as exchange,
     refuse_unknown_flower as refuse_unknown_flower,
-)
-from catchment_fleet.deploy.proxy import (
-    BURST as BURST,
-    CONNECTIONS as CONNECTIONS,
-    FLEET_PATHS as FLEET_PATHS,
-    REQUESTS as REQUESTS,
-    site as site,
-    whole as whole,
 )
 
 __all__ = []

@@ -195,12 +195,3 @@ def tool(name: str) -> str:
     if found is None:
         raise MissingExtraError("fleet", needed_for="deployments")
     return found
-
-
-def find_nginx() -> str:
-    """Return the path of nginx; FileNotFoundError says how to get it."""
-    # Debian keeps it where only root looks.
-    found = shutil.which("nginx", path=f"{search_path()}{os.pathsep}/usr/sbin")
-    if found is None:
-        raise FileNotFoundError("there is no nginx on this machine; apt-get install nginx")
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -12,14 +13,15 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from catchment.data import LazyClients, Named, Recording, listed
-from catchment_fleet.parquet.held import DEFAULT_BYTES, HELD
+from catchment.data import Cache, LazyClients, Named, Recording, listed
 from catchment_fleet.parquet.index import Index, Piece, index_of
-from catchment_fleet.parquet.row_groups import Reader, together
+from catchment_fleet.parquet.row_groups import Reader, RowGroup, together
 from catchment_fleet.parquet.schemas import schemas_of
 from catchment_fleet.parquet.storage import find_parquet, name_of
 
 _PATH = attrgetter("path")
+DEFAULT_BYTES = 1 << 28  # of decoded row groups that a process holds for the next clients
+HELD: Cache[RowGroup] = Cache(DEFAULT_BYTES, attrgetter("n_bytes"), keep_last=True)
 _OFTEN = 4  # times that each row group is read on average, from which a warning is due
 _LOOKED_AT = 200_000  # clients from which that is told
 
@@ -44,13 +46,16 @@ class LakeClient:
 
     def _in_file(self, pieces: tuple[Piece, ...]) -> list[Recording]:
         if len(pieces) == 1:
-            path, group, start, stop = pieces[0]
-            found = HELD.get(self.reader, path, group).recordings(start, stop)
+            found = self._group(pieces[0]).recordings(pieces[0].start, pieces[0].stop)
             if found is not None:
                 return found
-        held = [HELD.get(self.reader, one.path, one.group) for one in pieces]
-        places = [(g, one.start, one.stop) for g, one in zip(held, pieces, strict=True)]
+        places = [(self._group(one), one.start, one.stop) for one in pieces]
         return together(places, f"{name_of(pieces[0].path)}: client {self.name!r}")
+
+    def _group(self, piece: Piece) -> RowGroup:
+        """Return the row group of a piece, decoded now if it is not held."""
+        path, group = piece.path, piece.group
+        return HELD.get((self.reader.key, path, group), partial(self.reader.decode, path, group))
 
 
 @final
@@ -148,6 +153,8 @@ def read_lake(
     classes: Sequence[object] | Literal["auto"] = "auto",
     per_step: bool | None = None,
     filesystem: Any = None,
+    leave_out: Sequence[str] = (),
+    warn: bool = True,
 ) -> Lake:
     """Return the clients of many Parquet files by name, none of which is read before it is asked.
 
@@ -164,16 +171,8 @@ def read_lake(
         whose names may be columns: "client=ann/part-0.parquet".
     client
         Column whose value names a row's client.
-    inputs
-        Columns of the inputs; if not given, every column of numbers that is not named here.
-    label
-        Column of classes, as text or numbers.
-    target
-        Columns of numbers to predict, in the place of a label.
-    recording
-        Column whose value names a row's recording within its file and client.
-    time
-        Column of seconds or timestamps, by which rows are sorted.
+    inputs, label, target, recording, time
+        Columns, as for `read`.
     classes
         The labels that may occur, in the order of the outputs. For "auto" the column of labels is
         read, too.
@@ -181,6 +180,10 @@ def read_lake(
         Whether every step has its own target. If not given: yes for numbers, no for labels.
     filesystem
         A pyarrow filesystem in which `files` are paths, where a URI does not say enough.
+    leave_out
+        Files that are not read.
+    warn
+        Whether to warn where row groups would be read many times; see `slow_parts`.
 
     >>> import pyarrow, pyarrow.parquet, tempfile
     >>> rows = {"who": ["ann", "ann", "bob"], "x": [0.1, 0.2, 0.3], "does": ["sit", "sit", "run"]}
@@ -190,38 +193,6 @@ def read_lake(
     ...     people["ann"]()[0].u.ravel().tolist(), list(people), people.classes
     ([0.1, 0.2], ['ann', 'bob'], ('run', 'sit'))
     """
-    lake = open_lake(
-        files,
-        client=client,
-        inputs=inputs,
-        label=label,
-        target=target,
-        recording=recording,
-        time=time,
-        classes=classes,
-        per_step=per_step,
-        filesystem=filesystem,
-    )
-    for sentence in slow_parts(lake, client):
-        warnings.warn(sentence, stacklevel=2)
-    return lake
-
-
-def open_lake(
-    files: str | Path | Sequence[str | Path],
-    *,
-    client: str,
-    inputs: str | Sequence[str] | None,
-    label: str | None,
-    target: str | Sequence[str] | None,
-    recording: str | None,
-    time: str | None,
-    classes: Sequence[object] | Literal["auto"],
-    per_step: bool | None,
-    filesystem: Any = None,
-    leave_out: Sequence[str] = (),
-) -> Lake:
-    """Return the clients of many Parquet files, as `read_lake` does, without a warning."""
     if label is not None and target is not None:
         raise ValueError(
             f"label is {label!r} and target is {target!r}; name a column of classes or columns of "
@@ -247,7 +218,10 @@ def open_lake(
         time,
         label is not None and schemas.mixes_text(label),
     )
-    return Lake(index_of(storage, paths, client), reader, client)
+    lake = Lake(index_of(storage, paths, client), reader, client)
+    for sentence in slow_parts(lake, client) if warn else ():
+        warnings.warn(sentence, stacklevel=2)
+    return lake
 
 
 def without(paths: Sequence[str], leave_out: Sequence[str]) -> list[str]:

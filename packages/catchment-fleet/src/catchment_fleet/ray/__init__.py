@@ -1,7 +1,7 @@
 """Many clients on Ray: on all cores of this machine, or on a cluster by its address.
 
-`RayWorkers` is what `federate(..., workers=RayWorkers())` takes; Ray Data carries blocks of 256
-clients to worker processes, and their sums come back. With `tree=(3, 4)` servers below the server
+`RayWorkers` is what `federate(..., workers=RayWorkers())` takes: tasks of Ray add blocks of 256
+clients in worker processes, and their sums come back. With `tree=(3, 4)` servers below the server
 add them first. `ridge_statistics` is the same sum for pipelines of Ray Data of your own.
 """
 

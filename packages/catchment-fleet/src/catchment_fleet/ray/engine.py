@@ -1,15 +1,18 @@
 """An engine whose blocks of clients are added on Ray.
 
-What is the same for the pipeline of Ray Data and for a tree of servers: the plan is put into Ray's
-object store once, the letter once in every round, and clients that must be asked one by one are
-asked in this process.
+The plan is put into Ray's object store once, the letter once in every round, and clients that must
+be asked one by one are asked in this process. Rows, a block of clients each, go out in stretches,
+and their sums come back in order: from tasks, here, or from a tree of servers. Only so many are
+under way at a time: memory does not grow with the number of clients.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Any
 
 from catchment.engine import AnySource, LocalEngine, sources_of, sum_sources
@@ -18,9 +21,13 @@ from catchment.federation import BlockSum, Engine, Plan, Reply
 from catchment_fleet.ray.start import in_one_line
 
 MOST_RETRIES = 3  # of a block whose worker died
+MOST_ROWS = 8  # of one task: Ray takes some 10 ms for each
+TASKS = 8  # per worker, if there is enough to do
+AHEAD = 2  # tasks under way for each worker
 AnyPlan = Plan[Any, Any, Any]
 Sources = Mapping[str, AnySource]
 Rows = Iterator[bytes]  # a `Row` each, pickled
+Found = BlockSum | Exception | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +146,7 @@ def pickled(value: object) -> bytes:
     return found
 
 
-def sum_of_row(agreed: Agreed, content: bytes) -> BlockSum | Exception | None:
+def sum_of_row(agreed: Agreed, content: bytes) -> Found:
     """Return the sum of a block, or what went wrong; this runs in a worker."""
     from ray import cloudpickle
 
@@ -166,8 +173,39 @@ def _shared(place: Any) -> Any:
     return ray.get(place)
 
 
-def unless_failed(found: BlockSum | Exception | None) -> BlockSum | None:
+def unless_failed(found: Found) -> BlockSum | None:
     """Return a sum; raise what went wrong instead."""
     if isinstance(found, Exception):
         raise found
     return found
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """So many tasks of Ray at a time, each of which adds a few rows."""
+
+    workers: int
+
+    def __call__(self, agreed: Agreed, rows: Rows, n_rows: int) -> Iterator[BlockSum | None]:
+        """Yield the sum of each row, in their order."""
+        import ray
+
+        add: Any = ray.remote(add_rows).options(num_cpus=1, max_retries=MOST_RETRIES)
+        size = max(1, min(MOST_ROWS, n_rows // (TASKS * self.workers)))
+        stretches = iter(lambda: list(islice(rows, size)), [])
+        begun = (add.remote(agreed, stretch) for stretch in stretches)
+        return in_order(ray, begun, AHEAD * self.workers)
+
+
+def add_rows(agreed: Agreed, rows: Sequence[bytes]) -> list[Found]:
+    """Return the sum of each row; this runs in a worker."""
+    return [sum_of_row(agreed, row) for row in rows]
+
+
+def in_order(ray: Any, begun: Iterator[Any], most: int) -> Iterator[BlockSum | None]:
+    """Yield the sums of what is begun, in order, of which at most so many are under way."""
+    under_way = deque(islice(begun, most))
+    while under_way:
+        found = ray.get(under_way.popleft())
+        under_way.extend(islice(begun, 1))
+        yield from map(unless_failed, found)

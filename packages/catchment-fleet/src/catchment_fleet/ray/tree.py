@@ -10,7 +10,6 @@ their order. Either way the bits are those of one process.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,13 +18,19 @@ from typing import Any
 
 from catchment.federation import BlockSum
 from catchment.federation import joined as joined_blocks
-from catchment_fleet.ray.engine import MOST_RETRIES, Agreed, Rows, sum_of_row, unless_failed
+from catchment_fleet.ray.engine import (
+    AHEAD,
+    MOST_RETRIES,
+    Agreed,
+    Found,
+    Rows,
+    in_order,
+    sum_of_row,
+)
 
 MOST_BLOCKS = 16  # of one node in one stretch: what is lost where a server dies, and seen at once
-AHEAD = 2  # stretches with one server
 # They occupy no CPU while they wait, as Ray has it: else nothing could run beside a tree.
 ACTOR = {"max_restarts": -1, "max_task_retries": MOST_RETRIES, "scheduling_strategy": "SPREAD"}
-Found = BlockSum | Exception | None
 
 
 @dataclass(frozen=True)
@@ -42,19 +47,14 @@ class Tree:
         here = ray.get_runtime_context()
         servers = _servers(ray, here.get_job_id() + here.get_node_id(), self)
         size = min(self.n_nodes * MOST_BLOCKS, -(-n_rows // self.n_servers))
-        under_way: deque[Any] = deque()
+        stretches = iter(lambda: list(islice(rows, size)), [])
+        begun = (one.add.remote(agreed, s) for one, s in zip(cycle(servers), stretches))
+        whole = False
         try:
-            for server in cycle(servers):
-                stretch = list(islice(rows, size))
-                if not stretch:
-                    break
-                under_way.append(server.add.remote(agreed, stretch))
-                if len(under_way) >= AHEAD * self.n_servers:
-                    yield from map(unless_failed, ray.get(under_way.popleft()))
-            while under_way:
-                yield from map(unless_failed, ray.get(under_way.popleft()))
+            yield from in_order(ray, begun, AHEAD * self.n_servers)
+            whole = True
         finally:
-            if under_way:  # nobody waits for these sums any more
+            if not whole:  # nobody waits for sums that are under way
                 _servers.cache_clear()
 
 

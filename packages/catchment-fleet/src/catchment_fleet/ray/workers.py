@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catchment.engine import ONE_THREAD, LocalEngine
-from catchment_fleet.ray.engine import RayEngine
+from catchment_fleet.ray.engine import RayEngine, Tasks
 from catchment_fleet.ray.start import ready_ray
 
 
@@ -55,6 +55,4 @@ class RayWorkers:
             from catchment_fleet.ray.tree import Tree
 
             return RayEngine(here, ray, Tree(*self.tree))
-        from catchment_fleet.ray.pipeline import Pipeline
-
-        return RayEngine(here, ray, Pipeline(self.n or int(ray.cluster_resources()["CPU"])))
+        return RayEngine(here, ray, Tasks(self.n or int(ray.cluster_resources()["CPU"])))

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from catchment.features import name_of
-from catchment_lab.audit.attack_list import TRIALS
-from catchment_lab.audit.outcomes import Finding
-from catchment_lab.audit.simulated_views import Setting, View, World
+from catchment_lab.audit.trials import TRIALS
+from catchment_lab.audit.views import Finding, Setting, View, World
 
 __all__ = ["Report", "Setting", "audit"]
 

@@ -11,7 +11,7 @@ from catchment.cli import DataOption, JsonOption, print_json, print_table, waiti
 
 if TYPE_CHECKING:
     from catchment_lab.audit.report import Report
-    from catchment_lab.audit.simulated_views import Setting
+    from catchment_lab.audit.views import Setting
 
 
 def audit(
@@ -50,12 +50,12 @@ def _setting(source: Path, data: Path | None) -> Setting:
     from catchment.federation.runs import PLAN
     from catchment.plans import read_plan
     from catchment.privacy import GaussianNoise, SecureSum
-    from catchment_lab.audit.simulated_views import Setting
+    from catchment_lab.audit.views import Setting
 
     # A run keeps its plan, not its data: those are named from where one is.
     file = read_plan(source / PLAN, base=Path()) if source.is_dir() else read_plan(source)
     held = file.load_data(data)
-    course = file.course(held.about, n_clients=len(held.train))
+    course = file.workflow(held.about, n_clients=len(held.train))
     widest = max(course.start().maps, key=lambda one: one.n_features)
     looked_at = [list(data_of(held.train[name])()) for name in sorted(held.train)[:20]]
     secure = next((p for p in course.protections if isinstance(p, SecureSum)), None)
@@ -77,7 +77,7 @@ def _setting(source: Path, data: Path | None) -> Setting:
 
 
 def _print(report: Report) -> None:
-    from catchment_lab.audit.simulated_views import VIEWS
+    from catchment_lab.audit.views import VIEWS
 
     about = ", ".join(f"{value} {name}" for name, value in report.configuration.items() if value)
     typer.echo(f"generated data: {about}\n")

@@ -2,8 +2,8 @@
 
 A pickle is a program: it may name any function of any module and call it. WESAD is published only
 as pickles, so they have to be read. This module holds the one subclass of `pickle.Unpickler` in
-the library; it admits plain containers (dict, list, tuple, set), numbers, text, bytes, and numpy
-arrays and scalars of booleans, numbers or text. Any other global is refused by name.
+the library; it admits dictionaries, lists, tuples, numbers, text, and numpy arrays of booleans,
+numbers or text. Any other global is refused by name.
 
 Even numpy's own reconstruction is not called: a forged dtype or array state can make numpy read
 outside its memory. The pickle's calls go to the stand-ins below, which collect shape, type and
@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import pickle
 import re
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
@@ -46,7 +45,7 @@ def unpickle(stream: IO[bytes], *, encoding: str = "latin1", name: str = "the pi
     {'a': [1, 2.5]}
     >>> unpickle(io.BytesIO(pickle.dumps(print)))
     Traceback (most recent call last):
-    catchment.errors.IntegrityError: the pickle asks for builtins.print, which is neither ...
+    catchment.errors.IntegrityError: the pickle asks for builtins.print, which is no numpy array...
     """
     try:
         return _finished(_Restricted(stream, encoding=encoding).load(), 0)
@@ -76,9 +75,7 @@ class _Restricted(pickle.Unpickler):
         try:
             return _ADMITTED[module.replace("numpy._core", "numpy.core"), name]
         except KeyError:
-            raise _RefusedError(
-                f"asks for {module}.{name}, which is neither a numpy array nor a plain container"
-            ) from None
+            raise _RefusedError(f"asks for {module}.{name}, which is no numpy array") from None
 
 
 @dataclass(frozen=True)
@@ -120,36 +117,24 @@ class _Dtype:
 class _Array:
     """Collects what the pickle says about an array."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: object, *_: object) -> None:
         self.value: NDArray[Any] | None = None
+        if kind is not _NDARRAY:
+            raise _RefusedError("holds an array of an unknown class")
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, dtype, fortran, raw = state
-        self.value = _array(raw, dtype, shape, "F" if fortran else "C")
-
-
-def _array(raw: object, dtype: object, shape: object, order: object) -> NDArray[Any]:
-    if isinstance(raw, str):
-        raw = raw.encode("latin1")
-    if not (isinstance(raw, bytes | bytearray) and isinstance(dtype, _Dtype)):
-        raise _RefusedError("holds an array of objects, which is not plain numbers")
-    if not (isinstance(shape, tuple) and all(isinstance(n, int) and n >= 0 for n in shape)):
-        raise _RefusedError(f"holds an array of shape {shape!r}")
-    n_bytes = math.prod(shape) * dtype.dtype.itemsize
-    if n_bytes != len(raw):
-        raise _RefusedError(f"holds {len(raw)} bytes for an array that needs {n_bytes}")
-    flat = np.frombuffer(bytes(raw), dtype=dtype.dtype)
-    return flat.reshape(shape, order="F" if order == "F" else "C")
-
-
-def _reconstruct(kind: object, _shape: object, _code: object) -> _Array:
-    if kind is not _NDARRAY:
-        raise _RefusedError("holds an array of an unknown class")
-    return _Array()
-
-
-def _scalar(dtype: object, raw: object) -> object:
-    return _array(raw, dtype, (1,), "C")[0]
+        if isinstance(raw, str):
+            raw = raw.encode("latin1")
+        if not (isinstance(raw, bytes | bytearray) and isinstance(dtype, _Dtype)):
+            raise _RefusedError("holds an array of objects, which is not plain numbers")
+        if not (isinstance(shape, tuple) and all(isinstance(n, int) and n >= 0 for n in shape)):
+            raise _RefusedError(f"holds an array of shape {shape!r}")
+        n_bytes = math.prod(shape) * dtype.dtype.itemsize
+        if n_bytes != len(raw):
+            raise _RefusedError(f"holds {len(raw)} bytes for an array that needs {n_bytes}")
+        flat = np.frombuffer(bytes(raw), dtype=dtype.dtype)
+        self.value = flat.reshape(shape, order="F" if fortran else "C")
 
 
 def _encode(text: str, encoding: str) -> bytes:
@@ -159,32 +144,16 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-def _empty_bytes() -> bytes:
-    """Python 3 writes empty bytes as a call of their type for readers of protocol 2."""
-    return b""
-
-
 def _no_call(*_args: object) -> object:
     raise _RefusedError("calls numpy.ndarray itself")
 
 
 _NDARRAY = _Call(_no_call)
-
 _ADMITTED: dict[tuple[str, str], object] = {
-    ("numpy.core.multiarray", "_reconstruct"): _Call(_reconstruct),
-    ("numpy.core.multiarray", "scalar"): _Call(_scalar),
-    ("numpy.core.numeric", "_frombuffer"): _Call(_array),
+    ("numpy.core.multiarray", "_reconstruct"): _Call(_Array),
     ("numpy", "ndarray"): _NDARRAY,
     ("numpy", "dtype"): _Call(lambda code, *_align_and_copy: _Dtype(code)),
     ("_codecs", "encode"): _Call(_encode),
-    ("collections", "OrderedDict"): OrderedDict,
-    ("builtins", "bytes"): _Call(_empty_bytes),
-    ("__builtin__", "bytes"): _Call(_empty_bytes),
-    **{
-        (module, kind.__name__): kind
-        for module in ("builtins", "__builtin__")
-        for kind in (set, frozenset, complex)
-    },
 }
 
 
@@ -198,13 +167,8 @@ def _finished(value: object, depth: int) -> object:
         return value.value
     if isinstance(value, dict):
         return {_finished(k, depth + 1): _finished(v, depth + 1) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_finished(item, depth + 1) for item in value]
-    if isinstance(value, tuple):
-        return tuple(_finished(item, depth + 1) for item in value)
-    if isinstance(value, set | frozenset):
+    if isinstance(value, list | tuple):
         return type(value)(_finished(item, depth + 1) for item in value)
-    plain = (str, bytes, bytearray, int, float, complex, np.generic, np.ndarray)
-    if value is None or isinstance(value, plain):
+    if value is None or isinstance(value, str | bytes | int | float):
         return value
     raise _RefusedError(f"holds a {type(value).__name__}, which is not plain data")

@@ -31,7 +31,7 @@ from catchment.errors import CatchmentError, FederationError
 from catchment.federation import RunFolder, messages_of, read_run, targets_of
 from catchment.federation.measure import Score, Scores, metrics
 from catchment.federation.runs import DATABASE, MODEL, SETTLED, Run, draw, unlearn_from_run
-from catchment.plans import PlanData, PlanFile, folds_of, n_folds, plan_of, trained_on
+from catchment.plans import Beside, PlanData, PlanFile, plan_of
 from catchment.readout import ClassCounts, ErrorSums, Predictor, read_for
 from catchment_lab.diagnose.compare import (
     Person,
@@ -268,13 +268,13 @@ def trained_without(
     file: PlanFile, held: PlanData, client: str, threads: int | None = None
 ) -> Judge:
     """Return a model trained again without a client, in the clear: on the other folds, if any."""
+    beside = Beside(file, held, threads)
     left_out, how = [client], "by a model trained again on the other {} clients"
     if file.sharing.test == "folds":
-        folds = folds_of(sorted(held.train), file.sharing.seed, n_folds(file, held))
-        left_out = next(fold for fold in folds if client in fold)
+        left_out = next(fold for fold in beside.folds if client in fold)
         how = "by the model of the other folds, {} clients, trained again"
     others = {name: source for name, source in held.train.items() if name not in left_out}
-    model = trained_on(others, file, held, threads).predictor.read_from(dict(held.about.columns))
+    model = beside.trained_on(others).read_from(dict(held.about.columns))
     return model, how.format(len(others))
 
 

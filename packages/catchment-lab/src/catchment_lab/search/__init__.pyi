@@ -8,29 +8,13 @@ from catchment_lab.search.trials import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment_lab.search.cells import (
-    Cell as Cell,
-    Chosen as Chosen,
-    Subject as Subject,
-    Subjects as Subjects,
-    WEIGHTINGS as WEIGHTINGS,
-    accuracy as accuracy,
-    averaged_path as averaged_path,
-    averaged_paths as averaged_paths,
-    best_of as best_of,
-    cell as cell,
-    exact as exact,
-    pooled_readout as pooled_readout,
-    read_subjects as read_subjects,
-    ridges_of as ridges_of,
-    summed as summed,
-)
 from catchment_lab.search.plan_search import read_search as read_search
 from catchment_lab.search.space import (
     Adaptation as Adaptation,
     Chooser as Chooser,
     Random as Random,
 )
+from catchment_lab.search.trials import adapt as adapt, ridges_of as ridges_of
 
 __all__ = [
     "PlasticitySpace",

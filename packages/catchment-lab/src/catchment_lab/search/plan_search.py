@@ -127,7 +127,7 @@ def search_plan(
             "spectral_radius = [0.1, 0.99] and leak_rate = [0.1, 1.0]"
         )
     held = file.load_data(data)
-    described, per_step = _described(file), file.course(held.about).per_step
+    described, per_step = _described(file), file.workflow(held.about).per_step
     found, classes = read_search(file, per_step=per_step), held.about.classes is not None
     raw = {name: list(data_of(source)()) for name, source in held.train.items()}
     prepare = file.prepare

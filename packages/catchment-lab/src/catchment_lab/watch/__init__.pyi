@@ -2,14 +2,17 @@ from catchment_lab.watch.server import watching as watching
 from catchment_lab.watch.state import Snapshot as Snapshot, look as look
 
 # For the other packages and the tests; may change without notice.
-from catchment_lab.watch.feed import Feed as Feed, REMOVED as REMOVED
 from catchment_lab.watch.server import (
     HEADERS as HEADERS,
     MOST_STREAMS as MOST_STREAMS,
     Server as Server,
 )
-from catchment_lab.watch.spent import epsilon_after as epsilon_after
-from catchment_lab.watch.state import judged as judged
+from catchment_lab.watch.state import (
+    Feed as Feed,
+    REMOVED as REMOVED,
+    epsilon_after as epsilon_after,
+    judged as judged,
+)
 
 __all__ = [
     "Snapshot",

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from catchment.errors import MissingExtraError
 from catchment.report import style
-from catchment_lab.watch.feed import Feed
+from catchment_lab.watch.state import Feed
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,8 @@
 
 Everything is read from the folder by connections that only read and are closed at once, so that
 the run is not disturbed and its process need not know of it. How much is read does not grow with
-the number of messages, and what is shown of long runs is thinned.
+the number of messages, and what is shown of long runs is thinned. One reader serves however many
+browsers look at it.
 """
 
 from __future__ import annotations
@@ -10,15 +11,88 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from catchment.federation.runs import DATABASE, PROGRESS, Progress, is_held, read_progress
-from catchment_lab.watch.spent import Spent, spent_in
+from catchment.privacy.dp import (
+    concentrated_epsilon,
+    concentrated_multiplier,
+    gaussian_epsilon,
+    gaussian_multiplier,
+)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """A bound on what the releases so far tell of one client, or of one of its sequences.
+
+    Parameters
+    ----------
+    epsilon
+        Of the releases that were made, at this delta.
+    allowed
+        Of all releases of the plan.
+    made, releases
+        How many were made, and over how many the noise is spread.
+    """
+
+    stage: str
+    epsilon: float
+    allowed: float
+    delta: float
+    made: int
+    releases: int
+    unit: str
+
+
+def spent_in(stage: str, settings: str, n_rounds: int) -> Iterator[Spent]:
+    """Yield what a stage has spent, for each of its protections by noise.
+
+    Parameters
+    ----------
+    settings
+        The stage's plan as JSON, as the run's folder keeps it.
+    n_rounds
+        Finished rounds, of which each made a release.
+    """
+    for protection in json.loads(settings).get("Plan", {}).get("protections", ()):
+        for about in protection.values():
+            match about:
+                case {"epsilon": float() | int() as allowed, "delta": float() as delta, **rest}:
+                    given = rest.get("releases")
+                    releases = given if isinstance(given, int) else 1
+                    epsilon = epsilon_after(n_rounds, releases, float(allowed), delta)
+                    unit = str(rest.get("unit", "client"))
+                    yield Spent(stage, epsilon, allowed, delta, n_rounds, releases, unit)
+
+
+@lru_cache(maxsize=4096)
+def epsilon_after(made: int, releases: int, epsilon: float, delta: float) -> float:
+    """Return the epsilon of the first releases, of so many over which one is spread.
+
+    The noise is Gaussian or discrete, which compose a little differently: it is the larger one.
+
+    >>> epsilon_after(0, 10, 2.0, 1e-5), round(epsilon_after(10, 10, 2.0, 1e-5), 9)
+    (0.0, 2.0)
+    >>> round(epsilon_after(1, 10, 2.0, 1e-5), 2)
+    0.57
+    """
+    if made <= 0:
+        return 0.0
+    if made >= releases:
+        return epsilon
+    share = math.sqrt(made / releases)
+    normal = gaussian_epsilon(gaussian_multiplier(epsilon, delta) / share, delta)
+    discrete = 0.5 * (share / concentrated_multiplier(epsilon, delta)) ** 2
+    return min(epsilon, max(normal, concentrated_epsilon(discrete, delta)))
+
 
 SILENT = 30.0  # seconds after which it is said that there is no sign of life
 MOST_POINTS = 400  # of a line; a chart is not much wider
@@ -371,3 +445,87 @@ def finite(value: float | None) -> float | None:
     (0.5, None, None)
     """
     return value if value is not None and math.isfinite(value) else None
+
+
+EVERY = 0.5  # seconds between looks whether files have changed
+ANYWAY = 2.0  # seconds after which a run is read again although none has: its process may be gone
+REMOVED = "The run ended before its training and left nothing behind; its terminal says why."
+
+
+@final
+class Feed:
+    """Reads a run's folder in a thread of its own and hands on what is new.
+
+    Parameters
+    ----------
+    folder
+        Of a run.
+    every
+        Seconds between two looks.
+
+    >>> with Feed(Path("no/such/run")) as feed:
+    ...     number, snapshot = feed.after(0, seconds=5.0)
+    >>> number, snapshot.state
+    (1, 'waiting')
+    """
+
+    def __init__(self, folder: Path, *, every: float = EVERY) -> None:
+        self._folder, self._every = folder, every
+        self._changed = threading.Condition()
+        self._number, self._snapshot = 1, look(folder)
+        self._begun = self._snapshot.state != WAITING
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="watch", daemon=True)
+
+    @property
+    def latest(self) -> Snapshot:
+        return self._snapshot
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody reads any more."""
+        return self._over.is_set()
+
+    def after(self, number: int, *, seconds: float) -> tuple[int, Snapshot]:
+        """Return the first snapshot after one, with its number, or that one again after a time."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._number > number or self.is_over, seconds)
+            return self._number, self._snapshot
+
+    def _follow(self) -> None:
+        before, read = signature(self._folder), time.monotonic()
+        while not self._over.wait(self._every):
+            found = signature(self._folder)
+            stale = time.monotonic() - read >= ANYWAY and self._snapshot.state != FINISHED
+            if found != before or stale:
+                before, read = found, time.monotonic()
+                self._take(self._look())
+
+    def _look(self) -> Snapshot:
+        found = look(self._folder) if not self._folder.is_file() else self._snapshot
+        if found.state == WAITING and self._begun:
+            return Snapshot(found.folder, FAILED, REMOVED, found.at)
+        return found
+
+    def _take(self, found: Snapshot) -> None:
+        self._begun = self._begun or found.state != WAITING
+        with self._changed:
+            if _same(found, self._snapshot):
+                return
+            self._number, self._snapshot = self._number + 1, found
+            self._changed.notify_all()
+
+    def __enter__(self) -> Feed:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._thread.join()
+
+
+def _same(one: Snapshot, other: Snapshot) -> bool:
+    """Return whether two snapshots differ by no more than when they were taken."""
+    return replace(one, at=0.0) == replace(other, at=0.0)

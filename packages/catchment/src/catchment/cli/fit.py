@@ -29,7 +29,7 @@ from catchment.files import replace_file
 if TYPE_CHECKING:
     from catchment.data.survey import Survey
     from catchment.federation.runs.read import Run
-    from catchment.plans.plan_file import PlanFile
+    from catchment.plans.file import PlanFile
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ def _run(
     again: str,
     seen: Iterable[str],
 ) -> Ran:
-    from catchment.plans.in_process import run_plan
+    from catchment.plans.run import run_plan
 
     started, said = monotonic(), list[str]()
     try:

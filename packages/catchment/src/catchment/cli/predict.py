@@ -185,8 +185,8 @@ def calibrate(
 
     Writes the model with them; `catchment predict` then shows them at any coverage.
     """
-    from catchment.calibrating import calibrate as calibrated
     from catchment.readout.model import Model, PersonalModels
+    from catchment.verbs import calibrate as calibrated
 
     model = load_predictor(model_path, use)
     if not isinstance(model, Model | PersonalModels):

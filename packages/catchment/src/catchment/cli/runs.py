@@ -220,8 +220,8 @@ def run(
     """
     from catchment.federation.runs.folder import is_empty
     from catchment.plans.file import read_plan
-    from catchment.plans.in_process import run_plan
     from catchment.plans.propose import oddities
+    from catchment.plans.run import run_plan
 
     file = read_plan(plan_file)
     folder = out or Path("runs") / plan_file.stem
@@ -368,8 +368,8 @@ def plan(
 def _check(plan_file: Path, data: Path | None) -> None:
     from catchment.errors import MissingDataError
     from catchment.plans.file import read_plan
-    from catchment.plans.in_process import n_folds
     from catchment.plans.propose import seen
+    from catchment.plans.run import Beside
 
     file = read_plan(plan_file)
     for line in seen(file):
@@ -380,13 +380,13 @@ def _check(plan_file: Path, data: Path | None) -> None:
     except MissingDataError as error:
         typer.echo(f"{plan_file} is a good plan, but its data are not here: {error}")
         raise typer.Exit(1) from error
-    course = file.course(held.about, n_clients=len(held.train))
+    workflow = file.workflow(held.about, n_clients=len(held.train))
     who = f"{len(held.train)} training and {len(held.test)} test clients"
     if file.sharing.test == "folds":
-        who = f"{len(held.train)} clients, tested in {n_folds(file, held)} folds"
+        who = f"{len(held.train)} clients, tested in {len(Beside(file, held).folds)} folds"
     typer.echo(
         f"{plan_file} is a good plan: {file.algorithm} on {file.source}, {who}, "
-        f"stages: {', '.join(course.stages)}"
+        f"stages: {', '.join(workflow.stages)}"
     )
 
 

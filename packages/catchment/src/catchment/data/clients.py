@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar, final
 
 import numpy as np
@@ -354,73 +355,89 @@ class Changed(LazyClients[R], Generic[S, R]):
         return len(self._clients)
 
 
-Read = Callable[[], Iterable[Recording]]
-
 DEFAULT_BYTES = 1 << 30
 
 
+def _recorded_bytes(recordings: Iterable[Recording]) -> int:
+    arrays = (array for one in recordings for array in (one.u, one.y, one.times))
+    return sum(array.nbytes for array in arrays if array is not None)
+
+
 @final
-class Cache:
-    """Recordings by the source they came from, up to a number of bytes.
+class Cache(Generic[S]):
+    """What was read, by the source it came from, up to a number of bytes.
 
-    Where there is no room, the source that was asked for longest ago is dropped; one that is larger
-    than the whole is never kept. Threads may share a cache: two that ask for one source at once
-    wait for one reading. Sent to another process, it arrives empty.
+    Where there is no room, the source that was asked for longest ago is dropped. Threads may share
+    a cache: two that ask for one source at once wait for one reading. Sent to another process, it
+    arrives empty.
 
-    >>> Cache(max_bytes=1000).n_bytes
-    0
+    Parameters
+    ----------
+    max_bytes
+        How many may be held.
+    size
+        Returns the bytes of what was read; those of recordings if not given.
+    keep_last
+        Whether the last one is held whatever its size; else it is not if it is larger than all.
+
+    >>> cache = Cache()
+    >>> [recording.n_steps for recording in cache.get("ann", lambda: [Recording([1.0, 2.0])])]
+    [2]
+    >>> cache.get("ann", lambda: []) == [], cache.n_bytes, cache.n_reads
+    (False, 16, 1)
     """
 
-    def __init__(self, max_bytes: int = DEFAULT_BYTES) -> None:
+    def __init__(
+        self,
+        max_bytes: int = DEFAULT_BYTES,
+        size: Callable[[Any], int] = _recorded_bytes,
+        *,
+        keep_last: bool = False,
+    ) -> None:
         if max_bytes < 0:
             raise ValueError(f"max_bytes is {max_bytes}; pass 0 or more")
-        self.max_bytes = max_bytes
-        self._held: OrderedDict[Hashable, Future[list[Recording]]] = OrderedDict()
+        self.max_bytes, self._size, self._keep_last = max_bytes, size, keep_last
+        self.n_reads = 0
+        self._held: OrderedDict[Hashable, Future[S]] = OrderedDict()
         self._sizes: dict[Hashable, int] = {}  # of those that are read
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type[Cache], tuple[int]]:
-        return Cache, (self.max_bytes,)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(Cache, keep_last=self._keep_last), (self.max_bytes, self._size)
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the recordings held now."""
+        """Bytes of what is held now."""
         return sum(self._sizes.values())
 
-    def get(self, key: Hashable, read: Read) -> list[Recording]:
-        """Return the recordings held under a key; if there are none, read and hold them.
-
-        >>> cache = Cache()
-        >>> [recording.n_steps for recording in cache.get("ann", lambda: [Recording([1.0, 2.0])])]
-        [2]
-        >>> cache.get("ann", lambda: []) == []
-        False
-        """
+    def get(self, key: Hashable, read: Callable[[], S]) -> S:
+        """Return what is held under a key; if there is nothing, read and hold it."""
         with self._lock:
             mine = key not in self._held
             found = self._held.setdefault(key, Future())
             self._held.move_to_end(key)
         if mine:
             try:
-                found.set_result(list(read()))
+                self.n_reads += 1
+                found.set_result(read())
             except BaseException as error:
                 found.set_exception(error)
             self._keep(key, found)
-        return list(found.result())
+        return found.result()
 
-    def _keep(self, key: Hashable, found: Future[list[Recording]]) -> None:
+    def _keep(self, key: Hashable, found: Future[S]) -> None:
         """Count what was read, and forget what there is no room for."""
         failed = found.exception() is not None
-        size = 0 if failed else sum(map(_n_bytes, found.result()))
+        size = 0 if failed else self._size(found.result())
         with self._lock:
             if self._held.get(key) is not found:  # forgotten meanwhile
                 return
-            if failed or size > self.max_bytes:
+            if failed or (size > self.max_bytes and not self._keep_last):
                 del self._held[key]
                 return
             self._sizes[key] = size
             for oldest in [one for one in self._held if one in self._sizes]:
-                if self.n_bytes <= self.max_bytes:
+                if self.n_bytes <= self.max_bytes or (self._keep_last and len(self._sizes) == 1):
                     return
                 del self._held[oldest], self._sizes[oldest]
 
@@ -431,7 +448,7 @@ class Cache:
             self._sizes.clear()
 
 
-PROCESS_CACHE = Cache()
+PROCESS_CACHE: Cache[list[Recording]] = Cache()
 
 
 @dataclass(frozen=True)
@@ -458,14 +475,10 @@ class Cached:
     (2, 2)
     """
 
-    read: Read
-    cache: Cache | None = None
+    read: Callable[[], Iterable[Recording]]
+    cache: Cache[list[Recording]] | None = None
 
     def __call__(self) -> list[Recording]:
         """Return the recordings, in a list of the caller's own."""
-        return (PROCESS_CACHE if self.cache is None else self.cache).get(self.read, self.read)
-
-
-def _n_bytes(recording: Recording) -> int:
-    arrays = (recording.u, recording.y, recording.times)
-    return sum(array.nbytes for array in arrays if array is not None)
+        cache = PROCESS_CACHE if self.cache is None else self.cache
+        return list(cache.get(self.read, lambda: list(self.read())))

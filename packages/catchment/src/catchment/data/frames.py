@@ -223,6 +223,8 @@ def from_frame(
     if not names:
         raise ValueError("inputs names no column; pass at least one")
     u = numbers_of(frame, names)
+    for name, values in zip(names, u.T, strict=True):
+        refuse_infinite(values, f"column {name!r}")
     if len(u) == 0:
         raise ValueError("there are no rows; leave it out, or fill it")
     per_step = classes is None if per_step is None else per_step
@@ -365,7 +367,6 @@ def numbers_of(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
                     f"column {name!r} is not numeric: it has {odd}; mend it"
                 ) from error
             raise ValueError(f"column {name!r} is not numeric: {error}") from error
-        refuse_infinite(columns[-1], f"column {name!r}")
     if len({len(values) for values in columns}) > 1:
         raise ValueError(f"the columns {', '.join(names)} differ in length")
     return np.stack(columns, axis=1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import add
 from typing import Any, Literal
 
 from catchment.engine.local import Source, Workers, data_of, run_locally
@@ -11,14 +13,17 @@ from catchment.features.base import FeatureMap
 from catchment.federation.measure.baselines import (
     Comparison,
     Guess,
-    LocalReadouts,
     Outcome,
     Row,
-    Trials,
     pooled,
 )
-from catchment.federation.measure.evaluation import Evaluation
+from catchment.federation.measure.evaluation import Evaluation, Score, Scores
 from catchment.federation.plan import Plan
+from catchment.federation.rows import Rows
+from catchment.parallel import ordered_map
+from catchment.readout.accumulation import accumulate
+from catchment.readout.ridge_choice import chosen_readout
+from catchment.readout.statistics import Readout
 
 Clients = Mapping[str, Source]
 Contender = Callable[[Clients, Clients], Outcome]
@@ -107,7 +112,6 @@ def local_only(
     ridge: float | Literal["gcv"] = "gcv",
     classes: tuple[str, ...] | None = None,
     threads: int | None = None,
-    workers: int | Workers | None = None,
 ) -> Contender:
     """Return the contender in which every training client has only its own data.
 
@@ -116,12 +120,24 @@ def local_only(
     """
 
     def contend(train: Clients, test: Clients) -> Outcome:
-        plan = Plan(algorithm=LocalReadouts(features=features, ridge=ridge, classes=classes))
-        gathered = run_locally(plan, train, threads=threads, workers=workers)
-        trials = Plan(algorithm=Trials(models_under_test=gathered.result))
-        tried = run_locally(trials, test, threads=threads, workers=workers).state
-        note = f"{len(gathered.state.by_client)} models, nothing is sent"
-        return Outcome(tried.each_model(), note=note)
+        def alone(name: str) -> Readout:
+            own = accumulate(features, data_of(train[name])(), threads=1)
+            how = {"classes": classes is not None, "standardise": features.standardise}
+            return chosen_readout(own, ridge, **how)[1]
+
+        def tried(name: str) -> dict[str, Score]:
+            z, y = Rows.of(features, data_of(test[name])()).pair
+            own = [name] if name in readouts else list(readouts)
+            return {one: Score.of(y, readouts[one](z), classes=bool(classes)) for one in own}
+
+        names = sorted(train)
+        readouts = dict(zip(names, ordered_map(alone, names, threads=threads), strict=True))
+        found: dict[str, Score] = {}
+        for scores in ordered_map(tried, sorted(test), threads=threads):
+            found |= {one: found[one] + s if one in found else s for one, s in scores.items()}
+        by_model = dict(sorted(found.items()))
+        total = reduce(add, by_model.values()) if by_model else None
+        return Outcome(Scores(total, by_model), note=f"{len(names)} models, nothing is sent")
 
     return contend
 

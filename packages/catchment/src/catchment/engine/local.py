@@ -1,27 +1,37 @@
-"""All clients in this process: the default engine, on all cores, through the real codec."""
+"""All clients in this process: the default engine, on all cores, through the real codec.
+
+And what the recordings of all clients have in common, whoever comes first.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from operator import neg
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from catchment.data.clients import LazyClients
+from catchment.data.clients import Changed, LazyClients
+from catchment.data.prepare import Prepare
+from catchment.data.recording import Recording
 from catchment.data.units import ALL
-from catchment.errors import CatchmentError
+from catchment.errors import CatchmentError, DeviceError
 from catchment.federation.algorithm import Data, Memory
-from catchment.federation.client import Elsewhere, Node, answer_together
+from catchment.federation.client import Elsewhere, Node, answer_together, devices_of
 from catchment.federation.loop import BlockSum, Result, run
 from catchment.federation.messages import Engine, Reply, Watch, check_client_names
 from catchment.federation.plan import Plan
 from catchment.federation.runs.ledger import Keeper
-from catchment.federation.workflow import DeliveredEvaluation, Engines
+from catchment.federation.workflow import EVALUATION, Engines, Workflow
 from catchment.parallel import count_threads, ordered_map
-from catchment.privacy.policy import Policy
-from catchment.privacy.releases import Releases
-from catchment.privacy.secure_sum.protection import memories_of
+from catchment.readout.heads import united
+from catchment.readout.model import has_target_per_step
+
+if TYPE_CHECKING:
+    from catchment.privacy.policy import Policy
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -47,7 +57,7 @@ class LocalEngine(Engine, Generic[S, U, R]):
     memories
         What each client remembers between messages, secrets included.
     policy
-        What the clients' owners allow.
+        What the clients' owners allow; the default policy if not given.
     units
         What clients' data are called in their ledgers, one name for all or by client.
     workers
@@ -59,7 +69,7 @@ class LocalEngine(Engine, Generic[S, U, R]):
     sources: Mapping[str, AnySource]
     threads: int | None = None
     memories: dict[str, Memory] = field(default_factory=dict)
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy | None = None
     units: Mapping[str, str] | str = ALL
     workers: int | None = None
 
@@ -114,8 +124,13 @@ class LocalEngine(Engine, Generic[S, U, R]):
         memory = self.memories.setdefault(client, {})
         if self.plan.masking is None:
             return Node(client, self.plan, data, memory)
+        from catchment.privacy.policy import Policy
+        from catchment.privacy.releases import Releases
+
         unit = self.units if isinstance(self.units, str) else self.units.get(client, ALL)
-        return Node(client, self.plan, data, memory, Releases(memory, self.policy, unit))
+        return Node(
+            client, self.plan, data, memory, Releases(memory, self.policy or Policy(), unit)
+        )
 
 
 @runtime_checkable
@@ -181,12 +196,13 @@ class LocalClients(Engines):
         return self.workers.name if isinstance(self.workers, Workers) else "local"
 
     def allowed(self, stage: str, plan: Plan[Any, Any, Any]) -> Plan[Any, Any, Any]:
-        if not isinstance(plan.algorithm, DeliveredEvaluation):
+        if stage != EVALUATION:
             return plan
         n_tested = len(self.others[stage])
         if n_tested > MOST_APART:
             log.warning(MANY_TESTED, n_tested)
-        tested = replace(plan.algorithm, keep_clients=n_tested <= MOST_APART)
+        algorithm: Any = plan.algorithm
+        tested = replace(algorithm, keep_clients=n_tested <= MOST_APART)
         return replace(plan, algorithm=tested, protections=())
 
     def engine(self, stage: str, plan: Plan[Any, Any, Any]) -> Engine:
@@ -260,7 +276,138 @@ def run_locally(
     if not clients:
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
-    known = memories_of(plan.protections) if memories is None else memories
-    here = LocalEngine(plan, clients, threads, known, policy or Policy(), units)
+    if memories is None:
+        memories = {} if plan.masking is None else plan.masking.memories
+    here = LocalEngine(plan, clients, threads, memories, policy, units)
     engine = with_workers(here, workers)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal, onto=onto)
+
+
+def all_classes(
+    known: tuple[str, ...] | None, clients: Mapping[str, AnySource]
+) -> tuple[str, ...] | None:
+    """Return the classes that are known and those that clients name beside them."""
+    found = [first_recording(name, clients[name]).classes for name in _some(clients)]
+    return united(known, *found) or None
+
+
+def placed(
+    clients: Mapping[str, AnySource],
+    classes: tuple[str, ...] | None,
+    workflow: Workflow | None = None,
+) -> Mapping[str, AnySource]:
+    """Return clients whose targets are in the columns of these classes, where they are named.
+
+    Devices are those of a workflow then, if there is one.
+    """
+    if classes is None and workflow is None:
+        return clients
+    if isinstance(clients, LazyClients):
+        return clients if classes is None else Changed(clients, partial(InColumns, classes=classes))
+    found: dict[str, AnySource] = {}
+    for name, one in clients.items():
+        if not isinstance(one, Elsewhere):
+            found[name] = one if classes is None else InColumns(one, classes)
+        else:
+            found[name] = one if workflow is None else one.within(workflow, of_plan_file=False)
+    return found
+
+
+@dataclass(frozen=True)
+class InColumns:
+    """A client's recordings, with targets in the columns of these classes."""
+
+    source: Source
+    classes: tuple[str, ...]
+
+    def __call__(self) -> Iterator[Recording]:
+        for recording in data_of(self.source)():
+            yield recording.among(self.classes) if isinstance(recording, Recording) else recording
+
+
+LOOKED_AT = 9  # clients whose source is a function and is called to see what they have
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What recordings of all clients have in common."""
+
+    channels: tuple[str, ...] | int
+    classes: tuple[str, ...] | None
+    per_step: bool
+    n_targets: int = 1
+
+
+def shared_by(
+    clients: Mapping[str, AnySource], prepare: Prepare, classes: Sequence[str] | None = None
+) -> Shared:
+    """Return what the first recordings of most clients have in common, whoever comes first.
+
+    Those that cannot be read are left to the run, which names them. Devices are asked only if there
+    are no recordings here, and know their classes by number: `classes` are their names.
+    """
+    devices = devices_of(clients)
+    if len(devices) == len(clients):
+        return _shared_by_devices([*devices.values()], classes)
+    found: Counter[Shared] = Counter()
+    failed: Exception | None = None
+    for name in _some(clients):
+        try:
+            first = first_recording(name, clients[name])
+            channels = first.channels or first.n_inputs
+            per_step = has_target_per_step(prepare, first)
+            if first.y is not None:
+                n_targets = first.y.shape[-1]
+            elif prepare.horizon is not None:
+                n_targets = prepare.n_targets(channels)
+            else:
+                n_targets = first.n_inputs
+            found[Shared(channels, first.classes, per_step, n_targets)] += 1
+        except Exception as error:
+            failed = failed or error
+    if failed is not None and not found:
+        raise failed
+    return min(zip(map(neg, found.values()), map(repr, found), found, strict=True))[2]
+
+
+def _shared_by_devices(devices: Sequence[Elsewhere], classes: Sequence[str] | None) -> Shared:
+    """Return what the first device that answers says of itself."""
+    failed: DeviceError | None = None
+    for device in devices:
+        try:
+            said = device.hello()
+        except DeviceError as error:
+            failed = failed or error
+        else:
+            if said.classes and classes is None:
+                raise ValueError(
+                    f"all clients are devices, which know their {said.outputs} classes by number; "
+                    "pass their names, classes=(...), in the order of the plan"
+                )
+            return Shared(said.channels, None, said.per_step, said.outputs)
+    assert failed is not None
+    raise failed
+
+
+def _some(clients: Mapping[str, AnySource]) -> list[str]:
+    """Return the clients that are in memory, and some of the others, spread over all names."""
+    here: list[str] = []
+    called: list[str] = []
+    if isinstance(clients, LazyClients):
+        called = sorted(clients)
+    else:
+        for name in sorted(clients):
+            if not isinstance(clients[name], Elsewhere):
+                (called if callable(clients[name]) else here).append(name)
+    return here + called[:: max(1, len(called) // LOOKED_AT)]
+
+
+def first_recording(name: str, source: AnySource) -> Recording:
+    """Return the first recording of a client; TypeError if it holds something else."""
+    for recording in data_of(source)():
+        if not isinstance(recording, Recording):
+            raise TypeError(
+                f"client {name} holds a {type(recording).__name__}; pass Recording(inputs, targets)"
+            )
+        return recording
+    raise ValueError("no client has a recording; pass at least one")

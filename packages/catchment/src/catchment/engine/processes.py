@@ -1,9 +1,8 @@
 """Clients of this machine in processes of their own: many small ones on all cores.
 
-Clients go to worker processes in blocks of 256, and the sum of each block comes back, or one of
-several blocks where sums have no order: the same bits as in one process
-(`catchment.federation.loop`). Where there is less than two blocks to do, and wherever clients
-must be asked one by one, this process does it.
+Clients go to worker processes in blocks of 256, and the sum of each block comes back: the same bits
+as in one process (`catchment.federation.loop`). Where there is less than two blocks to do, and
+wherever clients must be asked one by one, this process does it.
 
 Workers are joblib's: they start without running the program again, whatever it calls is sent to
 them, lambdas included, and they wait a while for the next run. What all blocks share, the plan and
@@ -33,7 +32,7 @@ from catchment.data.clients import LazyClients, part_of
 from catchment.engine.local import AnySource, LocalEngine
 from catchment.errors import FederationError
 from catchment.federation.client import Elsewhere
-from catchment.federation.loop import BlockSum, sum_block, together
+from catchment.federation.loop import BlockSum, sum_block
 from catchment.federation.plan import Plan
 
 MOST_DEATHS = 3  # of workers over one block
@@ -213,10 +212,10 @@ class _Task:
 
 
 def _work(path: str, content: bytes) -> Found:
-    """Return the sum of blocks, or of each where they are better not added here; in a worker."""
+    """Return the sum of each block; in a worker."""
     plan, message = _read_shared(path)
     blocks: Blocks = _read(content)
-    return together(plan, [sum_sources(plan, message, one) if one else None for one in blocks])
+    return [sum_sources(plan, message, one) if one else None for one in blocks]
 
 
 @lru_cache(maxsize=1)

@@ -63,6 +63,15 @@ from catchment.federation.client import (
     answer_together as answer_together,
     refusal as refusal,
 )
+from catchment.federation.delivery import (
+    DeliveredEvaluation as DeliveredEvaluation,
+    Delivery as Delivery,
+    InMemory as InMemory,
+    Place as Place,
+    Receipt as Receipt,
+    not_given as not_given,
+    sha256_of as sha256_of,
+)
 from catchment.federation.increments import Asked as Asked, Increments as Increments
 from catchment.federation.loop import (
     BlockSum as BlockSum,
@@ -71,7 +80,6 @@ from catchment.federation.loop import (
     joined as joined,
     model_of as model_of,
     run as run,
-    together as together,
 )
 from catchment.federation.messages import (
     REPLY_HEADER as REPLY_HEADER,
@@ -94,18 +102,11 @@ from catchment.federation.rows import (
 from catchment.federation.workflow import (
     AnyPlan as AnyPlan,
     DELIVERY as DELIVERY,
-    DeliveredEvaluation as DeliveredEvaluation,
-    Delivery as Delivery,
     EVALUATION as EVALUATION,
     Engines as Engines,
-    InMemory as InMemory,
     Known as Known,
     LEARNING as LEARNING,
-    Place as Place,
-    Receipt as Receipt,
     TRAINING as TRAINING,
-    not_given as not_given,
-    sha256_of as sha256_of,
 )
 
 __all__ = [

@@ -60,7 +60,7 @@ from catchment.wire import (
     put_together,
     taken_apart,
 )
-from catchment.wire.fields import members_of
+from catchment.wire.structure import members_of
 
 if TYPE_CHECKING:
     from catchment.data.prepare import Prepare

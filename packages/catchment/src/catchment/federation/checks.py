@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache, partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -38,7 +38,7 @@ from catchment.readout.grid import Grid
 from catchment.readout.integers import is_plain, largest
 from catchment.readout.statistics import SUMS, RidgeStatistics, mirror_lower, unpack_lower
 from catchment.wire import CLIENTS, COUNTED, ROWS, WEIGHT, Parts
-from catchment.wire.fields import marks_of
+from catchment.wire.structure import marks_of
 
 V = TypeVar("V")
 FEWEST = 5  # clients of which a median says something
@@ -177,7 +177,22 @@ class Claim:
 
 def claimed(value: object) -> Claim:
     """Return what a value says of its size, in the fields that it declares for that."""
-    found = list(_claims(value))
+    found: list[Claim] = []
+    waiting = [value]
+    while waiting:
+        one: Any = waiting.pop()
+        if isinstance(one, Tally):
+            waiting.append(one.total)
+        elif isinstance(one, Mapping):
+            waiting += one.values()
+        elif isinstance(one, tuple):
+            waiting += one
+        elif is_dataclass(one) and not isinstance(one, type | Parts):
+            said = _said(type(one))
+            if said:
+                found.append(_claim(vars(one), said))
+            else:
+                waiting += map(vars(one).__getitem__, map(attrgetter("name"), fields(one)))
     if len(found) == 1:
         return found[0]
     return Claim(
@@ -188,32 +203,17 @@ def claimed(value: object) -> Claim:
     )
 
 
-def _claims(value: object) -> Iterator[Claim]:
-    if isinstance(value, Tally):
-        yield from _claims(value.total)
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _claims(one)
-    elif isinstance(value, tuple):
-        for one in value:
-            yield from _claims(one)
-    elif is_dataclass(value) and not isinstance(value, type | Parts):
-        said = _said(type(value))
-        if not said:
-            for one in fields(value):
-                yield from _claims(vars(value)[one.name])
-            return
-        held: dict[object, float] = {}
-        for mark, name in said:
-            one = vars(value)[name]
-            held[mark] = float(one.max(initial=0) if isinstance(one, np.ndarray) else one)
-        rows = max(held.get(ROWS, 0.0), held.get(COUNTED, 0.0))
-        weight = held.get(WEIGHT, 0.0)
-        per_row = 0.0
-        if weight > 0 and (ROWS in held or COUNTED in held):
-            per_row = weight / rows if rows > 0 else np.inf
-        clients = int(held[CLIENTS]) if CLIENTS in held else None
-        yield Claim(rows, weight, per_row, clients)
+def _claim(values: Mapping[str, Any], said: tuple[tuple[object, str], ...]) -> Claim:
+    """Return what one value says in its fields."""
+    held: dict[object, float] = {}
+    for mark, name in said:
+        one = values[name]
+        held[mark] = float(one.max(initial=0) if isinstance(one, np.ndarray) else one)
+    rows = max(held.get(ROWS, 0.0), held.get(COUNTED, 0.0))
+    weight, per_row = held.get(WEIGHT, 0.0), 0.0
+    if weight > 0 and (ROWS in held or COUNTED in held):
+        per_row = weight / rows if rows > 0 else np.inf
+    return Claim(rows, weight, per_row, int(held[CLIENTS]) if CLIENTS in held else None)
 
 
 @lru_cache(maxsize=512)
@@ -378,12 +378,12 @@ class Screen:
         held = [(client, update) for client, update, _ in self._held]
         return ScreenState(np.array(self._sizes), self._limit, self._largest, held)
 
-    def put_back(self, state: ScreenState, claim_of: Callable[[Any], Claim] = claimed) -> None:
+    def put_back(self, state: ScreenState) -> None:
         """Go on from there."""
         self._sizes = array("d", state.sizes.tolist())
         self._n_filled = int((state.sizes > 0).sum())
         self._limit, self._largest = float(state.limit), (float(state.largest[0]), state.largest[1])
-        self._held = [(client, update, claim_of(update)) for client, update in state.held]
+        self._held = [(client, update, claimed(update)) for client, update in state.held]
 
     def _compute(self) -> None:
         # Where nobody claims a size there is none to look for, and every client comes here.

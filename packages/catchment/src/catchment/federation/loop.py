@@ -30,12 +30,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
 from itertools import islice
-from operator import itemgetter
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.data.prepare import Prepare
 from catchment.errors import (
     CatchmentError,
     FederationError,
@@ -88,9 +88,6 @@ S = TypeVar("S")
 U = TypeVar("U")
 R = TypeVar("R")
 V = TypeVar("V")
-
-
-Looked = tuple[Additive, Claim]
 
 
 class Sums:
@@ -294,11 +291,11 @@ def sum_block(
     claims: list[Claim] = []
     asked = Round(plan, Request.from_bytes(message, "").turn, engine, ledger)
     sums = Sums(clients)
-    for client, (update, claim) in asked.replies(dict.fromkeys(clients, message), asked.look):
+    for client, update in asked.replies(dict.fromkeys(clients, message), plan.read):
         sums.add(client, update)
         if len(sums.groups) > 1:
             return None
-        claims.append(claim)
+        claims.append(claimed(update))
     return BlockSum(
         asked=tuple(clients),
         clients=tuple(sums.groups[0].clients) if claims else (),
@@ -308,23 +305,6 @@ def sum_block(
         bytes_up=asked.bytes_up,
         refused=tuple(asked.refused),
     )
-
-
-def together(plan: AnyPlan, found: Sequence[BlockSum | None]) -> Sequence[BlockSum | None]:
-    """Return blocks in a row as one, if that may be and nothing is seen that speaks against it.
-
-    A client that claims too much is asked one by one with all others of its sum, so blocks with
-    such clients stay as they are.
-    """
-    blocks = [block for block in found if block is not None]
-    clients = [client for block in blocks for client in block.clients]
-    screen = Screen(plan.limits, len(clients), lambda *_: None)
-    if len(found) < 2 or len(blocks) < len(found):
-        return found
-    if not screen.pass_together(clients, np.concatenate([block.claims for block in blocks])):
-        return found
-    one = joined(blocks)
-    return found if one is None else [one]
 
 
 def joined(blocks: Sequence[BlockSum]) -> BlockSum | None:
@@ -410,7 +390,8 @@ class Round:
         cohort = self.turn.cohort
         self.sums, self.screen = Sums(cohort), Screen(self.plan.limits, len(cohort), self._refuse)
         self.message = self.send("update", {"": payload}, len(cohort))[""]
-        first = self._take_up(self.keeper) if self.keeper is not None else 0
+        keeps = self.keeper is not None and self.keeper.keep_every < math.inf
+        first = self._take_up() if keeps else 0
         blocks: list[tuple[str, ...]] = []
         for begin in range(0, len(cohort), BLOCK):
             blocks.append(cohort[begin : begin + BLOCK])
@@ -419,7 +400,7 @@ class Round:
             self._ask(cohort[first * BLOCK :])
         else:
             self._add_blocks(blocks[first:], sums)
-        for client, (update, _) in self.screen.rest():
+        for client, update in self.screen.rest():
             self.sums.add(client, update)
         total = self.sums.total(self.plan.fewest(len(cohort)), self.refused)
         self.refused.extend(self.sums.left_out)
@@ -428,9 +409,9 @@ class Round:
     def _ask(self, clients: Sequence[str]) -> None:
         """Ask clients one by one and add what may be added by now."""
         letters = dict.fromkeys(clients, self.message)
-        for client, looked in self.replies(letters, self.look):
-            for name, (update, _) in self.screen.take(client, looked, looked[1]):
-                self.sums.add(name, update)
+        for client, update in self.replies(letters, self.plan.read):
+            for name, passed in self.screen.take(client, update, claimed(update)):
+                self.sums.add(name, passed)
 
     def _add_blocks(
         self, blocks: Sequence[tuple[str, ...]], sums: Iterable[BlockSum | None]
@@ -459,11 +440,6 @@ class Round:
             return True
         self.screen.go_back(before)
         return False
-
-    def look(self, parts: Parts, turn: Turn) -> Looked:
-        """Return an answer as it is read for a sum."""
-        update = self.plan.read(parts, turn)
-        return update, claimed(update)
 
     def replies(
         self, letters: Mapping[str, bytes], read: Callable[[Parts, Turn], V]
@@ -542,10 +518,11 @@ class Round:
             "block": BLOCK,
         }
 
-    def _take_up(self, keeper: Keeper[Any]) -> int:
+    def _take_up(self) -> int:
         """Put back what was kept of this very round; return how many of its blocks are done."""
-        self.due = time.monotonic() + keeper.keep_every
-        kept = None if self.due == math.inf else keeper.begun(self.turn.round)
+        assert self.keeper is not None
+        self.due = time.monotonic() + self.keeper.keep_every
+        kept = self.keeper.begun(self.turn.round)
         if kept is None:
             return 0
         try:
@@ -558,7 +535,7 @@ class Round:
             # What was kept back is not written: its clients send it once more.
             again = Round(self.plan, self.turn, self.engine)
             letters = dict.fromkeys(told["held"], self.message)
-            held = list(again.replies(letters, self.look)) if letters else []
+            held = list(again.replies(letters, self.plan.read)) if letters else []
             if [client for client, _ in held] != told["held"]:
                 raise ValueError("a client whose upload was kept back does not send it again")
         except (CatchmentError, ValueError, TypeError, KeyError) as error:
@@ -568,7 +545,7 @@ class Round:
         self.sums.left_out = [Refusal(*one) for one in told["left_out"]]
         (limit, largest), sizes = about.arrays[1:]
         known = ScreenState(sizes, limit, (largest, told["largest"]), held)
-        self.screen.put_back(known, itemgetter(1))
+        self.screen.put_back(known)
         self.refused[:] = [Refusal(*one) for one in told["refused"]]
         self.bytes_up, self.done = told["bytes_up"], told["blocks"] * BLOCK
         self.started -= told["seconds"]
@@ -648,6 +625,13 @@ def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
 
 
 @runtime_checkable
+class Preparing(Protocol):
+    """A result that predicts from recordings, and so must know how they are prepared."""
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None) -> Self: ...
+
+
+@runtime_checkable
 class HasModel(Protocol):
     """A result that can be used as one model, such as an ensemble."""
 
@@ -675,7 +659,7 @@ class Result(Generic[S, R]):
         What predicts takes raw recordings, prepared as those of the clients were.
         """
         made = self.plan.algorithm.result(self.state)
-        if isinstance(made, Predictor):
+        if isinstance(made, Preparing):
             return made.prepared_by(self.plan.prepare, self.plan.channels)
         return made
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Additive, Algorithm, Needs, Tally, Turn, check_base
 from catchment.federation.checks import Limits
-from catchment.federation.protection import Masking, Protection
+from catchment.federation.protection import Masking, Protection, Read
 from catchment.wire import Fact, Kind, Parts, measured
 
 S = TypeVar("S")
@@ -133,9 +133,10 @@ class Plan(Generic[S, U, R]):
         UploadError if it has other targets than planned.
         """
         outer = self.plain if protections is None else protections
-        if outer:
-            return outer[-1].read_update(parts, turn, partial(self.read, protections=outer[:-1]))
-        update: Additive = self.algorithm.read_update(parts, turn)
+        inner: Read = self.algorithm.read_update
+        if len(outer) > 1:
+            inner = partial(self.read, protections=outer[:-1])
+        update = outer[-1].read_update(parts, turn, inner) if outer else inner(parts, turn)
         if self.n_targets is not None and not self.algorithm.needs.other_targets:
             # Of a client's tally the parts that are kept are what the total is.
             for found in measured(update.total if isinstance(update, Tally) else update):
@@ -187,9 +188,7 @@ def describe(value: object) -> Fact:
             return {"recipe": value.to_json()}
         case Identified():
             return {type(value).__name__: value.identity()}
-        case FeatureMap() if not value.is_bound:
-            return _settings(value)
-        case FeatureMap():
+        case FeatureMap() if value.is_bound:
             return {value.plan_name: value.fingerprint}
         case Reservoir() | Prepare():
             return {type(value).__name__: value.fingerprint}
@@ -202,16 +201,13 @@ def describe(value: object) -> Fact:
         case Path():
             return value.name
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return _settings(value)
+            inner = {}
+            for one in fields(value):
+                held = getattr(value, one.name)
+                # A setting that came later and is as if it had not: older plans keep their
+                # fingerprint.
+                as_before = one.metadata.get("later") and held == one.default
+                if not one.metadata.get("local") and not as_before:
+                    inner[one.name] = describe(held)
+            return {type(value).__name__: inner}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")
-
-
-def _settings(value: Any) -> Fact:
-    inner = {}
-    for one in fields(value):
-        held = getattr(value, one.name)
-        # A setting that came later and is as if it had not: older plans keep their fingerprint.
-        as_before = one.metadata.get("later") and held == one.default
-        if not one.metadata.get("local") and not as_before:
-            inner[one.name] = describe(held)
-    return {type(value).__name__: inner}

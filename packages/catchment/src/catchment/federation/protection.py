@@ -86,6 +86,11 @@ class Protection:
 class Masking(Protection, ABC):
     """A protection with messages of its own before and after the upload, such as a secure sum."""
 
+    @property
+    def memories(self) -> dict[str, Memory]:
+        """What clients of this process remember, if the protection was made with it."""
+        return {}
+
     @abstractmethod
     def exact(self, *, of_few: bool = False) -> Self:
         """Return the protection for sums of any size, which rounds nothing.

@@ -7,11 +7,6 @@ to the next ones; where clients are elsewhere it travels with every request, and
 stage's plan from it and from the workflow that it agreed to. Maps are built once, by whoever runs
 it: nobody else solves an eigenvalue. A client compares the recipe that it is sent with its own
 description, all but the scale, and multiplies.
-
-The trained model goes back to the clients, and is then tested where it is kept. The delivery is a
-stage like any other: its bytes are in the ledger, and every client answers with the SHA-256 of what
-it keeps. The evaluation that follows sends no model; a client takes the one it was given, prepares
-its recordings as that says, and refuses if it is not the one to be tested.
 """
 
 from __future__ import annotations
@@ -23,35 +18,33 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Annotated, Any, ClassVar, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from catchment.data.prepare import RAW, Prepare
 from catchment.data.scaling import Scaler
-from catchment.errors import IntegrityError, UploadError
+from catchment.errors import IntegrityError
 from catchment.features.base import FeatureMap, building_only, restored
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.pipeline import suited
-from catchment.federation.algorithm import Algorithm, Data, Needs, Tally, Turn
+from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import Limits
 from catchment.federation.learn.scaling import FederatedScaling
 from catchment.federation.loop import Result, run
-from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
 from catchment.federation.messages import Engine, Record
 from catchment.federation.plan import Plan, describe
 from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.folder import RunFolder
 from catchment.federation.runs.ledger import Keeper
-from catchment.readout.predictor import Predictor
-from catchment.wire import GATHERED, NOTHING, Fact, Kind, Parts, Structure, Summable, join, split
+from catchment.wire import NOTHING, Parts, join, split
+
+if TYPE_CHECKING:
+    from catchment.federation.delivery import Place
 
 SCALING, PLASTICITY, TRAINING = "scaling", "plasticity", "training"
 DELIVERY, EVALUATION = "delivery", "evaluation"
 CALIBRATION = "calibration"  # after the training, where all clients are in one process
 LEARNING = (SCALING, PLASTICITY, TRAINING)
-MODEL_FILE = "model-file"
 
 AnyPlan = Plan[Any, Any, Any]
 Maps = tuple[FeatureMap, ...]
@@ -91,27 +84,34 @@ class Known:
         Parameters
         ----------
         of, stage
-            Workflow of whoever receives it, and the stage: what is not of it is refused
-            before anything is built of it, and after the training no map is built at all.
+            Workflow of whoever receives it, and the stage: what is not of it, as `agrees` has it,
+            is refused before anything is built of it; after the training no map is built at all.
         """
         named = split(parts, "known")
         if "about" not in named:
             raise IntegrityError("the server does not say which plan it runs")
         course, model = (str(named["about"].facts.get(name)) for name in ("course", "model"))
         sent = [part for name, part in named.items() if name[:4] == "map/"]
+        another = IntegrityError("the server runs another plan than this client agreed to")
         if of is not None:
-            sent = of.foreseen(course, stage, sent)
+            learning = stage in LEARNING
+            if course != of.fingerprint or (learning and not of.has(sent, of.adapt is not None)):
+                raise another
+            sent = sent if learning else []  # a model brings its own
         with nullcontext() if of is None else building_only(lambda _: True):
             maps = tuple(restored(part, use) for part in sent)
-        if "prepare" not in named:
-            return cls(maps, None, course, model)
-        settings = named["prepare"].facts.get("settings")
-        if not isinstance(settings, Mapping):
-            raise IntegrityError("the preparation lacks its settings")
-        try:
-            return cls(maps, Prepare.from_settings(settings), course, model)
-        except (TypeError, ValueError) as error:
-            raise IntegrityError(f"the preparation is not valid: {error}") from error
+        known = cls(maps, None, course, model)
+        if "prepare" in named:
+            settings = named["prepare"].facts.get("settings")
+            if not isinstance(settings, Mapping):
+                raise IntegrityError("the preparation lacks its settings")
+            try:
+                known = replace(known, prepare=Prepare.from_settings(settings))
+            except (TypeError, ValueError) as error:
+                raise IntegrityError(f"the preparation is not valid: {error}") from error
+        if of is not None and not of.agrees(stage, known):
+            raise another
+        return known
 
 
 # Makes the algorithm that adapts a reservoir before the training.
@@ -249,28 +249,12 @@ class Workflow:
         text = json.dumps(describe(described), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def foreseen(self, course: str, stage: str, maps: Sequence[Parts]) -> list[Parts]:
-        """Return what of a letter's maps is to be built; IntegrityError if it is not of this."""
-        if course != self.fingerprint:
-            raise _another()
-        if stage not in LEARNING:
-            return []  # a model brings its own
-        if not self._are(maps, self.adapt is not None):
-            raise _another()
-        return list(maps)
-
-    def checked(self, stage: str, known: Known) -> Known:
-        """Return what came with a request; IntegrityError if it is not of this workflow.
-
-        Maps must be those described here in everything but the scale and the fingerprint of their
-        weights, and the preparation in everything but the numbers that were to be fitted.
-        """
-        if known.course != self.fingerprint or not self.agrees(stage, known):
-            raise _another()
-        return known
-
     def agrees(self, stage: str, known: Known) -> bool:
-        """Return whether maps and preparation are those described here, as `checked` compares."""
+        """Return whether maps and preparation are those described here.
+
+        Maps are in everything but the scale and the fingerprint of their weights, and the
+        preparation in everything but the numbers that were to be fitted.
+        """
         if known.prepare is not None:
             own, came = self.prepare, known.prepare
             if not own.is_fitted:
@@ -282,9 +266,9 @@ class Workflow:
         if stage not in LEARNING:
             return True
         adapted = self.adapt is not None and stage == TRAINING
-        return self._are([one.parts() for one in known.maps], adapted)
+        return self.has([one.parts() for one in known.maps], adapted)
 
-    def _are(self, maps: Sequence[Parts], adapted: bool) -> bool:
+    def has(self, maps: Sequence[Parts], adapted: bool) -> bool:
         """Return whether these are the parts of all the maps, in their order."""
         return len(maps) == len(self.maps) and all(
             self._is(one, parts, adapted) for one, parts in zip(self.maps, maps, strict=True)
@@ -323,15 +307,15 @@ class Workflow:
                 return replace(before, prepare=self._prepare(known), min_clients=self.min_clients)
             case "training":
                 return self._training(known)
-            case "delivery" if place is not None:
+        if place is not None and stage in (DELIVERY, EVALUATION):
+            from catchment.federation.delivery import DeliveredEvaluation, Delivery
+
+            if stage == DELIVERY:
                 delivery = Delivery(sha256=known.model, place=place)
                 return Plan(algorithm=delivery, limits=self.limits)
-            case "evaluation" if place is not None:
-                masks = self._masks(of_few=True)
-                algorithm = DeliveredEvaluation(
-                    sha256=known.model, place=place, keep_clients=not masks
-                )
-                return Plan(algorithm=algorithm, limits=self.limits, protections=masks)
+            masks = self._masks(of_few=True)
+            tested = DeliveredEvaluation(sha256=known.model, place=place, keep_clients=not masks)
+            return Plan(algorithm=tested, limits=self.limits, protections=masks)
         raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
 
     def _training(self, known: Known) -> AnyPlan:
@@ -462,10 +446,6 @@ class Engines(ABC):
         return result
 
 
-def _another() -> IntegrityError:
-    return IntegrityError("the server runs another plan than this client agreed to")
-
-
 def _line(units: int) -> Reservoir:
     """Return a tiny reservoir that stands for one that is not built."""
     return Reservoir.from_matrices([[0.0] * units] * units, [[1.0]] * units)
@@ -476,177 +456,3 @@ def _reservoir(maps: Maps) -> Reservoir:
         case (EchoState() as one,):
             return one.reservoir
     raise ValueError("plasticity adapts one reservoir; use one EchoState map with it")
-
-
-class Place(Protocol):
-    """Where a client keeps the model that it was given."""
-
-    def keep(self, content: bytes, about: Mapping[str, str]) -> None:
-        """Keep the content of a model's file, and which plan and run it is from."""
-
-    def model(self, sha256: str) -> Predictor:
-        """Return the model that is kept; IntegrityError if it is not the one of this SHA-256."""
-
-
-@dataclass(frozen=True, eq=False)
-class InMemory:
-    """The model of one process, which is server and clients at once.
-
-    >>> InMemory(b"").model("0" * 64)
-    Traceback (most recent call last):
-    catchment.errors.IntegrityError: this client has not been given the model that is to be tested
-    """
-
-    content: bytes
-    opened: Predictor | None = None
-
-    def keep(self, content: bytes, about: Mapping[str, str]) -> None:
-        """Do nothing: what came is what is here."""
-
-    def model(self, sha256: str) -> Predictor:
-        if self.opened is None or sha256_of(self.content) != sha256:
-            raise not_given()
-        return self.opened
-
-
-def sha256_of(content: bytes) -> str:
-    """Return the SHA-256 of a file's content, in hexadecimal.
-
-    >>> sha256_of(b"")[:8]
-    'e3b0c442'
-    """
-    return hashlib.sha256(content).hexdigest()
-
-
-def not_given() -> IntegrityError:
-    """Return the error of a client that does not have the model it is asked about."""
-    return IntegrityError("this client has not been given the model that is to be tested")
-
-
-@dataclass(frozen=True, eq=False)
-class Receipt(Structure):
-    """What a client answers to a delivery."""
-
-    KIND: ClassVar[Kind] = Kind(
-        "receipt",
-        "the SHA-256 of the model that the client was sent and keeps",
-        ("that the client has the model; nothing of its data",),
-    )
-
-    sha256: str
-
-
-@dataclass(frozen=True, eq=False)
-class Receipts(Summable):
-    """Which client keeps what."""
-
-    by_client: Annotated[Mapping[str, Receipt], GATHERED] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
-    """One round in which every client is sent the model and says that it keeps it.
-
-    Parameters
-    ----------
-    sha256
-        Of the model's file.
-    place
-        Where a client keeps it.
-    content
-        The file; only the server has it before the round.
-    about
-        Which plan and which run it is from.
-    """
-
-    sha256: str
-    place: Place
-    content: bytes = b""
-    about: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(each_client="each client says for itself what it keeps; send it in the clear")
-
-    def identity(self) -> str:
-        return self.sha256
-
-    def start(self) -> Receipts:
-        return Receipts()
-
-    def broadcast(self, state: Receipts, turn: Turn) -> Parts:
-        facts: dict[str, Fact] = {**self.about}
-        return Parts(MODEL_FILE, facts, (np.frombuffer(self.content, dtype=np.uint8),))
-
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Receipt:
-        (array,) = received.expect(MODEL_FILE, 1).arrays
-        content = array.tobytes()
-        if sha256_of(content) != self.sha256:
-            raise IntegrityError("the model that came is not the one that was announced")
-        self.place.keep(content, {str(k): str(v) for k, v in received.facts.items()})
-        return Receipt(self.sha256)
-
-    def read_update(self, parts: Parts, turn: Turn) -> Receipts:
-        receipt = Receipt.from_parts(parts)
-        if receipt.sha256 != self.sha256:
-            raise UploadError("other-model", "it keeps another model than it was sent")
-        return Receipts({turn.client: receipt})
-
-    def server_update(self, state: Receipts, total: Receipts, turn: Turn) -> Receipts:
-        return total  # whoever has the model of an earlier round need not have this one
-
-    def result(self, state: Receipts) -> tuple[str, ...]:
-        """Return the names of the clients that have the model."""
-        return tuple(sorted(state.by_client))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DeliveredEvaluation(Algorithm[Scores, Tally[Score], Scores]):
-    """How well a model that clients were given does on their data; nothing is sent to them.
-
-    Parameters
-    ----------
-    sha256
-        Of the model's file.
-    place
-        Where a client keeps it.
-    keep_clients
-        Whether the server keeps each client's score apart, or only their sum.
-    rule
-        A client's own, told the model's SHA-256 and the score before the score leaves; it raises
-        if it must not.
-    """
-
-    sha256: str
-    place: Place
-    keep_clients: bool = True
-    rule: Callable[[str, Score], None] | None = field(default=None, repr=False)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(each_client=KEPT_APART if self.keep_clients else "")
-
-    def identity(self) -> str:
-        return f"{self.sha256} {self.keep_clients}"
-
-    def start(self) -> Scores:
-        return Scores()
-
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
-        score = evaluate(self.place.model(self.sha256), data, turn.client)
-        if self.rule is not None:
-            self.rule(self.sha256, score)
-        return score
-
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
-        score = Score.from_parts(parts).checked()
-        return Tally.of(score, turn.client if self.keep_clients else "")
-
-    def server_update(self, state: Scores, total: Tally[Score], turn: Turn) -> Scores:
-        return Scores(total.total, total.by_client)
-
-    def result(self, state: Scores) -> Scores:
-        return state
-
-    def figures(self, state: Scores) -> dict[str, float]:
-        return state.figures

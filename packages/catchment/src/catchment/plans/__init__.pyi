@@ -1,21 +1,16 @@
 from catchment.federation.runs.verify import Check as Check, Verification as Verification
 from catchment.plans.file import (
+    PlanFile as PlanFile,
     example_names as example_names,
     example_plan as example_plan,
     parse_plan as parse_plan,
     plan_schema as plan_schema,
     read_plan as read_plan,
 )
-from catchment.plans.in_process import Finished as Finished, run_plan as run_plan
-from catchment.plans.plan_file import PlanFile as PlanFile
+from catchment.plans.run import Finished as Finished, run_plan as run_plan
 from catchment.plans.verify import verify_run as verify_run
 
 # For the other packages and the tests; may change without notice.
-from catchment.plans.conductor import (
-    PlanRun as PlanRun,
-    best_and_worst as best_and_worst,
-    own_rows as own_rows,
-)
 from catchment.plans.data import (
     About as About,
     Files as Files,
@@ -25,17 +20,18 @@ from catchment.plans.data import (
     arrange as arrange,
     client_of as client_of,
 )
-from catchment.plans.file import fingerprint_of as fingerprint_of
-from catchment.plans.in_process import (
-    client_memories as client_memories,
-    folds_of as folds_of,
-    n_folds as n_folds,
-    trained_on as trained_on,
-)
-from catchment.plans.plan_file import (
-    NOTHING_NEW as NOTHING_NEW,
+from catchment.plans.file import (
+    fingerprint_of as fingerprint_of,
     own_kinds as own_kinds,
     refuse_weeks as refuse_weeks,
+)
+from catchment.plans.run import (
+    Beside as Beside,
+    NOTHING_NEW as NOTHING_NEW,
+    PlanRun as PlanRun,
+    best_and_worst as best_and_worst,
+    client_memories as client_memories,
+    folds_of as folds_of,
 )
 from catchment.plans.settings import (
     ALGORITHMS as ALGORITHMS,

@@ -39,6 +39,7 @@ from catchment.federation.workflow import DELIVERY, EVALUATION
 from catchment.plugins import Named, plugin
 
 Clients = Mapping[str, Source]
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,8 @@ class Files(Origin):
                 "client, inputs, per_step and, for a label, classes into [data]"
             )
         parquet = plugin("readers", "parquet", needed_for="folders of Parquet files")
-        lake = parquet.open_lake(self._places(base), leave_out=self.leave_out, **self.columns)
+        places, left = self._places(base), self.leave_out
+        lake = parquet.read_lake(places, leave_out=left, warn=False, **self.columns)
         return Recordings(lake, self.about(), notices=tuple(parquet.slow_parts(lake, self.client)))
 
     def _readable(self, paths: list[Path]) -> tuple[ReadClients, Files, list[Path], list[str]]:
@@ -522,6 +524,16 @@ class PlanData:
             many = len(self.train) > MANY and len(self.whole) > 0
             return dict.fromkeys(sorted(self.whole) if many else self.names, ())
         return self.test if stage == EVALUATION else self.train
+
+    def without(self, devices: Mapping[str, object]) -> PlanData:
+        """Return the data without those of clients that are devices, which have their own."""
+        if not devices:
+            return self
+        train, whole = (
+            {name: one for name, one in part.items() if name not in devices}
+            for part in (self.train, self.whole)
+        )
+        return replace(self, train=train, whole=whole)
 
     def prepared(self, prepare: Prepare) -> PlanData:
         """Return the data as a map sees them, for what is measured beside the plan."""

@@ -17,9 +17,8 @@ import numpy as np
 
 from catchment.data.survey.look import length
 from catchment.data.tables import kind_of
-from catchment.plans.data import Files, listed
+from catchment.plans.data import FOLDS, Files, listed
 from catchment.plans.file import PlanFile, plan_of_tables
-from catchment.plans.in_process import FOLDS
 
 if TYPE_CHECKING:
     from catchment.data.survey import Survey

@@ -6,7 +6,9 @@ from catchment.readout.heads import Gaussian as Gaussian, KnownClasses as KnownC
 from catchment.readout.intervals import (
     Counts as Counts,
     Intervals as Intervals,
+    conformal_quantile as conformal_quantile,
     log_edges as log_edges,
+    predictive_variance as predictive_variance,
 )
 from catchment.readout.metrics import (
     ClassCounts as ClassCounts,
@@ -28,10 +30,6 @@ from catchment.readout.ridge_choice import (
     choose_by_gcv as choose_by_gcv,
 )
 from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
-from catchment.readout.uncertainty import (
-    conformal_quantile as conformal_quantile,
-    predictive_variance as predictive_variance,
-)
 
 # For the other packages and the tests; may change without notice.
 from catchment.readout.accumulation import (
@@ -75,7 +73,7 @@ from catchment.readout.heads import (
     spread_targets as spread_targets,
 )
 from catchment.readout.integers import Whole as Whole
-from catchment.readout.intervals import error_counts as error_counts
+from catchment.readout.intervals import error_counts as error_counts, leverage as leverage
 from catchment.readout.low_rank import (
     independent_rows as independent_rows,
     whole_gram as whole_gram,
@@ -136,7 +134,6 @@ from catchment.readout.storage import (
     to_bytes as to_bytes,
     typed as typed,
 )
-from catchment.readout.uncertainty import leverage as leverage
 
 __all__ = [
     "ClassCounts",

@@ -96,12 +96,14 @@ def accumulate(
     total: RidgeStatistics | None = None
     place = device_for(features, device, devices)
     together = WINDOW_SEQUENCES if place is None else DEVICE_SEQUENCES
-    for window in in_windows(strided(features, sequences, row_stride), together):
+    if type(row_stride) is not int or row_stride != 1:
+        sequences = strided(features, sequences, row_stride)
+    for window in in_windows(sequences, together):
         part = _window_statistics(features, window, threads, classes, place)
         total = part if total is None else total + part
     if total is None:
         raise ValueError("no sequences were given; pass at least one with targets")
-    return _named(total, any_device=is_marked(features, device, devices), row_stride=row_stride)
+    return _named(total, features, device, devices, row_stride)
 
 
 def accumulate_with_rows(
@@ -157,16 +159,14 @@ def accumulate_each(
     >>> accumulate_each(features, groups)[3] == accumulate(features, groups[3])
     True
     """
-    marked = is_marked(features, device, devices)
-    if row_stride != 1:
-        some = (strided(features, group, row_stride) for group in groups)
-        every = accumulate_each(features, some, classes=classes, device=device, devices=devices)
-        return [_named(one, any_device=marked, row_stride=row_stride) for one in every]
+    if type(row_stride) is not int or row_stride != 1:
+        groups = (strided(features, group, row_stride) for group in groups)
     place = device_for(features, device, devices)
-    if place is not None:
-        return _each_on_device(features, groups, place, classes, device=device, devices=devices)
     found: dict[int, RidgeStatistics] = {}
     waiting: dict[int, Recording] = {}
+    if place is not None:
+        settings: dict[str, Any] = {"classes": classes, "device": device, "devices": devices}
+        found, groups = _each_on_device(features, groups, place, settings), ()
     with single_blas_thread():
         for k, group in enumerate(groups):
             sequences = iter(group)
@@ -179,7 +179,7 @@ def accumulate_each(
         for grid, numbers in _alike(features, {k: [s] for k, s in waiting.items()}, classes):
             made = _each_short(features, [waiting[k] for k in numbers], grid)
             found |= zip(numbers, made, strict=True)
-    return [_named(found[k], any_device=marked) for k in sorted(found)]
+    return [_named(found[k], features, device, devices, row_stride) for k in sorted(found)]
 
 
 def in_windows(
@@ -204,23 +204,21 @@ def strided(
     """Return recordings that have targets only where a row counts."""
     if type(row_stride) is not int or row_stride < 1:
         raise ValueError(f"row_stride is {row_stride!r}; give a whole number from 1 on")
-    if row_stride == 1:
-        return sequences
     if not features.per_step:
         raise ValueError(
             f"row_stride is {row_stride}, and this map has a row per recording; leave it out, or "
             "use a map with a row per step"
         )
-    return (_with_gaps(s, features.washout, row_stride) for s in sequences)
 
+    def with_gaps(one: Recording) -> Recording:
+        if one.y is None:
+            return one
+        number = np.arange(1, one.n_steps + 1) - features.washout
+        y = np.broadcast_to(one.y, (one.n_steps, one.y.shape[-1])).copy()
+        y[(number < 1) | (number % row_stride != 0)] = np.nan
+        return replace(one, y=y, per_step=True)
 
-def _with_gaps(recording: Recording, washout: int, row_stride: int) -> Recording:
-    if recording.y is None:
-        return recording
-    number = np.arange(1 - washout, recording.n_steps + 1 - washout)
-    y = np.broadcast_to(recording.y, (recording.n_steps, recording.y.shape[-1])).copy()
-    y[(number < 1) | (number % row_stride != 0)] = np.nan
-    return replace(recording, y=y, per_step=True)
+    return map(with_gaps, sequences)
 
 
 def grid_of(features: FeatureMap, window: Sequence[Recording], classes: bool | None) -> Grid | None:
@@ -446,23 +444,34 @@ def _alike(
 
 
 def _named(
-    statistics: RidgeStatistics, *, any_device: bool, row_stride: int = 1
+    one: RidgeStatistics,
+    features: FeatureMap,
+    device: str | None,
+    devices: Devices,
+    row_stride: int,
 ) -> RidgeStatistics:
-    name = statistics_name(statistics.fingerprint, any_device=any_device, row_stride=row_stride)
-    return statistics if name == statistics.fingerprint else replace(statistics, fingerprint=name)
+    marked = is_marked(features, device, devices)
+    name = statistics_name(one.fingerprint, any_device=marked, row_stride=row_stride)
+    return one if name == one.fingerprint else replace(one, fingerprint=name)
 
 
 def _each_on_device(
     features: FeatureMap,
     groups: Iterable[Iterable[Recording]],
     place: str,
-    classes: bool | None,
-    **devices: Any,
-) -> list[RidgeStatistics]:
-    """Return the statistics of each group, in their order; small ones wait for others."""
+    settings: Mapping[str, Any],
+) -> dict[int, RidgeStatistics]:
+    """Return the statistics of each group by its number; small ones wait for others."""
     found: dict[int, RidgeStatistics] = {}
     waiting: dict[int, list[Recording]] = {}
     steps = 0
+
+    def side_by_side() -> None:
+        for grid, numbers in _alike(features, waiting, settings["classes"]):
+            held = [waiting[k] for k in numbers]
+            made = torch_form().statistics_of_each(place, features, held, grid)
+            found.update(zip(numbers, made, strict=True))
+
     for k, group in enumerate(groups):
         sequences, begin, size = iter(group), list[Recording](), 0
         while size <= SMALL_STEPS and (one := next(sequences, None)) is not None:
@@ -470,27 +479,11 @@ def _each_on_device(
             size += one.n_steps
         weighted = features.feature_grid is not None and any(s.weight != 1 for s in begin)
         if weighted or not 0 < size <= SMALL_STEPS:
-            rest = chain(begin, sequences)
-            found[k] = accumulate(features, rest, threads=1, classes=classes, **devices)
+            found[k] = accumulate(features, chain(begin, sequences), threads=1, **settings)
             continue
         waiting[k], steps = begin, steps + size
         if steps >= TOGETHER_STEPS:
-            found |= _side_by_side(features, waiting, place, classes)
+            side_by_side()
             waiting, steps = {}, 0
-    found |= _side_by_side(features, waiting, place, classes)
-    return [found[k] for k in sorted(found)]
-
-
-def _side_by_side(
-    features: FeatureMap,
-    waiting: Mapping[int, Sequence[Recording]],
-    place: str,
-    classes: bool | None,
-) -> dict[int, RidgeStatistics]:
-    found: dict[int, RidgeStatistics] = {}
-    for grid, numbers in _alike(features, waiting, classes):
-        held = [waiting[k] for k in numbers]
-        made = torch_form().statistics_of_each(place, features, held, grid)
-        for k, one in zip(numbers, made, strict=True):
-            found[k] = _named(one, any_device=features.feature_grid is None)
+    side_by_side()
     return found

@@ -50,17 +50,15 @@ from catchment.data.recording import Recording
 from catchment.features.base import Carried, FeatureMap
 from catchment.features.pipeline import Pipeline
 from catchment.readout.device import refuse_device
-from catchment.readout.heads import oas_shrinkage
+from catchment.readout.heads import shrunk_covariance
 from catchment.readout.predictor import New, Predictor, is_alone
 from catchment.readout.solve import feature_scale
 from catchment.readout.statistics import (
     CONSTANT,
     Readout,
     RidgeStatistics,
-    mirror_lower,
     pack,
     unpack,
-    unpack_lower,
 )
 from catchment.readout.storage import (
     Own,
@@ -122,9 +120,8 @@ class NormalModel(Structure):
         n = _checked_weight(statistics)
         mean = statistics.floats.feature_sum / n
         scale = feature_scale(statistics) if standardise else np.ones(len(mean))
-        covariance = statistics.moments()[0] / n / np.outer(scale, scale)
-        shrunk, share = shrunk_covariance(covariance, n, shrinkage)
-        return cls(mean, pack(shrunk * np.outer(scale, scale)), share)
+        both = np.outer(scale, scale)
+        return cls._shrunk(mean, statistics.moments()[0] / n / both, n, shrinkage, both)
 
     @classmethod
     def of_errors(
@@ -147,8 +144,21 @@ class NormalModel(Structure):
         # Where errors are all but nothing, what rounding leaves of the difference may be below it.
         np.fill_diagonal(E, np.maximum(E.diagonal(), CONSTANT * Y.diagonal() / n))
         mean = (t - W.T @ held.feature_sum) / n - readout.intercept
-        shrunk, share = shrunk_covariance((E + E.T) / 2, n, shrinkage)
-        return cls(mean, pack(shrunk), share)
+        return cls._shrunk(mean, (E + E.T) / 2, n, shrinkage)
+
+    @classmethod
+    def _shrunk(
+        cls, mean: Array, S: Array, n: float, shrinkage: Shrinkage, scale: Array | float = 1.0
+    ) -> NormalModel:
+        if not np.trace(S) > 0:
+            raise ValueError(
+                "nothing varies in the rows, so that every change would be infinitely unusual; use "
+                "recordings in which something happens, or another map"
+            )
+        if shrinkage != "auto" and not 0 <= float(shrinkage) <= 1:
+            raise ValueError(f"shrinkage is {shrinkage}; pass a number from 0 to 1, or 'auto'")
+        shrunk, share, _ = shrunk_covariance(S, n, shrinkage)
+        return cls(mean, pack(shrunk * scale), share)
 
     @property
     def n_features(self) -> int:
@@ -157,7 +167,7 @@ class NormalModel(Structure):
     @property
     def covariance(self) -> Array:
         """The shrunk covariance (F, F)."""
-        return mirror_lower(unpack_lower(self.packed))
+        return unpack(self.packed)
 
     def scores(self, rows: Array) -> Array:
         """Return the score (n,) of rows (n, F): squared Mahalanobis distance over F."""
@@ -180,30 +190,6 @@ class NormalModel(Structure):
                 f"the covariance of {self.n_features} columns has no inverse at a shrinkage of "
                 f"{self.shrinkage:g}; pass a larger one, such as 0.01, or shrinkage='auto'"
             ) from error
-
-
-def shrunk_covariance(
-    covariance: Array, n_rows: float, shrinkage: Shrinkage = "auto"
-) -> tuple[Array, float]:
-    """Return a covariance (F, F) shrunk towards a multiple of the identity, and how far.
-
-    >>> shrunk_covariance(np.diag([1.0, 3.0]), 100, 0.5)[0]
-    array([[1.5, 0. ],
-           [0. , 2.5]])
-    """
-    F = len(covariance)
-    mean_variance = float(np.trace(covariance)) / F
-    if not mean_variance > 0:
-        raise ValueError(
-            "nothing varies in the rows, so that every change would be infinitely unusual; use "
-            "recordings in which something happens, or another map"
-        )
-    share = oas_shrinkage(covariance, n_rows) if shrinkage == "auto" else float(shrinkage)
-    if not 0 <= share <= 1:
-        raise ValueError(f"shrinkage is {shrinkage}; pass a number from 0 to 1, or 'auto'")
-    shrunk = (1.0 - share) * covariance
-    shrunk[np.arange(F), np.arange(F)] += share * mean_variance
-    return shrunk, share
 
 
 def _checked_weight(statistics: RidgeStatistics) -> float:
@@ -259,18 +245,18 @@ class Scoring(Structure):
     def scores(self, features: FeatureMap, prepared: Sequence[Recording]) -> list[Array]:
         """Return the scores (n,) of each prepared recording, from step washout + `lag` on."""
         rows = features.rows([one.u for one in prepared])
-        return [self.of_rows(z, one.u) for z, one in zip(rows, prepared, strict=True)]
+        found = map(self.of_rows, rows, (one.u for one in prepared))
+        return [averaged(scores, self.average) for scores in found]
 
     def of_rows(self, z: Array, u: Array) -> Array:
-        """Return the scores (n,) of a recording's feature rows (rows, F) and its inputs (T, I)."""
-        return averaged(self.normal.scores(self.deviations(z, u)), self.average)
+        """Return the scores (n,) of a recording's feature rows (rows, F) and its inputs (T, I).
 
-    def deviations(self, z: Array, u: Array) -> Array:
-        """Return what is scored: the feature rows, or the errors of the forecasts made of them."""
+        Of the rows themselves, or of the errors of the forecasts made of them.
+        """
         if self.readout is None:
-            return z
+            return self.normal.scores(z)
         known = max(len(z) - self.horizon, 0)
-        return u[len(u) - known :] - self.readout(z[:known])
+        return self.normal.scores(u[len(u) - known :] - self.readout(z[:known]))
 
 
 def averaged(scores: Array, n_rows: int) -> Array:
@@ -286,7 +272,6 @@ def averaged(scores: Array, n_rows: int) -> Array:
     return np.asarray(total / np.minimum(np.arange(len(scores)) + 1, n_rows))
 
 
-KIND = "detector"
 NORMAL, ANOMALY = "normal", "anomaly"
 
 
@@ -415,7 +400,7 @@ class Detector(Predictor):
             "threshold": self.threshold,
             "false_alarms": None if np.isnan(self.false_alarms) else self.false_alarms,
         }
-        return Stored(KIND, facts, tensors)
+        return Stored("detector", facts, tensors)
 
 
 def detector_of(held: Stored, use: Own = ()) -> Detector:
@@ -464,7 +449,7 @@ class DetectorStream:
                 )
         self._waiting: Waiting | None = None
         self._carried = Carried()
-        self._forecasts: list[Array] = []  # of steps that have not come yet
+        self._rows = np.empty((0, detector.features.n_features))  # whose forecasts are to come true
         self._before = np.empty(0)  # scores that the next ones are averaged with
 
     def update(self, u: Array) -> Array:
@@ -489,20 +474,11 @@ class DetectorStream:
 
     def _scores(self, u: Array) -> Array:
         scoring = self.detector.scoring
-        z, arrays = self._goes_on.rows(u, self._carried.steps, self._carried.arrays)
+        new, arrays = self._goes_on.rows(u, self._carried.steps, self._carried.arrays)
         self._carried = Carried(self._carried.steps + len(u), arrays)
-        together = np.concatenate([self._before, scoring.normal.scores(self._deviations(z, u))])
+        z = np.concatenate([self._rows, new])
+        self._rows = z[max(len(z) - scoring.lag, 0) :]
+        together = np.concatenate([self._before, scoring.of_rows(z, u)])
         found = averaged(together, scoring.average)[len(self._before) :]
         self._before = together[max(len(together) - scoring.average + 1, 0) :]
         return found
-
-    def _deviations(self, z: Array, u: Array) -> Array:
-        scoring = self.detector.scoring
-        if scoring.readout is None:
-            return z
-        waiting = [*self._forecasts, *scoring.readout(z)]
-        # The latest forecasts, one horizon of them, have nothing yet to be compared with.
-        due = max(len(waiting) - scoring.horizon, 0)
-        self._forecasts = waiting[due:]
-        forecast = np.array(waiting[:due]).reshape(due, u.shape[1])
-        return np.asarray(u[len(u) - due :] - forecast)

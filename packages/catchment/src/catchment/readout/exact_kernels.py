@@ -385,6 +385,31 @@ def add_whole(z, apart, along, m, scale, most, packed, width, energies, total, h
     return grown
 
 
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def times_packed(matrix, digits, floats, whole, about):
+    """Add the product of a symmetric matrix of int64, packed, and vectors (K, n) of whole numbers.
+
+    The vectors come as `digits` and as `floats`; their products go to `whole` (K, n) modulo 2^64,
+    and to `about` (K, n) in float64.
+    """
+    n, end = digits.shape[1], 0
+    row_floats = np.empty(n)
+    for i in range(n):
+        row = matrix[end : end + n - i]
+        end += n - i
+        row_floats[i:] = row
+        for k in range(len(digits)):
+            x, y, to, near = digits[k, i:], floats[k, i:], whole[k, i:], about[k, i:]
+            total, sum_ = row[0] * x[0], row_floats[i] * y[0]
+            for j in range(1, len(row)):
+                total += row[j] * x[j]
+                sum_ += row_floats[i + j] * y[j]
+                to[j] += row[j] * x[0]
+                near[j] += row_floats[i + j] * y[0]
+            to[0] += total
+            near[0] += sum_
+
+
 @njit(nogil=True, cache=True)
 def add_int64(some, others, total):
     """Fill the total with the sums of vectors, one after another; False if one overflowed."""

@@ -121,21 +121,13 @@ class Gaussian(Head):
             S = _centred(statistics.floats) / (weight - 1.0)
         else:
             raise ValueError(f"the rows weigh {weight:g}; a covariance needs more than one")
-        share, added = self.strength(S, statistics.weight)
-        factor = covariance_factor((1 - share) * S + added * np.eye(len(S)))
-        weights: Array = lapack.dpotrs(factor, means, lower=1)[0]
+        S, _, added = shrunk_covariance(S, statistics.weight, self.shrinkage, self.ridge)
+        weights: Array = lapack.dpotrs(covariance_factor(S), means, lower=1)[0]
         present = n > 0
         p = np.where(present, n, 1.0) / n.sum() if self.priors == "counts" else np.ones(len(n))
         offset = np.log(p) - 0.5 * (means * weights).sum(axis=0)
         # A regression that is to be as smooth as this adds as much to its sums.
         return Readout(weights, np.where(present, offset, NEVER), statistics.weight * added)
-
-    def strength(self, covariance: Array, n_rows: float) -> tuple[float, float]:
-        """Return the share by which a covariance (F, F) shrinks, and what its diagonal is given."""
-        share = self.shrinkage
-        if isinstance(share, str):
-            share = oas_shrinkage(covariance, n_rows)
-        return share, share * float(np.trace(covariance)) / len(covariance) + self.ridge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,17 +194,30 @@ def class_covariance(statistics: RidgeStatistics) -> Array:
     return np.asarray((_centred(known) - away @ away.T) / known.weight)
 
 
-def oas_shrinkage(covariance: Array, n_rows: float) -> float:
-    """Return how far to shrink a covariance (F, F) of so many rows (Chen et al. 2010).
+def shrunk_covariance(
+    covariance: Array, n_rows: float, shrinkage: float | str, ridge: float = 0.0
+) -> tuple[Array, float, float]:
+    """Return a covariance (F, F) moved to a multiple of the identity, how far, and what that adds.
 
-    >>> oas_shrinkage(np.diag([1.0, 3.0]), 25.0)
-    0.5
+    Parameters
+    ----------
+    shrinkage
+        How far, from 0 to 1; any text: as far as so many rows say (Chen et al. 2010).
+    ridge
+        What every variance is given besides.
+
+    >>> shrunk_covariance(np.diag([1.0, 3.0]), 25.0, "oas")
+    (array([[1.5, 0. ],
+           [0. , 2.5]]), 0.5, 1.0)
     """
-    F = len(covariance)
-    mean_square = float(np.mean(covariance**2))
-    level = float(np.trace(covariance)) / F
-    spread = (n_rows + 1.0) * (mean_square - level**2 / F)
-    return 1.0 if spread <= 0 else min(1.0, (mean_square + level**2) / spread)
+    F, level = len(covariance), float(np.trace(covariance)) / len(covariance)
+    if isinstance(shrinkage, str):
+        mean_square = float(np.mean(covariance**2))
+        spread = (n_rows + 1.0) * (mean_square - level**2 / F)
+        shrinkage = 1.0 if spread <= 0 else min(1.0, (mean_square + level**2) / spread)
+    shrunk, added = (1.0 - shrinkage) * covariance, shrinkage * level + ridge
+    shrunk[np.arange(F), np.arange(F)] += added
+    return shrunk, float(shrinkage), added
 
 
 def _centred(known: RidgeStatistics) -> Array:
@@ -285,16 +290,11 @@ class KnownClasses:
         total = reduce(add, every)
         scale = feature_scale(total) if standardise else np.ones(total.n_features)
         rows, means = class_means(rescaled(total, scale))
-        head = Gaussian(shrinkage=shrinkage)
-        factors = []
-        for one in every:
-            # Of the shrunk covariance around class means.
-            factor = np.eye(len(scale))
+        share, factors = Gaussian(shrinkage=shrinkage).shrinkage, [np.eye(len(scale))] * len(every)
+        for k, one in enumerate(every):
             if one.n_rows:
                 S = class_covariance(rescaled(one, scale))
-                share, added = head.strength(S, one.weight)
-                factor = covariance_factor((1 - share) * S + added * factor)
-            factors.append(factor)
+                factors[k] = covariance_factor(shrunk_covariance(S, one.weight, share)[0])
         return cls(means, np.stack(factors), np.asarray(rows), scale)
 
     def distances(self, z: Array) -> Array:
@@ -339,18 +339,8 @@ def spread_targets(
     >>> more.cross, more.target_gram
     (array([[3., 0., 2.]]), array([1., 0., 0., 0., 0., 1.]))
     """
-    K, at = statistics.n_targets, np.asarray(places, dtype=np.int64)
-    if (
-        at.shape != (K,)
-        or len(set(at.tolist())) != K
-        or not set(at.tolist()) <= set(range(n_targets))
-    ):
-        raise ValueError(
-            f"places are {tuple(places)} for {K} targets among {n_targets}; give each one of its "
-            f"own, from 0 to {n_targets - 1}"
-        )
     back = np.full(n_targets, -1)
-    back[at] = np.arange(K)
+    back[list(places)] = np.arange(statistics.n_targets)
     return only_targets(statistics, back.tolist())
 
 

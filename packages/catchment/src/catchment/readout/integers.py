@@ -87,11 +87,7 @@ def subtracted(one: Whole, other: Whole) -> Whole:
     >>> subtracted(np.array([-(2**63)]), np.array([1]))
     array([-9223372036854775809], dtype=object)
     """
-    if one.dtype == other.dtype == np.int64:
-        total = one - other
-        if not (((one ^ other) & (one ^ total)) < 0).any():
-            return total
-    return canonical(one.astype(object) - other.astype(object))
+    return added(one, multiplied(other, -1))
 
 
 def multiplied(values: Whole, factor: int) -> Whole:

@@ -1,35 +1,35 @@
-"""Intervals around predicted numbers, from errors that lie with many clients.
+"""Intervals around predicted numbers: from errors that lie with many clients, or from statistics.
 
 Clients that had no part in a model count how far their targets lie from its outputs, in bins that
-are agreed on beforehand (`catchment.readout.intervals`). The counts add, and the sum says at any
-coverage how wide an interval has to be: the upper edge of the bin with the ceil((n + 1) p)-th
-smallest error, which is split conformal prediction (Vovk et al. 2005; Lei et al. 2018) to the width
-of a bin, and never too narrow for it.
+are agreed on beforehand. Edges e_0 < ... < e_B are known to all; a client counts its values up to
+e_0, in each bin (e_b, e_b+1], and above e_B. Counts are whole numbers that add: secure sums of them
+are exact, clients leave by `-`, and noise is added as to any sum with a weight (of noisy counts no
+rank is exact). The k-th smallest value is then known up to the width of its bin, whose upper edge
+is never below it. At rank ceil(p n) at most n (1 - p) of the counted values are above; at rank
+ceil((n + 1) p) a new value, exchangeable with those counted, is above with probability 1 - p at
+most, whatever the distribution: split conformal prediction (Vovk et al. 2005; Lei et al. 2018).
 
-Where errors grow with what is predicted, as they do far from a failure, cuts divide the outputs
-into bands, each with counts and a width of its own (Mondrian conformal prediction, Vovk et al.).
+Rows of one client are not exchangeable with another's, clients are: with one row drawn of each
+client the promise holds for a row drawn of a new one; with all rows it holds on average over rows,
+about, and nobody can promise more. Where errors grow with what is predicted, as they do far from a
+failure, cuts divide the outputs into bands, each with counts and a width of its own (Mondrian
+conformal prediction, Vovk et al.).
 
-What is promised: a new target lies inside with at least the coverage if its error is exchangeable
-with those counted. Rows of one client are not exchangeable with another's, clients are: with one
-row drawn of each client the promise holds for a row drawn of a new one; with all rows it holds on
-average over rows, about, and nobody can promise more.
+From statistics: the ridge readout is the mean of a Bayesian linear model with prior variance
+noise / ridge, so
 
-Quantiles of values that lie with many clients: histograms over fixed edges, which add.
+    noise    s^2 = SSE / (n - df)
+    variance s^2 (1 + h(z)),   h(z) = 1/n + (z - m)' (G + ridge I)^-1 (z - m)
 
-Edges e_0 < ... < e_B are agreed on beforehand. A client counts its values up to e_0, in each bin
-(e_b, e_b+1], and above e_B; the sum over clients is the histogram of all their values. The k-th
-smallest value is then known up to the width of its bin, and its bin's upper edge is never below it.
-
-A threshold at rank ceil(p n) has at most n (1 - p) of the counted values above it. At rank
-ceil((n + 1) p) a new value, exchangeable with those counted, lies above it with probability 1 - p
-at most (split conformal: Vovk et al. 2005), whatever the distribution of the values.
-
-Counts are whole numbers: secure sums of them are exact, clients leave by `-`, and noise is added as
-to any sum with a weight. Of noisy counts no rank is exact, and neither is what is said above.
+with centred G, mean feature m, rows n (their weight) and effective degrees of freedom df; features
+are divided by their spread first where the ridge acts on such. The leverage h alone says how far a
+feature row lies from those seen in training. These intervals hold if errors are independent and
+normal.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -38,6 +38,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Integers
+from catchment.readout.solve import Spectrum, checked_ridges, rescaled, scale_of
+from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import WEIGHT, Kind, Shape, Summable
 
 _ROUNDING = 1e-9  # 0.9 * 10 must not become rank 10
@@ -317,3 +319,84 @@ def checked_cuts(cuts: Sequence[float]) -> tuple[float, ...]:
     if known.ndim != 1 or not np.isfinite(known).all() or (np.diff(known) <= 0).any():
         raise ValueError(f"cuts are {tuple(cuts)}; pass finite numbers, each larger than the last")
     return tuple(known.tolist())
+
+
+def leverage(
+    statistics: RidgeStatistics,
+    ridge: float | Array,
+    z: Array,
+    *,
+    intercept: bool = True,
+    standardise: bool = False,
+) -> tuple[Array, Spectrum]:
+    """Return what rows (n, F) add to the variance of predictions (n, K), in noises; the spectrum.
+
+    Parameters
+    ----------
+    statistics
+        Sums over all training rows; a row of weight 2 counts as two rows.
+    ridge
+        One number, or (K,) numbers, one per output.
+    standardise
+        Whether the ridge acts on features divided by their standard deviation.
+
+    >>> rows = np.array([[0.0], [2.0]])
+    >>> leverage(RidgeStatistics.from_states(rows, rows), 0.0, rows)[0]
+    array([[1.],
+           [1.]])
+    """
+    mean = statistics.floats.feature_sum / statistics.weight if intercept else 0.0
+    centred, scale = np.asarray(z, dtype=np.float64) - mean, scale_of(statistics, standardise)
+    if scale is not None:
+        statistics, centred = rescaled(statistics, scale), centred / scale
+    spectrum = Spectrum.of(statistics, intercept=intercept)
+    ridges = checked_ridges(ridge, statistics.n_targets)
+    along = (centred @ spectrum.vectors) ** 2 @ spectrum.inverse(ridges)
+    return np.asarray(along + (1.0 / statistics.weight if intercept else 0.0)), spectrum
+
+
+def predictive_variance(
+    statistics: RidgeStatistics,
+    ridge: float | Array,
+    z: Array,
+    *,
+    intercept: bool = True,
+    standardise: bool = False,
+) -> Array:
+    """Return the variance (n, K) of new targets at feature rows (n, F), as `leverage` has them.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(200, 1))
+    >>> s = RidgeStatistics.from_states(z, z + 0.5 * rng.normal(size=(200, 1)))
+    >>> predictive_variance(s, 1e-6, np.array([[0.0], [8.0]])).round(2).ravel()
+    array([0.27, 0.36])
+    """
+    spread, spectrum = leverage(statistics, ridge, z, intercept=intercept, standardise=standardise)
+    ridges = checked_ridges(ridge, statistics.n_targets)
+    freedom = statistics.weight - spectrum.degrees_of_freedom(ridges)
+    if (freedom < 1).any():
+        raise ValueError(
+            f"{statistics.weight:g} rows and {statistics.weight - freedom.min():.1f} effective "
+            "parameters leave no freedom to estimate the noise; add rows or raise the ridge"
+        )
+    return np.asarray(spectrum.squared_errors(ridges) / freedom * (1.0 + spread))
+
+
+def conformal_quantile(scores: Array, coverage: float) -> Array:
+    """Return the ceil((n + 1) coverage)-th smallest of the scores (n, K), for each of K columns.
+
+    The one past n makes the coverage hold for a new row, not only for those at hand.
+
+    >>> conformal_quantile(np.arange(1.0, 10.0)[:, None], 0.8)
+    array([8.])
+    """
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage is {coverage}; pass a probability between 0 and 1, such as 0.9")
+    n, rank = len(scores), math.ceil((len(scores) + 1) * coverage - 1e-9)
+    if rank > n:
+        needed = math.ceil(coverage / (1 - coverage) - 1e-9)
+        raise ValueError(
+            f"coverage {coverage} needs at least {needed} calibration rows, got {n}; "
+            "add rows or lower the coverage"
+        )
+    return np.asarray(np.partition(scores, rank - 1, axis=0)[rank - 1])

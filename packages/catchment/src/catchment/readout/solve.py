@@ -35,9 +35,8 @@ Statistics on a grid are whole numbers, so the normal equations with an intercep
 
 are one definite system, and its solution to 53 binary digits is one definite array. A factor in
 float64 finds the leading digits of the solution; what they leave of the right side is computed in
-integers, without a rounding, and gives the next digits. The matrix is cut into slices so short that
-a float64 product with some twenty digits of the solution is exact in any order of its sums. It ends
-when no weight could round otherwise.
+integers, without a rounding, and gives the next digits. It ends when no weight could round
+otherwise.
 """
 
 from __future__ import annotations
@@ -52,12 +51,12 @@ from operator import attrgetter
 from typing import Final
 
 import numpy as np
-from scipy.linalg import blas, eigh, eigvalsh, lapack
+from scipy.linalg import eigh, eigvalsh, lapack
 
 from catchment.arrays import Array, Integers
 from catchment.errors import PrecisionWarning, SingularError
 from catchment.readout import integers
-from catchment.readout.statistics import CONSTANT, Readout, RidgeStatistics, pack, unpack
+from catchment.readout.statistics import CONSTANT, Readout, RidgeStatistics, diagonal, pack
 
 
 def scale_of(statistics: RidgeStatistics, standardise: bool) -> Array | None:
@@ -79,7 +78,7 @@ def feature_scale(statistics: RidgeStatistics) -> Array:
     if statistics.weight <= 0:
         raise ValueError(f"the statistics have weight {statistics.weight}; add data first")
     statistics = statistics.floats
-    raw = unpack(statistics.gram).diagonal() / statistics.weight
+    raw = diagonal(statistics.gram) / statistics.weight
     variance = raw - (statistics.feature_sum / statistics.weight) ** 2
     varied = variance > CONSTANT * raw
     return np.sqrt(np.where(varied, variance, 1.0))
@@ -180,7 +179,7 @@ def squared_lengths(statistics: RidgeStatistics) -> tuple[Array, Array]:
     (array([10.,  8.]), array([2., 0.]))
     """
     known = statistics.floats
-    raw = known.gram[_diagonal(known.n_features)]
+    raw = diagonal(known.gram)
     if known.weight <= 0:
         return raw, raw
     centred = raw - known.feature_sum * (known.feature_sum / known.weight)
@@ -200,7 +199,7 @@ def warn_of_small_ridge(
         (F,) of G + ridge I in the features' own units.
     """
     limit, F = smallest_ridge(statistics), statistics.n_features
-    raw = statistics.floats.gram[_diagonal(F)]
+    raw, _ = squared_lengths(statistics)
     varied = diagonal > 2 * ridge
     ratio = float((raw[varied] / diagonal[varied]).mean()) if varied.any() else 0.0
     rounding = 8 * EPS * F**0.5 * ratio
@@ -252,15 +251,10 @@ def _condition(statistics: RidgeStatistics) -> str:
     return f"the Gram matrix has condition {most / least:.0e}"
 
 
-def _diagonal(size: int) -> Array:
-    """Return where the diagonal of a matrix lies in its packed triangle."""
-    k = np.arange(size)
-    return np.asarray(k * size - k * (k - 1) // 2)
-
-
-SHORTEST = 20  # binary digits of the solution that a step finds at least, if the factor does
+WORD = 62  # binary digits of a piece of the matrix
 LEAST_GAIN = 3  # digits: a factor that finds fewer in a step is too far from the matrix
 ENOUGH, MOST = 75, 200  # digits of the largest weight before the first and the last look
+FURTHEST = 500  # digits after the point that count of what is left
 _FLOAT = 53
 
 
@@ -273,9 +267,8 @@ class ExactSystem:
 
     sums: RidgeStatistics  # in float64
     intercept: bool
-    slices: Array  # packed triangles whose sum, each shifted, is the matrix
-    width: int  # binary digits of a slice
-    step: int  # binary digits that a slice is multiplied with
+    pieces: tuple[integers.Whole, ...]  # int64, packed, whose sum, each shifted, is the matrix
+    step: int  # binary digits that the matrix is multiplied with
     right: integers.Whole  # (F, K) or (1 + F, K), Python's integers
     digits: Integers  # after the point of each feature
     target_digits: int
@@ -297,31 +290,17 @@ class ExactSystem:
             right = np.concatenate([statistics.target_sum.astype(object)[None] * one, right])
             digits = np.concatenate([[grid.bits], digits])
             # Features that do not vary, by the rule of the centred moments, in whole numbers.
-            squares = n * statistics.gram[_diagonal(statistics.n_features)].astype(object)
+            squares = n * diagonal(statistics.gram).astype(object)
             spread = squares - statistics.feature_sum.astype(object) ** 2
             constant = 1 + np.flatnonzero(round(1 / CONSTANT) * spread <= squares)
             right[constant] = 0
-        n_bits = max(integers.largest(matrix).bit_length(), 1)
-        room = _FLOAT - len(digits).bit_length()
-        count = -(-n_bits // (room - SHORTEST))
-        width = -(-n_bits // count)
-        # The digits, this many at a time, the last with the sign.
-        slices = np.empty((count, len(matrix)))
-        for k in range(count - 1):
-            slices[k] = matrix & ((1 << width) - 1)
-            matrix = matrix >> width
-        slices[-1] = matrix
-        return cls(
-            statistics.floats,
-            intercept,
-            slices,
-            width,
-            room - width,
-            right,
-            digits,
-            grid.target_digits,
-            constant,
-        )
+        pieces = []
+        while matrix.dtype == object:
+            pieces.append((matrix & ((1 << WORD) - 1)).astype(np.int64))
+            matrix = integers.canonical(matrix >> WORD)
+        step = _FLOAT - 1 - 2 * len(digits).bit_length()
+        sums, target = statistics.floats, grid.target_digits
+        return cls(sums, intercept, (*pieces, matrix), step, right, digits, target, constant)
 
     def solved(
         self,
@@ -352,87 +331,80 @@ class ExactSystem:
         (array([[-0.27272727]]), array([0.90909091]))
         """
         first, mean = int(self.intercept), self.sums.feature_sum / self.sums.weight
-        d = np.ones(len(self.digits) - first) if scale is None else scale
-        columns: list[_Column] = []
-        for k, beta in zip(outputs, np.broadcast_to(ridge, outputs.shape), strict=True):
-            columns.append(_Column(self, self.right[:, k], d * d * beta))
-        places = (self.digits - self.target_digits)[:, None]
-        left = np.empty((len(self.digits), len(columns)))
-        while any(not column.done for column in columns):
-            for k, column in enumerate(columns):
-                left[:, k] = column.rest / (1 << column.places + column.point)
-            left = np.ldexp(left, places - 2 * self.digits[:, None])
-            # The solution of what is left, about.
+        d = np.ones(len(mean)) if scale is None else scale
+        penalty, after = self._penalty(np.outer(d * d, np.broadcast_to(ridge, outputs.shape)))
+        rest = self.right[:, outputs] << after
+        solution, point = np.zeros_like(rest), np.zeros(len(outputs), dtype=object)
+        units, twice = (self.digits - self.target_digits)[:, None], 2 * self.digits[:, None]
+        known = begun = None  # digits after the point of the last step, and of the first
+        while True:
+            # What is left of the right side, none of it beyond float64, and its solution, about.
+            cut = max(after + max(point) - FURTHEST, 0)
+            left = ((rest >> cut) if cut else rest).astype(np.float64)
+            open_ = left.any(axis=0)
+            if not open_.any():
+                break
+            left = np.ldexp(left, (cut - after - point).astype(np.int64) + units - twice)
             centred = left[first:] - np.outer(mean, left[0]) if first else left
             centred[self.constant - first] = 0.0
             step = solve(centred / d[:, None]) / d[:, None]
             if first:
                 level = left[0] / self.sums.weight - mean @ step
                 step = np.concatenate([level[None], step])
-            step = np.ldexp(step, -places)
+            step = np.ldexp(step, -units)
             if not np.isfinite(step).all():
                 return None
-            for column, change in zip(columns, step.T, strict=True):
-                if not column.done and not column.take(change):
-                    return None
-        for k, column in enumerate(columns):
-            left[:, k] = column.solution / (1 << column.point)
-        found = np.ldexp(left, places)
-        return found[first:], found[0] if self.intercept else np.zeros(len(columns))
+            places = self.step - np.frexp(np.abs(step).max(axis=0))[1].astype(np.int64)
+            if known is None or begun is None:
+                begun = places
+                point = (np.maximum(places, 0) + MOST + self.step).astype(object)
+                rest = rest << point
+            elif (places < known + LEAST_GAIN)[open_].any():
+                return None
+            for k in np.flatnonzero(open_ & (places - begun >= ENOUGH)):
+                # What the solution may be off by if the next step begins at these places.
+                error = 1 << max(point[k] - int(places[k]) + self.step + 1, 0)
+                low, high = ((solution[:, k] + e).astype(np.float64) for e in (-error, error))
+                if places[k] - begun[k] >= MOST or (low == high).all():
+                    # Zero where the solution is not known from it.
+                    solution[np.abs(solution[:, k]) <= error, k] = 0
+                    rest[:, k] = step[:, k] = 0
+            known = places
+            taken = np.rint(np.ldexp(step, places))
+            whole, by = taken.astype(np.int64).astype(object), point - places.astype(object)
+            solution = solution + (whole << by)
+            product = self._times(taken)
+            rest = rest - ((penalty * whole + (product << after)) << by)
+            rest[self.constant] = 0
+        found = np.ldexp(solution.astype(np.float64), units - point.astype(np.int64))
+        return found[first:], found[0] if first else np.zeros(len(outputs))
 
+    def _times(self, taken: Array) -> integers.Whole:
+        """Return the matrix times digits (F, K) of the solution.
 
-class _Column:
-    """The solution of one output, digit after digit, in arrays (F,) of Python's integers."""
+        Modulo 2^64 the product is exact, and float64 says which of the multiples of that to add.
+        """
+        from catchment.readout.exact_kernels import times_packed
 
-    def __init__(self, system: ExactSystem, right: integers.Whole, penalty: Array) -> None:
-        self.system = system
-        first = len(right) - len(penalty)
-        ridge, exponent = np.frexp(penalty)
-        exponent = exponent - _FLOAT + 2 * system.digits[first:]
-        low = min(0, int(exponent[ridge != 0].min(initial=0)))
-        self.penalty = np.zeros(len(right), dtype=object)
-        whole = (ridge * 2.0**_FLOAT).astype(np.int64).astype(object)
-        self.penalty[first:] = whole << np.where(ridge != 0, exponent - low, 0).astype(object)
-        self.places = -low  # of the penalty after the point
-        self.point = 0  # places of the solution after the point, once there is a step
-        self.solution = np.zeros(len(right), dtype=object)
-        self.rest = right << self.places
-        self.known: int | None = None  # places of the last step, and of the first
-        self.first = 0
-        self.done = not self.rest.any()
+        floats = np.ascontiguousarray(taken.T)
+        digits, product = floats.astype(np.int64), np.zeros(floats.shape, dtype=object)
+        for k, one in enumerate(self.pieces):
+            whole, about = np.zeros_like(digits), np.zeros_like(floats)
+            times_packed(one, digits, floats, whole, about)
+            upper = np.rint((about - whole) * 2.0**-64).astype(np.int64).astype(object)
+            product = product + ((upper << 64) + whole << k * WORD)
+        return product.T
 
-    def take(self, step: Array) -> bool:
-        """Take a step's digits into the solution; False if they are no finer than the last."""
-        system = self.system
-        places = system.step - int(np.frexp(np.abs(step).max())[1])
-        if self.known is None:
-            self.first = places
-            self.point = max(places, 0) + MOST + system.step
-            self.rest = self.rest << self.point
-        elif places < self.known + LEAST_GAIN:
-            return False
-        gained, unit = places - self.first, 1 << self.point
-        # What the solution may be off by if the next step begins at these places.
-        error = 1 << max(self.point - places + system.step + 1, 0)
-        if gained >= ENOUGH:
-            low, high = (self.solution - error) / unit, (self.solution + error) / unit
-            if gained >= MOST or (low == high).all():
-                # Zero where the solution is not known from it.
-                self.solution[np.abs(self.solution) <= error] = 0
-                self.done = True
-                return True
-        self.known = places
-        taken = np.rint(np.ldexp(step, places))
-        whole, by = taken.astype(np.int64).astype(object), self.point - places
-        product = self.penalty * whole
-        for i, one in enumerate(system.slices):
-            part = blas.dspmv(len(step), 1.0, one, taken, lower=1).astype(np.int64).astype(object)
-            product = product + (part << i * system.width + self.places)
-        self.solution = self.solution + (whole << by)
-        self.rest = self.rest - (product << by)
-        self.rest[system.constant] = 0
-        self.done = not self.rest.any()
-        return True
+    def _penalty(self, penalty: Array) -> tuple[integers.Whole, int]:
+        """Return what the ridge adds, (F, K) or (1 + F, K) integers, and their binary places."""
+        found = np.zeros((len(self.digits), penalty.shape[1]), dtype=object)
+        value, exponent = np.frexp(penalty)
+        exponent = exponent - _FLOAT + 2 * self.digits[int(self.intercept) :, None]
+        low = min(0, int(exponent[value != 0].min(initial=0)))
+        whole = (value * 2.0**_FLOAT).astype(np.int64).astype(object)
+        shift = np.where(value != 0, exponent - low, 0).astype(object)
+        found[int(self.intercept) :] = whole << shift
+        return found, -low
 
 
 # An eigendecomposition costs as much as this many Cholesky factorisations.
@@ -492,7 +464,7 @@ def _solvers(
     values, group = np.unique(ridges, return_inverse=True)
     if len(values) >= SPECTRUM_FROM:
         spectrum = Spectrum.of(statistics, intercept=intercept)
-        yield np.arange(len(ridges)), ridges, partial(spectrum.solve, ridge=ridges)
+        yield np.arange(len(ridges)), ridges, partial(spectrum.weights, ridges)
         return
     for i, value in enumerate(values):
         A = G if i == len(values) - 1 else G.copy(order="F")
@@ -619,20 +591,17 @@ class Spectrum:
             intercept,
         )
 
-    def weights(self, ridge: float | Array) -> Array:
-        """Return the weights (F, K) at one ridge, or at (K,) ridges, one per output."""
-        return self._turned(self.cross, ridge)
+    def weights(self, ridge: float | Array, right: Array | None = None) -> Array:
+        """Return the weights (F, K) at one ridge, or at (K,) ridges, one per output.
 
-    def solve(self, right: Array, ridge: float | Array) -> Array:
-        """Return what `weights` does for another right side (F, K) than the cross moments."""
-        return self._turned(self.vectors.T @ right, ridge)
-
-    def _turned(self, right: Array, ridge: float | Array) -> Array:
+        Of another right side (F, K) than the cross moments if it is given.
+        """
         inverse = self.inverse(ridge)
         if (inverse == 0).any():
             column = int(np.argmin(inverse.min(axis=0)))
             raise singular_error(self.values, float(np.atleast_1d(ridge)[column]), None)
-        return np.asarray(self.vectors @ (right * inverse))
+        cross = self.cross if right is None else self.vectors.T @ right
+        return np.asarray(self.vectors @ (cross * inverse))
 
     def squared_errors(self, ridge: float | Array) -> Array:
         """Return the sum (K,) of squared training errors at one ridge, or at (K,) ridges."""

@@ -195,6 +195,17 @@ def unpack(packed: Array) -> Array:
     return mirror_lower(unpack_lower(packed))
 
 
+def diagonal(packed: Array) -> Array:
+    """Return the diagonal (n,) of a packed symmetric matrix.
+
+    >>> diagonal(np.array([1.0, 2.0, 3.0]))
+    array([1., 3.])
+    """
+    size = matrix_size(len(packed))
+    k = np.arange(size)
+    return packed[k * size - k * (k - 1) // 2]
+
+
 def add_gram(total: Array, Z: Array) -> None:
     """Add Z Z', for Z (n, m), to the upper triangle of total (n, n), in place.
 
@@ -450,7 +461,8 @@ class RidgeStatistics(Structure):
         one, two = self, other
         if self.grid is not None and other.grid is not None:
             digits = max(self.grid.target_digits, other.grid.target_digits)
-            one, two = self._in_units(digits), other._in_units(digits)
+            if one.grid != two.grid:
+                one, two = self._in_units(digits), other._in_units(digits)
         elif sign < 0 and n_rows == 0:
             return RidgeStatistics.zero(self.n_features, self.n_targets, self.fingerprint)
         held = _sums_of(one), _sums_of(two)
@@ -654,7 +666,7 @@ class RidgeStatistics(Structure):
         """
         if self.grid is not None:
             return self.floats.target_moments(intercept=intercept)
-        q = unpack_lower(self.target_gram).diagonal().copy()
+        q = diagonal(self.target_gram)
         if intercept and self.weight > 0:
             q -= self.target_sum**2 / self.weight
         return np.maximum(q, 0.0)

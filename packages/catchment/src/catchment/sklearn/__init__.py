@@ -37,6 +37,7 @@ out of `fit` and of `score`; `predict` answers for all of them, less surely for 
 from __future__ import annotations
 
 # For the other packages and the tests; may change without notice.
+from catchment.sklearn.base import EchoStateFeatures, SequenceScaler
 from catchment.sklearn.base import PreparedEstimator as PreparedEstimator
 from catchment.sklearn.base import found_layout as found_layout
 from catchment.sklearn.base import leave_one_out as leave_one_out
@@ -49,7 +50,6 @@ from catchment.sklearn.classifier import (
 )
 from catchment.sklearn.classifier import SequenceClassifier as SequenceClassifier
 from catchment.sklearn.regressor import EchoStateForecaster, EchoStateRegressor
-from catchment.sklearn.transformer import EchoStateFeatures, SequenceScaler
 
 __all__ = [
     "AnomalyDetector",

@@ -1,4 +1,4 @@
-"""The settings that the estimators share, and the way from them to a pipeline.
+"""The settings that the estimators share, and the way from them to features and scaled sequences.
 
 Which axis is time: said by the caller, or by data that can be read in one way only.
 
@@ -22,14 +22,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from catchment.arrays import (
     LARGEST,
@@ -42,7 +42,7 @@ from catchment.arrays import (
 )
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
-from catchment.data.scaling import Scaler
+from catchment.data.scaling import Moments, Scaler
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.recipe import Mixture, Spread
@@ -50,10 +50,10 @@ from catchment.features.echo_state.run import Pool
 from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
 from catchment.readout.accumulation import accumulate, accumulate_with_rows, grid_of
+from catchment.readout.intervals import leverage
 from catchment.readout.model import Model, fitted_pipeline, solved_model
 from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.statistics import Readout, RidgeStatistics
-from catchment.readout.uncertainty import leverage
 
 Inputs = ArrayLike | Sequence[ArrayLike]
 Targets = ArrayLike | Sequence[ArrayLike]
@@ -329,16 +329,7 @@ Gaps = Literal["hold", "interpolate", "error"]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PreparedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What everything that learns here shares: preparation.
-
-    Parameters
-    ----------
-    gaps
-        What replaces NaN in X: "hold", "interpolate" or, to refuse it, "error".
-    scale
-        Whether every input is brought to mean 0 and standard deviation 1 over the data of `fit`;
-        `partial_fit` keeps the scale of its first call.
-    """
+    """What everything that learns here shares: preparation."""
 
     gaps: Gaps = "hold"
     scale: bool = True
@@ -361,15 +352,7 @@ class PreparedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReadingEstimator(PreparedEstimator):
-    """What everything that is given sequences shares: how it reads X.
-
-    Parameters
-    ----------
-    layout
-        How arrays (n, a, b) and lists of arrays (a, b) lie: "time_first", (time, channels), or
-        "channels_first", (channels, time). With "auto" the data say it where they can be read in
-        one way only, and are refused elsewhere; see `catchment.sklearn`.
-    """
+    """What everything that is given sequences shares: how it reads X."""
 
     layout: Layout = "auto"
 
@@ -412,13 +395,7 @@ class ReadingEstimator(PreparedEstimator):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SequenceEstimator(ReadingEstimator, ABC):
-    """What estimators share whatever their feature map is: its rows of features, and threads.
-
-    Parameters
-    ----------
-    n_jobs
-        Threads; None is one, -1 all cores. Results do not depend on it.
-    """
+    """What estimators share whatever their feature map is: its rows of features, and threads."""
 
     n_jobs: int | None = None
 
@@ -448,27 +425,8 @@ class SequenceEstimator(ReadingEstimator, ABC):
 class ReservoirEstimator(PreparedEstimator):
     """Settings of `EchoState` and of `Prepare`, under their names and with their defaults.
 
-    They are written once, here: a dataclass makes the constructor that scikit-learn reads.
-
-    Parameters
-    ----------
-    units
-        Number of units; a tuple makes a deep stack, and other settings may then be tuples too.
-    topology, density, connections, rewiring, jump, jump_weight, random_signs
-        Wiring, as in `Recipe`.
-    spectral_radius, input_scaling, input_connections, bias_scaling, leak_rate, activation
-        Dynamics, as in `EchoState`.
-    bias, input, state
-        Whether the readout sees a constant one, the inputs and the states.
-    washout
-        Steps at the start of each sequence that are not learnt from, nor scored.
-    precision
-        Of the states: "float64" or "float32".
-    grid, feature_grid, input_range
-        Bits of states and features, and where inputs are cut off, as in `EchoState`.
-    random_state
-        An integer is the seed of `EchoState` and names the weights; None draws new ones at each
-        fit.
+    They are written once, here: a dataclass makes the constructor that scikit-learn reads. An
+    integer as `random_state` is the seed of `EchoState`, None draws new weights at each fit.
     """
 
     units: int | tuple[int, ...] = EchoState.units
@@ -506,14 +464,7 @@ class ReservoirEstimator(PreparedEstimator):
 
 @dataclass(eq=False, repr=False)
 class EchoStateEstimator(ReservoirEstimator, SequenceEstimator):
-    """A reservoir with one row of features per step, or per sequence.
-
-    Parameters
-    ----------
-    pool, segments
-        None for a target per step; "last", "mean", "mean_std" or "max" for one per sequence, of
-        each of this many equal parts. With "auto" it follows the data: see `catchment.sklearn`.
-    """
+    """A reservoir with one row of features per step, or per sequence."""
 
     _: KW_ONLY
     pool: Pool | Literal["auto"] | None = EchoState.pool
@@ -536,6 +487,160 @@ class EchoStateEstimator(ReservoirEstimator, SequenceEstimator):
             prepare = prepare.fitted(prepare.moments(given.recordings()))
         self.pipeline_ = Pipeline(prepare, built.map)
         return given
+
+
+class EchoStateFeatures(TransformerMixin, EchoStateEstimator):  # type: ignore[misc]
+    """The features of a reservoir, as a step of a pipeline before any other estimator.
+
+    `catchment.sklearn` says what X may be; a pool of "auto" is none here. `fit` builds the
+    reservoir and takes the scale of the inputs: nothing else is learnt. Without a pool there is a
+    row for every step, those of the washout included. The settings are those of
+    `EchoStateRegressor` but for `ridge`.
+
+    Attributes
+    ----------
+    pipeline_
+        The fitted `Pipeline`: preparation and map.
+    features_
+        Its `EchoState`.
+    n_features_in_
+        Columns of X.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> X = np.array([np.sin(np.arange(40) / (3 + k % 2)) for k in range(20)])
+    >>> pipeline = make_pipeline(EchoStateFeatures(30, pool="mean_std"), LogisticRegression())
+    >>> pipeline.fit(X, [0, 1] * 10).predict(X[:3])
+    array([0, 1, 0])
+    """
+
+    def fit(self, X: Inputs, y: object = None) -> Self:
+        """Build the reservoir and take the scale of X; y is not used."""
+        self._fit_features(X)
+        return self
+
+    @property
+    def features_(self) -> FeatureMap:
+        """The map."""
+        return self.pipeline_.features
+
+    def transform(self, X: Inputs) -> NDArray[Any]:
+        """Return the features (n, F) of every sample, arranged like X.
+
+        Those of several sequences without a pool are (n, T, F), or (n, F, T) where X has channels
+        first; of a list, an array of arrays.
+        """
+        check_is_fitted(self, "pipeline_")
+        given = self._given(X)
+        return given.arranged(self._rows(self.pipeline_, given), turned=given.turned)
+
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
+        """Return the names (F,) of the features: inputs by their own names, states as x0, x1...
+
+        Where the columns of X are not the inputs, the inputs are u0, u1 and so on.
+        """
+        check_is_fitted(self, "pipeline_")
+        names = self.features_.names()
+        own = getattr(self, "feature_names_in_", None)
+        if input_features is not None:
+            given = np.asarray(input_features, dtype=object)
+            if own is not None and not np.array_equal(given, own):
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(given) != self.n_features_in_:
+                raise ValueError(
+                    f"input_features should have length equal to number of features "
+                    f"({self.n_features_in_}), got {len(given)}"
+                )
+            own = given
+        if own is not None and not self.pooled_ and self.input:
+            first = int(self.bias)
+            names[first : first + len(own)] = [str(name) for name in own]
+        return np.asarray(names, dtype=object)
+
+
+@dataclass(eq=False, repr=False)
+class SequenceScaler(OneToOneFeatureMixin, TransformerMixin, ReadingEstimator):  # type: ignore[misc]
+    """Channels of mean 0 and standard deviation 1 over all steps of `fit`, without gaps.
+
+    What `StandardScaler` is for tables: its numbers are those of `StandardScaler` on the steps of
+    all sequences one below the other. The estimators of this library do the same inside; it is for
+    others that follow. A matrix is one sequence with a row per step; arrays (n, a, b) and lists of
+    arrays hold several, and come back as they lay. `catchment.sklearn` says how `layout` is found.
+
+    Parameters
+    ----------
+    gaps
+        What replaces NaN: "hold", the value before it; "interpolate"; or, to refuse it, "error".
+    scale
+        Whether channels are scaled; else only gaps are filled.
+    layout
+        Which axis of a sequence is time: "time_first", "channels_first", or "auto".
+
+    Attributes
+    ----------
+    mean_, scale_
+        (I,) what is taken off each channel, and what it is then divided by.
+    prepare_
+        The fitted `Prepare`, for a `Pipeline` of the library.
+    n_features_in_
+        Channels.
+
+    >>> X = np.arange(12.0).reshape(2, 2, 3)
+    >>> scaler = SequenceScaler(layout="channels_first").fit(X)
+    >>> scaler.mean_
+    array([4., 7.])
+    >>> scaler.transform(X)[:, 0].mean(), scaler.transform(X).shape
+    (np.float64(0.0), (2, 2, 3))
+    """
+
+    def fit(self, X: Inputs, y: object = None) -> Self:
+        """Take mean and standard deviation of every channel; y is not used."""
+        return self._learn(X, reset=True)
+
+    def partial_fit(self, X: Inputs, y: object = None) -> Self:
+        """Take more sequences into account: the numbers are those of one fit on all of them."""
+        return self._learn(X, reset=not hasattr(self, "moments_"))
+
+    def transform(self, X: Inputs) -> NDArray[Any]:
+        """Return X without gaps and scaled, arranged as it was; of a list, an array of arrays."""
+        check_is_fitted(self, "prepare_")
+        given = self._given(X)
+        pieces = self.prepare_.inputs(given.recordings())
+        return given.arranged(np.concatenate([piece.u for piece in pieces]), turned=given.turned)
+
+    def inverse_transform(self, X: Inputs) -> NDArray[Any]:
+        """Return scaled sequences in the units of `fit`; gaps that were filled stay filled."""
+        check_is_fitted(self, "prepare_")
+        given = self._given(X)
+        return given.arranged(
+            np.concatenate(given.inputs) * self.scale_ + self.mean_, turned=given.turned
+        )
+
+    @property
+    def mean_(self) -> Array:
+        """What is taken off each channel."""
+        return self._numbers().mean
+
+    @property
+    def scale_(self) -> Array:
+        """What each channel is divided by, 1 for a constant one."""
+        return self._numbers().scale
+
+    def _numbers(self) -> Scaler:
+        check_is_fitted(self, "prepare_")
+        scale = self.prepare_.scale
+        if isinstance(scale, Scaler):
+            return scale
+        return Scaler(np.zeros(self.n_channels_), np.ones(self.n_channels_))
+
+    def _learn(self, X: Inputs, *, reset: bool) -> Self:
+        self.pooled_ = False
+        given = self._read(self._oriented(X, reset=reset), pooled=False, reset=reset)
+        prepare = self._prepare()
+        new = prepare.moments(given.recordings())
+        self.moments_: Moments = new if reset else self.moments_ + new
+        self.prepare_: Prepare = prepare.fitted(self.moments_) if self.scale else prepare
+        return self
 
 
 def count_jobs(n_jobs: int | None) -> int:
@@ -576,13 +681,7 @@ def follows_data(pool: object, X: Inputs, y: Any, *, matrix_pooled: bool) -> boo
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReadoutEstimator(SequenceEstimator):
-    """An estimator with a ridge readout.
-
-    Parameters
-    ----------
-    ridge
-        A number, one number per output, or "gcv": chosen by generalised cross-validation.
-    """
+    """An estimator with a ridge readout."""
 
     ridge: float | Array | Literal["gcv"] = "gcv"
 

@@ -26,8 +26,8 @@ from catchment.arrays import Array, as_matrix, as_numbers, refuse_infinite
 from catchment.data.recording import Recording
 from catchment.features.pipeline import Pipeline
 from catchment.readout.forecasting import backtest, forecast
+from catchment.readout.intervals import conformal_quantile, predictive_variance
 from catchment.readout.model import Model, learn
-from catchment.readout.uncertainty import conformal_quantile, predictive_variance
 from catchment.sklearn.base import (
     EchoStateEstimator,
     Given,
@@ -315,9 +315,7 @@ class EchoStateForecaster(ReservoirEstimator):
         u, y = self._inputs()[: n_steps - 1], self._series[1:n_steps]
         pipeline = Pipeline(self._prepare(), self._reservoir(None))
         threads = count_jobs(self.n_jobs)
-        return learn(
-            pipeline, [Recording(u, y, per_step=True)], ridge=self.ridge, threads=threads
-        ).model
+        return learn(pipeline, [Recording(u, y, per_step=True)], ridge=self.ridge, threads=threads)
 
     def _inputs(self) -> Array:
         """Return inputs (T - 1, K + M): a value, and what is known of the step after it."""

@@ -1,4 +1,13 @@
-from catchment.wire.fields import (
+from catchment.wire.messages import (
+    Fact as Fact,
+    NOTHING as NOTHING,
+    Parts as Parts,
+    digest as digest,
+    join as join,
+    plain_text as plain_text,
+    split as split,
+)
+from catchment.wire.structure import (
     ANY_FLOAT as ANY_FLOAT,
     CLIENTS as CLIENTS,
     COUNTED as COUNTED,
@@ -13,31 +22,18 @@ from catchment.wire.fields import (
     SAME as SAME,
     SIGNED as SIGNED,
     Shape as Shape,
+    Structure as Structure,
+    Summable as Summable,
     Triangle as Triangle,
     WEIGHT as WEIGHT,
+    equal as equal,
+    is_whole as is_whole,
     kind_of as kind_of,
     marked as marked,
     measured as measured,
     places_of as places_of,
-)
-from catchment.wire.messages import (
-    Fact as Fact,
-    NOTHING as NOTHING,
-    Parts as Parts,
-    digest as digest,
-    join as join,
-    plain_text as plain_text,
-    split as split,
-)
-from catchment.wire.structure import (
-    Structure as Structure,
-    Summable as Summable,
-    added as added,
-    equal as equal,
-    is_whole as is_whole,
     plus as plus,
     put_together as put_together,
-    subtracted as subtracted,
     taken_apart as taken_apart,
 )
 
@@ -49,8 +45,8 @@ from catchment.wire.bits import (
     packed as packed,
     unpacked as unpacked,
 )
-from catchment.wire.fields import FEW as FEW, Gathered as Gathered, gathered as gathered
 from catchment.wire.messages import MAGIC as MAGIC, MAX_HEADER as MAX_HEADER, VERSION as VERSION
+from catchment.wire.structure import FEW as FEW, Gathered as Gathered, gathered as gathered
 
 __all__ = [
     "ANY_FLOAT",
@@ -74,7 +70,6 @@ __all__ = [
     "Summable",
     "Triangle",
     "WEIGHT",
-    "added",
     "digest",
     "equal",
     "is_whole",
@@ -87,6 +82,5 @@ __all__ = [
     "plus",
     "put_together",
     "split",
-    "subtracted",
     "taken_apart",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
@@ -9,24 +11,20 @@ from sklearn.linear_model import Ridge
 
 from catchment import Array, Recipe, Recording, Reservoir
 from catchment.data import ACTIVITIES, mackey_glass, synthetic_wearables
-from catchment.engine import run_locally
+from catchment.engine import local_only, run_locally
 from catchment.features import EchoState
 from catchment.federation import Plan
-from catchment.federation.learn import OwnReadout, OwnReadouts
 from catchment.federation.measure import (
     Evaluation,
     Guess,
-    LocalReadouts,
     Scores,
-    Trials,
-    TrialScores,
     autoregression,
     delay_line,
     evaluate,
     mean_target,
     pooled,
 )
-from catchment.readout import Readout, nrmse, train
+from catchment.readout import nrmse, train
 from catchment.wire import Parts
 
 
@@ -161,78 +159,29 @@ def test_guesses_check_their_settings(settings: dict[str, object], message: str)
         Guess(**settings)  # type: ignore[arg-type]
 
 
-def test_local_readouts_are_each_clients_own() -> None:
+def test_going_it_alone_is_each_clients_own_model_on_its_own_test_data() -> None:
     data, f = wearers(), features()
-    algorithm = LocalReadouts(features=f, ridge=0.1, classes=ACTIVITIES)
-    models = run_locally(Plan(algorithm=algorithm), data).result
-    assert list(models) == sorted(data)
-    for name, sequences in data.items():
-        alone = train(f, sequences, 0.1, classes=ACTIVITIES)
-        np.testing.assert_allclose(
-            models[name].readout.weights, alone.readout.weights, rtol=1e-9, atol=1e-12
-        )
-
-
-def test_readouts_of_other_features_are_refused() -> None:
-    from catchment.errors import UploadError
-    from catchment.federation import Turn
-
-    algorithm = LocalReadouts(features=features())
-    wrong = OwnReadout(Readout(np.ones((3, 1)), np.zeros(1)), 1).parts()
-    with pytest.raises(UploadError, match="came for another map"):
-        algorithm.read_update(wrong, Turn(0, ("a",), client="a"))
-
-
-def test_trials_score_each_model_as_evaluation_does() -> None:
-    data, f = wearers(), features()
-    algorithm = LocalReadouts(features=f, classes=ACTIVITIES)
-    models = run_locally(Plan(algorithm=algorithm), data).result
-    strangers = {f"new-{k}": s for k, s in enumerate(data.values())}
-    trials = run_locally(Plan(algorithm=Trials(models_under_test=models)), strangers).state
-    for name, model in models.items():
-        expected = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), strangers).state
-        assert trials.by_model[name].total is not None
-        assert expected.total is not None
-        assert trials.by_model[name].total.counts == expected.total.counts  # type: ignore[union-attr]
-        assert trials.by_model[name].by_client.keys() == expected.by_client.keys()
-    each = trials.each_model()
-    values = [score.value for score in each.by_client.values()]
-    assert each.total is not None
-    assert each.total.value == pytest.approx(np.mean(values))
-
-
-def test_a_client_with_its_own_model_tests_only_that() -> None:
-    data, f = wearers(), features()
-    algorithm = LocalReadouts(features=f, classes=ACTIVITIES)
-    models = run_locally(Plan(algorithm=algorithm), data).result
-    trials = run_locally(Plan(algorithm=Trials(models_under_test=models)), data).state
-    assert {name: set(s.by_client) for name, s in trials.by_model.items()} == {
-        name: {name} for name in data
+    alone = local_only(f, ridge=0.1, classes=ACTIVITIES)
+    expected = {
+        name: evaluate(train(f, own, 0.1, classes=ACTIVITIES), partial(list, own))
+        for name, own in data.items()
     }
-
-
-def test_trials_need_common_features() -> None:
-    a, b = features(), features(pool=False)
-    readout = Readout(np.zeros((a.n_features, 2)), np.zeros(2))
-    from catchment import Model
-
-    with pytest.raises(ValueError, match="2 kinds of features"):
-        Trials(models_under_test={"a": Model(a, readout), "b": Model(b, readout)})
+    found = alone(data, data)
+    assert {k: s.counts for k, s in found.scores.by_client.items()} == {
+        k: s.counts for k, s in expected.items()
+    }
+    strangers = {f"new-{k}": s for k, s in enumerate(data.values())}
+    scores = alone(data, strangers).scores
+    everything = [one for own in strangers.values() for one in own]
+    for name, own in data.items():
+        model = train(f, own, 0.1, classes=ACTIVITIES)
+        assert scores.by_client[name].counts == evaluate(model, lambda: everything).counts
+    assert scores.total is not None
+    assert scores.total.errors.n == len(data) * found.scores.total.errors.n  # type: ignore[union-attr]
 
 
 def test_states_survive_the_disk() -> None:
-    data, f = wearers(), features()
-    local = LocalReadouts(features=f, classes=ACTIVITIES)
-    readouts = run_locally(Plan(algorithm=local), data).state
-    again: OwnReadouts = local.load_state(Parts.from_bytes(local.save_state(readouts).to_bytes()))
-    for name in data:
-        np.testing.assert_array_equal(
-            again.by_client[name].readout.weights, readouts.by_client[name].readout.weights
-        )
-    trials = Trials(models_under_test=local.result(readouts))
-    scores = run_locally(Plan(algorithm=trials), data).state
-    kept: TrialScores = trials.load_state(Parts.from_bytes(trials.save_state(scores).to_bytes()))
-    assert kept.each_model().worst() == scores.each_model().worst()
+    data = wearers()
     random = Guess(how="random", classes=ACTIVITIES)
     guessed: Scores = run_locally(Plan(algorithm=random), data).state
     same = random.load_state(Parts.from_bytes(random.save_state(guessed).to_bytes()))

@@ -13,11 +13,11 @@ from catchment.data import ACTIVITIES, contiguous, narma, synthetic_wearables
 from catchment.engine import centralised, compare, guess, local_only, run_locally
 from catchment.errors import FederationError
 from catchment.features import EchoState
+from catchment.federation.learn import FederatedScaling
 from catchment.federation.measure import (
     Comparison,
     Evaluation,
     Guess,
-    LocalReadouts,
     Outcome,
     Row,
     Scores,
@@ -118,8 +118,8 @@ def test_clients_may_be_functions() -> None:
 
 def test_a_contender_without_a_model_says_so() -> None:
     train, test = split()
-    plan = Plan(algorithm=LocalReadouts(features=pooled_features()))
-    with pytest.raises(FederationError, match="LocalReadouts makes no single model"):
+    plan = Plan(algorithm=FederatedScaling(channels=6))
+    with pytest.raises(FederationError, match="FederatedScaling makes no single model"):
         compare({"alone": plan}, train, test)
 
 

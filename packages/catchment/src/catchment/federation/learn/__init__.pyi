@@ -50,8 +50,6 @@ from catchment.federation.learn.candidates import (
 from catchment.federation.learn.classes import among_by_class as among_by_class
 from catchment.federation.learn.digests import Digest as Digest
 from catchment.federation.learn.personal import (
-    OwnReadout as OwnReadout,
-    OwnReadouts as OwnReadouts,
     STRENGTHS as STRENGTHS,
     own_path as own_path,
     own_readout as own_readout,

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from catchment.features.base import FeatureMap
 from catchment.features.default_map import AutoMap
 from catchment.federation.algorithm import Algorithm
-from catchment.federation.learn.candidates import SelectedRidge
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import MANY
 from catchment.federation.protection import Protection, SmallestUpload
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import packed_length
+
+if TYPE_CHECKING:
+    from catchment.federation.learn.candidates import SelectedRidge
 
 Ridge = float | Literal["auto", "clients", "groups", "gcv"]
 Upload = Literal["auto", "statistics"] | Callable[..., Algorithm[Any, Any, Any]]
@@ -92,6 +94,8 @@ def automatic_ridge(
                 "or a number with a row_stride"
             )
         left = {name: settings[name] for name in settings if name in ("per_output", "standardise")}
+        from catchment.federation.learn.candidates import SelectedRidge
+
         return SelectedRidge(features=features, classes=classes, **left)
     kept: bool | Literal["groups"] = not hidden and not alone
     if chosen == "groups" or (chosen == "auto" and n_clients is not None and n_clients > MANY):

@@ -23,7 +23,6 @@ from catchment.federation.algorithm import (
     Turn,
 )
 from catchment.federation.checks import check_statistics
-from catchment.federation.increments import Asked, Increments
 from catchment.federation.learn.ridge_state import (
     APART,
     RidgeState,
@@ -200,6 +199,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
                     "increments is 'new', and nothing here remembers what came before; use the "
                     "ridge by itself, not inside another algorithm"
                 )
+            from catchment.federation.increments import Asked, Increments
+
             made = Increments(self.features, turn.prepare, self.classes)
             return made.answer(Asked.from_parts(received), data, turn, turn.memory)
         held, n = data(), self.increments
@@ -217,6 +218,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         """Return which sum increments are added to, where clients carry their state."""
         if not self.carries:
             return NOTHING
+        from catchment.federation.increments import Asked
+
         after = "" if state.total is None else state.total.digest()
         return Asked(state.begun or turn.plan, after, state.missed).parts()
 

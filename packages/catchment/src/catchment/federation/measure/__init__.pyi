@@ -1,7 +1,6 @@
 from catchment.federation.measure.baselines import (
     Comparison as Comparison,
     Guess as Guess,
-    LocalReadouts as LocalReadouts,
     Outcome as Outcome,
     Row as Row,
     autoregression as autoregression,
@@ -25,12 +24,7 @@ from catchment.federation.measure.outliers import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment.federation.measure.baselines import (
-    TrialScores as TrialScores,
-    Trials as Trials,
-    delay_line as delay_line,
-    pooled as pooled,
-)
+from catchment.federation.measure.baselines import delay_line as delay_line, pooled as pooled
 from catchment.federation.measure.evaluation import (
     Comparisons as Comparisons,
     evaluate as evaluate,
@@ -51,7 +45,6 @@ __all__ = [
     "Flag",
     "Guess",
     "InfluenceCap",
-    "LocalReadouts",
     "Outcome",
     "PersonalEvaluation",
     "RoundScores",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -22,19 +22,15 @@ from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.federation.algorithm import Algorithm, Data, Needs, Tally, Turn
-from catchment.federation.learn.personal import OwnReadout, OwnReadouts
+from catchment.federation.algorithm import Algorithm, Data, Tally, Turn
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.measure.evaluation import Score, Scores
 from catchment.federation.messages import Record
 from catchment.federation.plan import Plan
-from catchment.federation.rows import Rows
-from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
-from catchment.readout.ridge_choice import chosen_readout
-from catchment.readout.statistics import Readout, RidgeStatistics
-from catchment.wire import Kind, Parts, Structure, join, split
+from catchment.readout.statistics import RidgeStatistics
+from catchment.wire import Parts
 
 RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
 
@@ -188,140 +184,6 @@ class Guess(Algorithm[Scores, Tally[Score], Scores]):
 
     def figures(self, state: Scores) -> dict[str, float]:
         return state.figures
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocalReadouts(Algorithm[OwnReadouts, OwnReadouts, dict[str, Model]]):
-    """Every client alone: the readout each solves on its own data, gathered to be tested.
-
-    Whoever goes it alone sends nothing; here the readouts leave the clients only so that `Trials`
-    can score them on data of others.
-
-    Parameters
-    ----------
-    features
-        Map from inputs to feature rows.
-    ridge
-        A number, or "gcv" for each client's own choice.
-    classes
-        Names of the outputs if they are classes.
-    """
-
-    features: FeatureMap
-    ridge: float | Literal["gcv"] = "gcv"
-    classes: tuple[str, ...] | None = None
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(each_client="each client's own readout is what it is for; use FederatedRidge")
-
-    def start(self) -> OwnReadouts:
-        return OwnReadouts()
-
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> OwnReadout:
-        statistics = accumulate(self.features, data(), threads=1)
-        classes, standardise = self.classes is not None, self.features.standardise
-        _, own = chosen_readout(statistics, self.ridge, classes=classes, standardise=standardise)
-        return OwnReadout(own, 1)
-
-    def read_update(self, parts: Parts, turn: Turn) -> OwnReadouts:
-        return OwnReadouts.read(parts, turn.client, self.features, self.classes)
-
-    def server_update(self, state: OwnReadouts, total: OwnReadouts, turn: Turn) -> OwnReadouts:
-        return state + total
-
-    def result(self, state: OwnReadouts) -> dict[str, Model]:
-        """Return every client's own model."""
-        return {
-            name: Model(self.features, own.readout, self.classes)
-            for name, own in state.by_client.items()
-        }
-
-    def figures(self, state: OwnReadouts) -> dict[str, float]:
-        return {"models": float(len(state.by_client))}
-
-
-@dataclass(frozen=True, eq=False)
-class TrialScores(Structure):
-    """Scores by model, each of all test rows it saw and of every client by itself."""
-
-    KIND: ClassVar[Kind] = Kind(
-        "trials",
-        "for each model tried, sums of its errors on the client's test data",
-        ("how well each model does on this client, and how many test rows of each class it has",),
-    )
-
-    by_model: Mapping[str, Scores] = field(default_factory=dict)
-
-    def __add__(self, other: TrialScores) -> TrialScores:
-        merged = dict(self.by_model)
-        for name, two in other.by_model.items():
-            one = merged.get(name, Scores())
-            both = one.total is not None and two.total is not None
-            total = one.total + two.total if both else one.total or two.total  # type: ignore[operator]
-            merged[name] = Scores(total, {**one.by_client, **two.by_client})
-        return TrialScores(merged)
-
-    def each_model(self) -> Scores:
-        """Return the models as if they were the clients: how each did, and all together."""
-        totals = {name: s.total for name, s in sorted(self.by_model.items()) if s.total is not None}
-        scores = list(totals.values())
-        return Scores(sum(scores[1:], start=scores[0]) if scores else None, totals)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trials(Algorithm[TrialScores, TrialScores, TrialScores]):
-    """Many models that read the same features, scored in one pass over the clients' data.
-
-    A client that has a model of its own name tests that one alone: going it alone is about one's
-    own data, where there are any to test on.
-    """
-
-    models_under_test: dict[str, Model]
-
-    def __post_init__(self) -> None:
-        found = {model.features.fingerprint for model in self.models_under_test.values()}
-        if len(found) != 1:
-            raise ValueError(
-                f"the models read {len(found)} kinds of features; pass models that share one"
-            )
-
-    def start(self) -> TrialScores:
-        return TrialScores()
-
-    def broadcast(self, state: TrialScores, turn: Turn) -> Parts:
-        models = sorted(self.models_under_test.items())
-        return join("readouts", {name: model.readout.parts() for name, model in models})
-
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> TrialScores:
-        named = split(received, "readouts")
-        own = [turn.client] if turn.client in named else sorted(named)
-        first = next(iter(self.models_under_test.values()))
-        z, y = Rows.of(first.features, data()).pair
-        classes, scores = bool(first.classes), {}
-        for name in own:
-            guess = Readout.from_parts(named[name])(z)
-            scores[name] = Scores(Score.of(y, guess, classes=classes))
-        return TrialScores(scores)
-
-    def read_update(self, parts: Parts, turn: Turn) -> TrialScores:
-        came = TrialScores.from_parts(parts).by_model
-        return TrialScores(
-            {
-                name: Scores(scores.total.checked(), {turn.client: scores.total})
-                for name, scores in came.items()
-                if scores.total is not None and name in self.models_under_test
-            }
-        )
-
-    def server_update(self, state: TrialScores, total: TrialScores, turn: Turn) -> TrialScores:
-        return total
-
-    def result(self, state: TrialScores) -> TrialScores:
-        return state
-
-    def figures(self, state: TrialScores) -> dict[str, float]:
-        return state.each_model().figures
 
 
 def pooled(clients: Mapping[str, Sequence[Recording]]) -> dict[str, list[Recording]]:

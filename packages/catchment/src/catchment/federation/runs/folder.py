@@ -37,7 +37,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import numpy as np
 
@@ -46,7 +46,6 @@ from catchment.errors import FederationError, IntegrityError
 from catchment.federation.algorithm import Kept
 from catchment.federation.learn.digests import digests_of
 from catchment.federation.loop import EVERY
-from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.measure.outliers import Flag
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.plan import Plan, describe
@@ -55,6 +54,9 @@ from catchment.files import replace_file
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 from catchment.wire import Parts
+
+if TYPE_CHECKING:
+    from catchment.federation.measure.evaluation import Scores
 
 S = TypeVar("S")
 
@@ -635,6 +637,8 @@ def _path(kept: Kept, classes: tuple[str, ...] | None) -> list[tuple[Cell, ...]]
 
 def _write_scores(folder: RunFolder, scores: Scores, classes: tuple[str, ...] | None) -> None:
     """Keep every client's metrics and those of all together, the first one's name, confusions."""
+    from catchment.federation.measure.evaluation import metrics
+
     rows: list[tuple[Cell, ...]] = []
     by_client: list[tuple[Cell, ...]] = []
     for client, score in ({"": scores.total} | dict(sorted(scores.by_client.items()))).items():

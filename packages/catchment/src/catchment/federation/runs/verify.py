@@ -21,15 +21,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
+from catchment.data.recording import Recording
 from catchment.errors import (
     CatchmentError,
     FederationError,
@@ -43,7 +44,6 @@ from catchment.federation.checks import check_statistics
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import Candidates, Race
 from catchment.federation.learn.digests import (
-    Digest,
     Sum,
     apart,
     is_exact,
@@ -165,9 +165,13 @@ def _fingerprint(told: object) -> str:
 
 
 TOLERANCE = 1e-6  # of floating-point numbers, as a share of their size
-ROUNDED = "float64: compared to rounding"
+ELSEWHERE = "computed on another processor it may have other last digits and another hash"
+CERTIFICATE = "certificate.json"
+UNREADABLE = (CatchmentError, ValueError, TypeError, KeyError, ArithmeticError)
 
 Outcome = Literal["ok", "differs", "cannot be checked"]
+Load = Callable[[Path], Predictor]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -226,62 +230,6 @@ def compared(what: str, found: str, said: str, note: str = "") -> Check:
     return Check(what, "ok", found, note)
 
 
-def same(what: str, again: Sum, kept: Sum, said: str = "", *, rounded: bool = False) -> Check:
-    """Return the check of statistics that were computed again against those that are kept.
-
-    Parameters
-    ----------
-    said
-        The digest that was written down; that of those kept if there is none.
-    rounded
-        Whether they were rounded on their way.
-    """
-    found, wanted = again.digest(), said or kept.digest()
-    if found == wanted:
-        return Check(what, "ok", found)
-    if is_exact(again) and is_exact(kept) and not rounded:
-        return Check(what, "differs", found, f"{wanted} was written down")
-    distance = apart(again, kept)
-    outcome: Outcome = "ok" if distance <= TOLERANCE else "differs"
-    return Check(what, outcome, note=f"{ROUNDED}, {distance:.0e} apart")
-
-
-def cannot(what: str, why: str) -> Check:
-    """Return that something cannot be checked."""
-    return Check(what, "cannot be checked", note=why)
-
-
-CERTIFICATE = "certificate.json"
-ELSEWHERE = "computed on another processor it may have other last digits and another hash"
-UNREADABLE = (CatchmentError, ValueError, TypeError, KeyError, ArithmeticError)
-
-Load = Callable[[Path], Predictor]
-Ridge = FederatedRidge | BalancedRidge
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """What a run's training left: its sums as kept, and their digests as written down."""
-
-    told: Described
-    model: Model
-    algorithm: Ridge
-    state: RidgeState | ByClass
-    sums: Tally[Any]
-    digests: Mapping[str, Digest]
-    n_used: int
-
-    def said(self, client: str) -> str:
-        """Return the digest that was written down; the sum's if there is no client."""
-        return self.digests[client].sha256 if client in self.digests else ""
-
-    def same(self, what: str, again: Sum, client: str) -> Check:
-        """Compare statistics that were computed from recordings with what came; see `said`."""
-        kept = self.sums.by_client[client] if client else self.sums.total
-        rounded = not HARMLESS.isdisjoint(self.told.protections)
-        return same(what, again, kept, self.said(client), rounded=rounded)
-
-
 def verified(
     folder: str | Path,
     load: Load,
@@ -307,185 +255,324 @@ def verified(
     only
         A client's name: the statistics of the others are not looked at one by one.
     """
-    return Verification(tuple(_checks(Path(folder), load, clients, reason, only)))
-
-
-def _checks(
-    folder: Path, load: Load, clients: Mapping[str, Data] | None, reason: str, only: str | None
-) -> Iterator[Check]:
     run = read_run(folder)
-    told = described(run)
-    yield _ledger(run)
-    yield from _settings(run)
-    model = yield from _model(run, load)
-    if model is not None:
-        yield from _map(told, model)
-    trained = yield from _trained(run, told, model)
-    if trained is None:
-        return
-    kept = trained.sums.by_client
-    if only is not None and kept and only not in kept:
-        names = ", ".join(sorted(kept)[:8])
-        raise ValueError(f"there is no client {only!r} in the sum; there are {names}")
-    yield from _as_kept(trained, only)
-    yield from _sum(trained)
-    yield _solved("readout", trained, trained.state, trained.model.readout)
-    yield from _recordings(trained, clients, reason, only)
-    yield from _certificate(folder, trained, load)
+    said = _Said(run, described(run), load)
+    said.ledger()
+    model = said.model()
+    trained = said.trained(model)
+    if model is not None and trained is not None:
+        kept = trained.sums.by_client
+        if only is not None and kept and only not in kept:
+            names = ", ".join(sorted(kept)[:8])
+            raise ValueError(f"there is no client {only!r} in the sum; there are {names}")
+        said.kept(trained, only)
+        said.solved("readout", trained, trained.state, trained.model.readout)
+        said.recordings(trained, clients, reason, only)
+        said.certificate(trained)
+    return Verification(tuple(said.checks))
 
 
-def _ledger(run: Run) -> Check:
-    """Compare the rows of the database with their hash."""
-    said = run.facts.get(SEAL, "")
-    if not said:
-        return cannot("ledger", "the run keeps no hash of its database")
-    if run.damage:
-        return Check("ledger", "differs", said, "; ".join(run.damage))
-    return Check("ledger", "ok", said)
+@dataclass(frozen=True, eq=False)
+class _Trained:
+    """What a run's training left: its sums as kept, and their digests as written down."""
+
+    told: Described
+    model: Model
+    algorithm: FederatedRidge | BalancedRidge
+    state: RidgeState | ByClass
+    sums: Tally[Any]
+    digests: Mapping[str, str]
+    n_used: int
+
+    @property
+    def why_no_clients(self) -> str:
+        if "SecureSum" in self.told.protections:
+            return "the run saw nothing but their sum (secure_sum)"
+        if self.told.settings.get("keep_clients") == "groups":
+            return 'the run kept only sums of groups of them (keep_clients = "groups")'
+        return "the run kept only their sum (keep_clients = false)"
+
+    @property
+    def why_not_again(self) -> str:
+        """Why what clients sent cannot be computed again, nothing if it can."""
+        settings = self.told.settings
+        for protection in self.told.protections:
+            if protection not in HARMLESS and protection != "SecureSum":
+                return f"{protection} changes what clients send, or their sum"
+        if self.told.name == "AlignedRidge":
+            return "every client has a reservoir of its own"
+        if self.told.plan.get("share", 1.0) != 1:
+            return "only a share of the clients was asked in each round"
+        if settings.get("forgetting", 1.0) != 1 or settings.get("window") is not None:
+            return "old rounds fade from the sum"
+        return ""
+
+    def again(self, name: str, data: Data) -> Sum:
+        """Return what a client sends in all rounds of the training, in columns of all classes."""
+        prepare, classes = self.model.prepare, self.model.classes
+
+        def prepared() -> Iterable[Recording]:
+            every = data() if classes is None else (one.among(classes) for one in data())
+            return prepare.stream(every)
+
+        turns = (Turn(k, (), client=name) for k in range(self.told.rounds))
+        return reduce(
+            add, (self.algorithm.client_update(NOTHING, prepared, turn) for turn in turns)
+        )
 
 
-def _settings(run: Run) -> Iterator[Check]:
-    for stage in run.stages:
-        text = json.dumps(stage.settings, sort_keys=True)
-        found = hashlib.sha256(text.encode()).hexdigest()
-        yield compared(f"settings of {stage.name}", found, stage.fingerprint)
+@dataclass(frozen=True, eq=False)
+class _Said:
+    """What a run's folder says, and the checks that were made of it, in their order."""
 
+    run: Run
+    told: Described
+    load: Load
+    checks: list[Check] = field(default_factory=list)
 
-def _model(run: Run, load: Load) -> Generator[Check, None, Model | None]:
-    """Compare the model's file, and return the model if it is one of a readout."""
-    path, said = run.folder / MODEL, run.facts.get("model_sha256", "")
-    if not path.is_file():
-        yield cannot("model file", f"there is no {MODEL}")
+    def compare(self, what: str, found: str, said: str, note: str = "") -> None:
+        self.checks.append(compared(what, found, said, note))
+
+    def cannot(self, what: str, why: str, sha256: str = "") -> None:
+        self.checks.append(Check(what, "cannot be checked", sha256, why))
+
+    def differs(self, what: str, note: str, sha256: str = "") -> None:
+        self.checks.append(Check(what, "differs", sha256, note))
+
+    def read(self, what: str, make: Callable[[], T], words: str = "") -> T | None:
+        """Return what can be made, None if it cannot; that differs from what the folder says."""
+        try:
+            return make()
+        except (UnknownMapError, MissingExtraError) as error:
+            self.cannot(what, str(error))
+        except UNREADABLE as error:
+            self.differs(what, f"{words}{error}")
         return None
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    yield compared("model file", found, said)
-    try:
-        made = load(path)
-    except (UnknownMapError, MissingExtraError) as error:
-        yield cannot("model", str(error))
-        return None
-    except UNREADABLE as error:
-        yield Check("model", "differs", note=str(error))
-        return None
-    shared = made.model if isinstance(made, PersonalModels) else made
-    return shared if isinstance(shared, Model) else None
 
+    def same(
+        self, what: str, again: Sum, kept: Sum, said: str = "", *, rounded: bool = False
+    ) -> None:
+        """Compare statistics that were computed again with those that are kept.
 
-def _map(told: Described, model: Model) -> Iterator[Check]:
-    features = model.features
-    if features.reservoir is not None:
-        yield _weights(features.reservoir)
-    own = told.features
-    if own:
-        yield compared("feature map", features.fingerprint, own)
-    yield compared("preparation", model.prepare.fingerprint, told.prepare)
+        Parameters
+        ----------
+        said
+            The digest that was written down; that of those kept if there is none.
+        rounded
+            Whether they were rounded on their way.
+        """
+        found, wanted = again.digest(), said or kept.digest()
+        if found == wanted or (is_exact(again) and is_exact(kept) and not rounded):
+            self.compare(what, found, wanted)
+            return
+        distance = apart(again, kept)
+        outcome: Outcome = "ok" if distance <= TOLERANCE else "differs"
+        note = f"float64: compared to rounding, {distance:.0e} apart"
+        self.checks.append(Check(what, outcome, note=note))
 
+    def ledger(self) -> None:
+        """Compare the rows of the database, and the settings of each stage, with their hashes."""
+        said = self.run.facts.get(SEAL, "")
+        if not said:
+            self.cannot("ledger", "the run keeps no hash of its database")
+        elif self.run.damage:
+            self.differs("ledger", "; ".join(self.run.damage), said)
+        else:
+            self.compare("ledger", said, said)
+        for stage in self.run.stages:
+            text = json.dumps(stage.settings, sort_keys=True)
+            found = hashlib.sha256(text.encode()).hexdigest()
+            self.compare(f"settings of {stage.name}", found, stage.fingerprint)
 
-def _weights(reservoir: Reservoir) -> Check:
-    """Draw the weights anew from the recipe, and compare their fingerprint."""
-    what, recipe = "weights of the recipe", reservoir.recipe
-    if recipe is None and reservoir.adapted_from is None:
-        return cannot(what, "the reservoir was given as matrices; the map's fingerprint has them")
-    if recipe is None:
-        return cannot(what, "gains and shifts were adapted; the map's fingerprint has them")
-    try:
-        made = Reservoir.from_recipe(recipe)
-    except UNREADABLE as error:
-        return Check(what, "differs", note=str(error))
-    return compared(what, made.fingerprint, recipe.fingerprint or "")
+    def model(self) -> Model | None:
+        """Compare the model's file and map, and return the model if it is one of a readout."""
+        path, said = self.run.folder / MODEL, self.run.facts.get("model_sha256", "")
+        if not path.is_file():
+            self.cannot("model file", f"there is no {MODEL}")
+            return None
+        self.compare("model file", hashlib.sha256(path.read_bytes()).hexdigest(), said)
+        made = self.read("model", lambda: self.load(path))
+        shared = made.model if isinstance(made, PersonalModels) else made
+        if not isinstance(shared, Model):
+            return None
+        if shared.features.reservoir is not None:
+            self._weights(shared.features.reservoir)
+        if self.told.features:
+            self.compare("feature map", shared.features.fingerprint, self.told.features)
+        self.compare("preparation", shared.prepare.fingerprint, self.told.prepare)
+        return shared
 
+    def _weights(self, reservoir: Reservoir) -> None:
+        """Draw the weights anew from the recipe, and compare their fingerprint."""
+        what, recipe = "weights of the recipe", reservoir.recipe
+        if recipe is None:
+            given = reservoir.adapted_from is None
+            how = (
+                "the reservoir was given as matrices" if given else "gains and shifts were adapted"
+            )
+            self.cannot(what, f"{how}; the map's fingerprint has them")
+            return
+        made = self.read(what, lambda: Reservoir.from_recipe(recipe))
+        if made is not None:
+            self.compare(what, made.fingerprint, recipe.fingerprint or "")
 
-def _trained(
-    run: Run, told: Described, model: Model | None
-) -> Generator[Check, None, Trained | None]:
-    """Compare the state's file, and return the sums in it if there are any."""
-    states = sorted((run.folder / "states").glob(f"{TRAINING}-*.bin"))
-    if not states:
-        yield cannot("statistics", "the run keeps no state of its training")
-        return None
-    try:
-        parts = last_state(run.folder, TRAINING)
-    except UNREADABLE as error:
-        yield Check("state file", "differs", note=str(error))
-        return None
-    yield Check("state file", "ok", hashlib.sha256(states[-1].read_bytes()).hexdigest())
-    if model is None:
-        yield cannot("statistics", "they are read with the model's map, and there is none")
-        return None
-    try:
-        among = told.chosen(model, parts)
-        algorithm = told.rebuilt(model) if among is None else among[0]
-        if algorithm is None:
+    def trained(self, model: Model | None) -> _Trained | None:
+        """Compare the state's file, and return the sums in it if there are any."""
+        folder, told = self.run.folder, self.told
+        states = sorted((folder / "states").glob(f"{TRAINING}-*.bin"))
+        if not states:
+            self.cannot("statistics", "the run keeps no state of its training")
+            return None
+        parts = self.read("state file", lambda: last_state(folder, TRAINING))
+        if parts is None:
+            return None
+        found = hashlib.sha256(states[-1].read_bytes()).hexdigest()
+        self.compare("state file", found, found)
+        if model is None:
+            self.cannot("statistics", "they are read with the model's map, and there is none")
+            return None
+
+        def stated() -> tuple[Any, Any, Any]:
+            among = told.chosen(model, parts)
+            algorithm = told.rebuilt(model) if among is None else among[0]
+            if algorithm is None:
+                return None, None, None
+            state: Any = algorithm.load_state(parts) if among is None else among[1]
+            return algorithm, state, algorithm.tally(state)
+
+        found_state = self.read("statistics", stated, "they cannot be read: ")
+        if found_state is None:
+            return None
+        algorithm, state, sums = found_state
+        if sums is None:
             factored = told.name == "FactoredRidge"
             kept = "merged factors, which are float64 and no sum" if factored else "no sum"
-            yield cannot("statistics", f"{told.name} keeps {kept} of statistics")
+            why = f"{told.name} keeps {kept} of statistics"
+            self.cannot("statistics", why if algorithm is None else "nothing was learned yet")
             return None
-        state: Any = algorithm.load_state(parts) if among is None else among[1]
-        sums = algorithm.tally(state)
-    except UNREADABLE as error:
-        yield Check("statistics", "differs", note=f"they cannot be read: {error}")
-        return None
-    if sums is None:
-        yield cannot("statistics", "nothing was learned yet")
-        return None
-    digests = {one.client: one for one in read_digests(run.folder, TRAINING)}
-    n_used = run.rounds[TRAINING][-1].n_used
-    return Trained(told, model, algorithm, state, sums, digests, n_used)
+        digests = {one.client: one.sha256 for one in read_digests(folder, TRAINING)}
+        n_used = self.run.rounds[TRAINING][-1].n_used
+        return _Trained(told, model, algorithm, state, sums, digests, n_used)
 
+    def kept(self, trained: _Trained, only: str | None) -> None:
+        """Compare what is kept of every client with its digest, and the sum with theirs."""
+        kept, total, state = trained.sums.by_client, trained.sums.total, trained.state
+        if not kept:
+            self.cannot("statistics of each client", trained.why_no_clients)
+        every = sorted({*kept, *filter(None, trained.digests)}) if kept else []
+        for name in every if only is None or not kept else [only]:
+            what, said = f"{name} as kept", trained.digests.get(name, "")
+            if name not in kept:
+                self.differs(what, f"{said} was written down, not kept")
+                continue
+            found, own = kept[name].digest(), trained.model.features.fingerprint
+            try:
+                for one in members_of(kept[name]).values():
+                    same = same_features(one.fingerprint, own)
+                    check_statistics(one, fingerprint=one.fingerprint if same else own)
+            except UploadError as error:
+                self.differs(what, str(error), found)
+                continue
+            self.compare(what, found, said)
+        note = "" if is_exact(total) else f"float64: {ELSEWHERE}"
+        self.compare("sum of all clients", total.digest(), trained.digests.get("", ""), note)
+        if kept:
+            self.same(f"{len(kept)} clients added up", summed(kept), total)
+        if isinstance(state, RidgeState) and state.by_group:
+            groups = reduce(add, (state.by_group[group] for group in sorted(state.by_group)))
+            self.same(f"{len(state.by_group)} groups of clients added up", groups, total)
 
-def _as_kept(trained: Trained, only: str | None) -> Iterator[Check]:
-    """Compare what is kept of every client with its digest."""
-    kept = trained.sums.by_client
-    if not kept:
-        yield cannot("statistics of each client", _why_no_clients(trained.told))
-        return
-    named = sorted({*kept, *filter(None, trained.digests)}) if only is None else [only]
-    for name in named:
-        what = f"{name} as kept"
-        if name not in kept:
-            yield Check(what, "differs", note=f"{trained.said(name)} was written down, not kept")
-            continue
-        found = kept[name].digest()
-        try:
-            for one in members_of(kept[name]).values():
-                own = trained.model.features.fingerprint
-                same = same_features(one.fingerprint, own)
-                check_statistics(one, fingerprint=one.fingerprint if same else own)
-        except UploadError as error:
-            yield Check(what, "differs", found, str(error))
-            continue
-        yield compared(what, found, trained.said(name))
+    def solved(
+        self, what: str, trained: _Trained, state: RidgeState | ByClass, readout: Readout
+    ) -> None:
+        """Solve a state again; compare the readout by what it predicts on the training rows."""
+        algorithm: Any = trained.algorithm
 
+        def again() -> tuple[Any, Readout]:
+            solved = algorithm.solved(state)
+            return solved, algorithm.result(solved).readout
 
-def _sum(trained: Trained) -> Iterator[Check]:
-    total, kept = trained.sums.total, trained.sums.by_client
-    state = trained.state
-    note = "" if is_exact(total) else f"float64: {ELSEWHERE}"
-    yield compared("sum of all clients", total.digest(), trained.said(""), note)
-    if kept:
-        again: Sum = summed(kept)
-        yield same(f"{len(kept)} clients added up", again, total)
-    if isinstance(state, RidgeState) and state.by_group:
-        groups = reduce(add, (state.by_group[group] for group in sorted(state.by_group)))
-        yield same(f"{len(state.by_group)} groups of clients added up", groups, total)
+        found = self.read(what, again, "it cannot be solved from the sum: ")
+        if found is None:
+            return
+        made: Any = found[0].weighted if isinstance(found[0], ByClass) else found[0]
+        distance = _readouts_apart(made.total.floats, readout, found[1])
+        note = (
+            f"solved again from the sum, predictions {distance:.0e} apart (floating point: "
+            "compared to a tolerance, not by hash)"
+        )
+        outcome: Outcome = "ok" if distance <= TOLERANCE else "differs"
+        self.checks.append(Check(what, outcome, note=note))
 
+    def recordings(
+        self, trained: _Trained, clients: Mapping[str, Data] | None, reason: str, only: str | None
+    ) -> None:
+        """Compute statistics again from recordings, and compare them with the digests."""
+        why = reason if clients is None else trained.why_not_again
+        if clients is None or why:
+            self.cannot("statistics from recordings", why)
+            return
+        kept, total = trained.sums.by_client, cast(Any, None)
+        rounded = not HARMLESS.isdisjoint(trained.told.protections)
+        named = sorted(clients) if only is None else [name for name in clients if name == only]
+        if not named:
+            self.cannot("statistics from recordings", f"there are none of {only}")
+        missing = 0
+        for name in named:
+            what, said = f"{name} from recordings", trained.digests.get(name, "")
+            try:
+                again = trained.again(name, clients[name])
+            except (*UNREADABLE, OSError) as error:
+                missing += 1
+                self.cannot(what, str(error))
+                continue
+            if name in kept:
+                self.same(what, again, kept[name], said, rounded=rounded)
+            elif kept:
+                self.cannot(what, f"{name} is not in the sum")
+            elif only is None:
+                total = again if total is None else total + again
+            else:
+                self.cannot(what, trained.why_no_clients, again.digest())
+        what, said = f"{len(named)} clients from recordings", trained.digests.get("", "")
+        if total is not None and (len(named) != trained.n_used or missing):
+            self.cannot(what, f"{trained.n_used} clients are in the sum, and nobody knows which")
+        elif total is not None:
+            self.same(what, total, trained.sums.total, said, rounded=rounded)
 
-def _solved(what: str, trained: Trained, state: RidgeState | ByClass, readout: Readout) -> Check:
-    """Solve a state again, and compare the readout by what it predicts on the training rows."""
-    algorithm: Any = trained.algorithm
-    try:
-        solved: Any = algorithm.solved(state)
-        again = algorithm.result(solved).readout
-    except UNREADABLE as error:
-        return Check(what, "differs", note=f"it cannot be solved from the sum: {error}")
-    state = solved.weighted if isinstance(solved, ByClass) else solved
-    assert state.total is not None  # it was solved
-    distance = _readouts_apart(state.total.floats, readout, again)
-    note = (
-        f"solved again from the sum, predictions {distance:.0e} apart (floating point: compared to "
-        "a tolerance, not by hash)"
-    )
-    return Check(what, "ok" if distance <= TOLERANCE else "differs", note=note)
+    def certificate(self, trained: _Trained) -> None:
+        """Compare the certificate of what was forgotten, where there is one, and its model."""
+        path = self.run.folder / CERTIFICATE
+        if not path.is_file():
+            return
+        text = path.read_text(encoding="utf-8")
+        told = self.read("certificate", lambda: Certificate.from_json(text))
+        if told is None:
+            return
+        total, kept = trained.sums.total, trained.sums.by_client
+        self.compare("certificate: before", told.hash_of(total), told.before)
+        found = statistics_name(told.fingerprint)
+        self.compare("certificate: features", trained.model.features.fingerprint, found)
+        if told.client not in kept or told.what != ALL:
+            held = "not kept here" if told.client not in kept else "a part of what is kept here"
+            self.cannot("certificate: after", f"what was removed of {told.client} is {held}")
+            return
+        part = kept[told.client]
+        self.compare("certificate: removed", told.hash_of(part), told.removed)
+        rest = {name: one for name, one in kept.items() if name != told.client}
+        after: Sum = total - part if told.how != "summed-anew" else summed(rest)
+        note = "before - removed, an equality" if told.how == "equality" else ""
+        self.compare("certificate: after", told.hash_of(after), told.after, note)
+        n_rows = sum(one.n_rows for one in members_of(part).values())
+        if n_rows != told.n_rows:
+            self.differs("certificate: rows", f"{n_rows} rows, not {told.n_rows}")
+        path = self.run.folder / f"model-without-{file_name(told.client)}.safetensors"
+        made = self.read(path.name, lambda: self.load(path)) if path.is_file() else None
+        shared = made.model if isinstance(made, PersonalModels) else made
+        if isinstance(shared, Model):
+            plain = isinstance(after, RidgeStatistics)
+            left: Any = (RidgeState if plain else ByClass)(cast(Any, after), rest)
+            self.solved(path.name, trained, left, shared.readout)
 
 
 def _readouts_apart(total: RidgeStatistics, one: Readout, other: Readout) -> float:
@@ -508,136 +595,6 @@ def _readouts_apart(total: RidgeStatistics, one: Readout, other: Readout) -> flo
     if not np.isfinite(difference):
         return np.inf
     return float(np.sqrt(max(difference, 0.0) / whole)) if whole > 0 else float(difference > 0)
-
-
-def _recordings(
-    trained: Trained, clients: Mapping[str, Data] | None, reason: str, only: str | None
-) -> Iterator[Check]:
-    """Compute statistics again from recordings, and compare them with the digests."""
-    why = reason if clients is None else _why_not_again(trained.told)
-    if clients is None or why:
-        yield cannot("statistics from recordings", why)
-        return
-    kept, total = trained.sums.by_client, cast(Any, None)
-    named = sorted(clients) if only is None else [name for name in clients if name == only]
-    if not named:
-        yield cannot("statistics from recordings", f"there are none of {only}")
-    missing = 0
-    for name in named:
-        what = f"{name} from recordings"
-        try:
-            again = _again(trained, name, clients[name])
-        except (*UNREADABLE, OSError) as error:
-            missing += 1
-            yield cannot(what, str(error))
-            continue
-        if name in kept:
-            yield trained.same(what, again, name)
-        elif kept:
-            yield cannot(what, f"{name} is not in the sum")
-        elif only is None:
-            total = again if total is None else total + again
-        else:
-            yield Check(what, "cannot be checked", again.digest(), _why_no_clients(trained.told))
-    if total is None:
-        return
-    what = f"{len(named)} clients from recordings"
-    if len(named) != trained.n_used or missing:
-        yield cannot(what, f"{trained.n_used} clients are in the sum, and nobody knows which")
-        return
-    yield trained.same(what, total, "")
-
-
-def _again(trained: Trained, name: str, data: Data) -> Sum:
-    """Return what a client sends in all rounds of the training."""
-    prepared, algorithm = _prepared(trained.model, data), trained.algorithm
-    turns = (Turn(k, (), client=name) for k in range(trained.told.rounds))
-    return reduce(add, (algorithm.client_update(NOTHING, prepared, turn) for turn in turns))
-
-
-def _prepared(model: Model, data: Data) -> Data:
-    """Return recordings as the training had them, in the columns of all of its classes."""
-    classes = model.classes
-    if classes is None:
-        return lambda: model.prepare.stream(data())
-    return lambda: model.prepare.stream(one.among(classes) for one in data())
-
-
-def _why_no_clients(told: Described) -> str:
-    if "SecureSum" in told.protections:
-        return "the run saw nothing but their sum (secure_sum)"
-    if told.settings.get("keep_clients") == "groups":
-        return 'the run kept only sums of groups of them (keep_clients = "groups")'
-    return "the run kept only their sum (keep_clients = false)"
-
-
-def _why_not_again(told: Described) -> str:
-    """Return why what clients sent cannot be computed again, nothing if it can."""
-    settings = told.settings
-    for protection in told.protections:
-        if protection not in HARMLESS and protection != "SecureSum":
-            return f"{protection} changes what clients send, or their sum"
-    if told.name == "AlignedRidge":
-        return "every client has a reservoir of its own"
-    if told.plan.get("share", 1.0) != 1:
-        return "only a share of the clients was asked in each round"
-    if settings.get("forgetting", 1.0) != 1 or settings.get("window") is not None:
-        return "old rounds fade from the sum"
-    return ""
-
-
-def _certificate(folder: Path, trained: Trained, load: Load) -> Iterator[Check]:
-    """Compare the certificate of what was forgotten, where there is one."""
-    path = folder / CERTIFICATE
-    if not path.is_file():
-        return
-    try:
-        told = Certificate.from_json(path.read_text(encoding="utf-8"))
-    except UNREADABLE as error:
-        yield Check("certificate", "differs", note=str(error))
-        return
-    total, kept = trained.sums.total, trained.sums.by_client
-    yield compared("certificate: before", told.hash_of(total), told.before)
-    fingerprint = trained.model.features.fingerprint
-    found = statistics_name(told.fingerprint)
-    yield compared("certificate: features", fingerprint, found)
-    if told.client not in kept or told.what != ALL:
-        held = "not kept here" if told.client not in kept else "a part of what is kept here"
-        yield cannot("certificate: after", f"what was removed of {told.client} is {held}")
-        return
-    part = kept[told.client]
-    yield compared("certificate: removed", told.hash_of(part), told.removed)
-    rest = {name: one for name, one in kept.items() if name != told.client}
-    after: Sum = total - part if told.how != "summed-anew" else summed(rest)
-    note = "before - removed, an equality" if told.how == "equality" else ""
-    yield compared("certificate: after", told.hash_of(after), told.after, note)
-    n_rows = sum(one.n_rows for one in members_of(part).values())
-    if n_rows != told.n_rows:
-        yield Check("certificate: rows", "differs", note=f"{n_rows} rows, not {told.n_rows}")
-    yield from _without_client(folder, trained, told.client, after, rest, load)
-
-
-def _without_client(
-    folder: Path,
-    trained: Trained,
-    client: str,
-    after: Sum,
-    rest: Mapping[str, Any],
-    load: Load,
-) -> Iterator[Check]:
-    """Solve the sum without a client, and compare the model that was written for it."""
-    path = folder / f"model-without-{file_name(client)}.safetensors"
-    if not path.is_file():
-        return
-    try:
-        made = load(path)
-    except UNREADABLE as error:
-        yield Check(path.name, "differs", note=str(error))
-        return
-    shared = made.model if isinstance(made, PersonalModels) else made
-    assert isinstance(shared, Model)
-    state = RidgeState(after, rest) if isinstance(after, RidgeStatistics) else ByClass(after, rest)
-    yield _solved(path.name, trained, state, shared.readout)
 
 
 def file_name(client: str) -> str:

@@ -51,7 +51,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -59,7 +59,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from catchment.errors import RuleError, UploadError
 from catchment.federation.algorithm import Memory, Turn, Upload
-from catchment.federation.protection import Masking, Protection
+from catchment.federation.protection import Masking
 from catchment.privacy.secure_sum.graph import corrupt_among, degree, threshold, uncut
 from catchment.privacy.secure_sum.messages import Outline
 from catchment.privacy.secure_sum.ring import Ring
@@ -442,17 +442,13 @@ class SecureSum(Masking):
 
         return answer(self, stage, received, turn, memory)
 
+    @property
+    def memories(self) -> dict[str, Memory]:
+        return self.identities.memories if isinstance(self.identities, Identities) else {}
+
     def mask(
         self, received: Parts, upload: Callable[[Parts, Turn], Upload], turn: Turn, memory: Memory
     ) -> Upload:
         from catchment.privacy.secure_sum.client import masked
 
         return masked(self, received, upload, turn, memory)
-
-
-def memories_of(protections: Iterable[Protection]) -> dict[str, Memory]:
-    """Return what clients of this process remember, if a secure sum was made with it."""
-    for protection in protections:
-        if isinstance(protection, SecureSum) and isinstance(protection.identities, Identities):
-            return protection.identities.memories
-    return {}

@@ -1,21 +1,25 @@
-"""Pictures of reservoirs and results with matplotlib.
+"""Pictures of reservoirs with matplotlib: their graph, their spectrum, their states.
 
 Every function returns a Figure of its own, drawn without pyplot: nothing is shown, kept open or set
 globally. Save with `figure.savefig("name.png")`; a notebook displays the returned figure.
+
+The spring layout is that of Fruchterman and Reingold (1991), started on a circle so that the same
+reservoir always gives the same picture.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from catchment import Array, Integers, as_matrix, refuse_nonfinite
 from catchment.errors import MissingExtraError
 from catchment.features.echo_state import LayerWeights
 from catchment.report import Theme, theme
-from catchment_lab.plots import graph as graphs
-from catchment_lab.plots import plot_inputs as values
 
 try:
     from matplotlib.axes import Axes
@@ -28,11 +32,17 @@ try:
 except ImportError as error:
     raise MissingExtraError("lab", needed_for="plots") from error
 
+Layout = Literal["spring", "circular"]
+
+MOST_EDGES = 3000
+MOST_ARROWS = 300
+MOST_EIGENVALUES = 3000
+
 
 def reservoir_graph(
     layer: LayerWeights,
     *,
-    layout: graphs.Layout = "spring",
+    layout: Layout = "spring",
     max_units: int = 150,
     dark: bool = False,
 ) -> Figure:
@@ -52,7 +62,7 @@ def reservoir_graph(
     >>> reservoir_graph(layer).axes[0].get_title(loc="left")
     'Reservoir graph: 3 units, 2 connections'
     """
-    colours, g = theme(dark), graphs.graph_of(layer, layout=layout, max_units=max_units)
+    colours, g = theme(dark), graph_of(layer, layout=layout, max_units=max_units)
     figure = Figure(figsize=(7, 6), layout="constrained", facecolor=colours.page)
     ax = figure.add_subplot()
     _dress(ax, colours, f"Reservoir graph: {layer.n_units} units, {layer.W.n_nonzero} connections")
@@ -69,7 +79,7 @@ def reservoir_graph(
     )
     ax.add_collection(lines)
     if g.has_arrows:
-        heads = list(graphs.arrowheads(g))
+        heads = list(arrowheads(g))
         ax.add_collection(PolyCollection(heads, array=g.weights, norm=scale, cmap=shade, zorder=2))
     x, y = g.positions.T
     ax.scatter(x, y, s=12 + 50 * g.strength, color=colours.text, lw=0, zorder=3)
@@ -100,7 +110,7 @@ def spectrum(layer: LayerWeights, *, leaky: bool = False, dark: bool = False) ->
     >>> spectrum(layer).axes[0].get_title(loc="left")
     'Spectrum of W: radius 0.500'
     """
-    colours, (real, imaginary) = theme(dark), values.eigenvalues(layer, leaky=leaky)
+    colours, (real, imaginary) = theme(dark), eigenvalues(layer, leaky=leaky)
     radius = float(np.hypot(real, imaginary).max())
     figure = Figure(figsize=(5.6, 5.6), layout="constrained", facecolor=colours.page)
     ax = figure.add_subplot()
@@ -145,7 +155,7 @@ def states(
     >>> figure.axes[1].get_xlabel()
     'time (s)'
     """
-    colours, (x, u) = theme(dark), values.state_values(x, inputs)
+    colours, (x, u) = theme(dark), state_values(x, inputs)
     time, T, N = step * np.arange(len(x)), len(x), x.shape[1]
     heights = [1.2, 1.6, 2.4] if u is not None else [1.6, 2.4]
     figure = Figure((9, 1.1 + sum(heights)), layout="constrained", facecolor=colours.page)
@@ -156,7 +166,7 @@ def states(
             axes[0].plot(time, u[:, i], lw=1, color=colours.series[i % len(colours.series)])
         axes[0].set_ylabel("input")
     _dress(axes[-2], colours, f"States of {N} units")
-    for i, k in enumerate(values.shown_units(N, units)):
+    for i, k in enumerate(shown_units(N, units)):
         colour = colours.series[i % len(colours.series)]
         axes[-2].plot(time, x[:, k], lw=1, color=colour, label=f"unit {k}")
     axes[-2].set_ylabel("state")
@@ -176,146 +186,6 @@ def states(
     axes[-1].set(xlabel=time_label, ylabel="unit")
     axes[-1].yaxis.set_major_locator(MaxNLocator(6, integer=True))
     _colourbar(figure, axes[-1], image, colours, "state")
-    return figure
-
-
-def forecast(
-    mean: ArrayLike,
-    *,
-    history: ArrayLike | None = None,
-    truth: ArrayLike | None = None,
-    lower: ArrayLike | None = None,
-    upper: ArrayLike | None = None,
-    interval_label: str = "interval",
-    names: Sequence[str] | None = None,
-    step: float = 1.0,
-    time_label: str = "time since the last observation (steps)",
-    dark: bool = False,
-) -> Figure:
-    """Return a forecast with its interval, after the history and beside the truth, if given.
-
-    Parameters
-    ----------
-    mean
-        (H,) or (H, K) forecast; every output has a panel.
-    history
-        (T, K) values before the forecast.
-    truth
-        (H, K) what really came; NaN leaves a gap.
-    lower, upper
-        (H, K) bounds of the interval, both or neither.
-    interval_label
-        What the interval is, as in "90 % interval".
-    names
-        K names of the outputs, with their units.
-
-    >>> figure = forecast([1.0, 1.5], history=[0.0, 0.5], lower=[0.5, 1.0], upper=[1.5, 2.0])
-    >>> [text.get_text() for text in figure.legends[0].texts]
-    ['history', 'forecast', 'interval']
-    """
-    colours, f = theme(dark), values.forecast_values(mean, history, truth, lower, upper)
-    H, K = f.mean.shape
-    labels = values.output_names(names, K)
-    before, after = f.times(step)
-    figure = Figure((9, 1.2 + 2.4 * K), layout="constrained", facecolor=colours.page)
-    axes = figure.subplots(K, 1, sharex=True, squeeze=False)[:, 0]
-    for k, ax in enumerate(axes):
-        _dress(ax, colours, f"Forecast of {H} steps" if k == 0 else "")
-        if len(before):
-            ax.plot(before, f.history[:, k], color=colours.muted, lw=1.2, label="history")
-            ax.axvline(0, color=colours.muted, lw=0.8, ls=":")
-        if f.truth is not None:
-            ax.plot(after, f.truth[:, k], color=colours.text, lw=1.2, label="truth")
-        ax.plot(after, f.mean[:, k], color=colours.series[0], lw=1.8, label="forecast")
-        if f.lower is not None and f.upper is not None:
-            bounds = f.lower[:, k], f.upper[:, k]
-            shade = colours.series[0]
-            ax.fill_between(after, *bounds, color=shade, alpha=0.22, lw=0, label=interval_label)
-        ax.set_ylabel(labels[k])
-        ax.margins(x=0.01)
-    axes[-1].set_xlabel(time_label)
-    handles, texts = axes[0].get_legend_handles_labels()
-    _paint(figure.legend(handles, texts, loc="outside upper right", ncols=4), colours)
-    return figure
-
-
-def confusion_matrix(
-    counts: ArrayLike, *, classes: Sequence[str] | None = None, dark: bool = False
-) -> Figure:
-    """Return the table of true against predicted classes, shaded by share of the true class.
-
-    Parameters
-    ----------
-    counts
-        (K, K) counts, a row per true class and a column per predicted one.
-    classes
-        K names; numbers if not given.
-
-    >>> confusion_matrix([[9, 1], [2, 8]]).axes[0].get_title(loc="left")
-    'Confusion: 17 of 20 right (85.0 %)'
-    """
-    colours, (table, shares, names) = theme(dark), values.confusion_values(counts, classes)
-    K, right, total = len(table), int(np.trace(table)), int(table.sum())
-    size = 2.6 + 0.62 * min(K, 16)
-    figure = Figure((size + 0.9, size), layout="constrained", facecolor=colours.page)
-    ax = figure.add_subplot()
-    rate = f" ({100 * right / total:.1f} %)" if total else ""
-    _dress(ax, colours, f"Confusion: {right} of {total} right{rate}", grid=False)
-    shade = _colourmap("share", colours.sequential)
-    image = ax.imshow(shares, cmap=shade, norm=Normalize(0, 1))
-    if K <= 16:
-        for i, j in np.ndindex(K, K):
-            colour = colours.page if shares[i, j] > 0.55 else colours.text
-            ax.text(j, i, str(table[i, j]), ha="center", va="center", color=colour, size=9)
-    every = range(0, K, max(1, K // 24))
-    turned = max(len(name) for name in names) > 3
-    ax.set_xticks(list(every), [names[k] for k in every], rotation=40 if turned else 0)
-    for tick in ax.get_xticklabels():
-        tick.set(ha="right" if turned else "center", rotation_mode="anchor")
-    ax.set_yticks(list(every), [names[k] for k in every])
-    ax.tick_params(length=0)
-    ax.set(xlabel="predicted class", ylabel="true class")
-    _colourbar(figure, ax, image, colours, "share of the true class")
-    return figure
-
-
-def ridge_path(
-    ridges: ArrayLike,
-    errors: ArrayLike,
-    *,
-    chosen: float | None = None,
-    error_label: str = "validation error",
-    dark: bool = False,
-) -> Figure:
-    """Return the error against the ridge, with the chosen ridge marked.
-
-    Parameters
-    ----------
-    ridges
-        (R,) positive ridges in any order.
-    errors
-        (R,) errors, or (R, S) for S folds or clients: thin lines, and their mean.
-    chosen
-        The ridge to mark; the one with the smallest mean error if not given.
-
-    >>> ridge_path([1e-6, 1e-3, 1.0], [0.3, 0.2, 0.5]).axes[0].get_title(loc="left")
-    'Ridge path: 0.001 chosen'
-    """
-    colours, path = theme(dark), values.path_values(ridges, errors, chosen)
-    figure = Figure((7, 4), layout="constrained", facecolor=colours.page)
-    ax = figure.add_subplot()
-    _dress(ax, colours, f"Ridge path: {path.chosen:.3g} chosen")
-    S = path.errors.shape[1]
-    if S > 1:
-        ax.plot(path.ridges, path.errors, color=colours.muted, lw=0.7, alpha=0.6)
-        ax.lines[0].set_label(f"each of {S}")
-    label = "mean" if S > 1 else error_label
-    ax.plot(path.ridges, path.mean, color=colours.series[0], lw=1.8, marker="o", ms=4, label=label)
-    ax.axvline(path.chosen, color=colours.series[1], lw=1.4, ls="--", label="chosen")
-    ax.set(xscale="log", xlabel="ridge", ylabel=error_label)
-    if path.spans_decades:
-        ax.set_yscale("log")
-    _paint(ax.legend(loc="best"), colours)
     return figure
 
 
@@ -348,3 +218,171 @@ def _colourbar(figure: Figure, ax: Axes, drawn: ScalarMappable, colours: Theme, 
 
 def _colourmap(name: str, colours: Sequence[str]) -> Colormap:
     return LinearSegmentedColormap.from_list(name, list(colours))
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Positions (n, 2) of units in the unit disc, and m connections between different units."""
+
+    positions: Array  # (n, 2)
+    strength: Array  # (n,) sum of |weight| in and out, over the largest
+    loops: Integers  # units with a connection to themselves
+    sources: Integers  # (m,)
+    targets: Integers  # (m,)
+    weights: Array  # (m,)
+    note: str
+
+    @property
+    def limit(self) -> float:
+        """The largest |weight|, for a colour scale that is symmetric about zero."""
+        return float(np.abs(self.weights).max(initial=0.0)) or 1.0
+
+    @property
+    def opacity(self) -> float:
+        """How solid a connection is drawn: the more there are, the less each hides."""
+        return float(np.clip(12 / np.sqrt(max(1, len(self.weights))), 0.25, 0.9))
+
+    @property
+    def has_arrows(self) -> bool:
+        """Whether the connections are few enough to show their direction."""
+        return len(self.weights) <= MOST_ARROWS
+
+
+def graph_of(layer: LayerWeights, *, layout: Layout, max_units: int) -> Graph:
+    """Return the picture's graph: the first units, the strongest connections among them.
+
+    >>> from catchment.features.echo_state import SparseRows
+    >>> W = SparseRows.from_dense(np.array([[0.0, 0.5], [0.0, 0.1]]))
+    >>> one, zero = np.ones(2), np.zeros(2)
+    >>> layer = LayerWeights(W, W, zero, one, one, zero, zero.astype(np.uint8))
+    >>> g = graph_of(layer, layout="circular", max_units=150)
+    >>> g.sources, g.targets, g.loops
+    (array([1]), array([0]), array([1]))
+    """
+    if layout not in ("spring", "circular"):
+        raise ValueError(f"layout is {layout!r}; pass 'spring' or 'circular'")
+    if max_units < 1:
+        raise ValueError(f"max_units is {max_units}; pass a positive number")
+    n = min(layer.n_units, max_units)
+    rows, columns, values = layer.W.rows(), layer.W.columns.astype(np.int64), layer.W.values
+    shown = (rows < n) & (columns < n)
+    loops = np.unique(rows[shown & (rows == columns)])
+    between = shown & (rows != columns)
+    targets, sources, weights = rows[between], columns[between], values[between]
+    strength = np.bincount(targets, np.abs(weights), n) + np.bincount(sources, np.abs(weights), n)
+    # Weak connections first: the strong ones are then drawn above them.
+    order = np.argsort(np.abs(weights), kind="stable")[-MOST_EDGES:]
+    note = _note(n, layer.n_units, len(order), len(weights))
+    positions = _circle(n)
+    if layout == "spring":
+        positions = _spring(positions, sources, targets)
+    return Graph(
+        positions,
+        strength / (strength.max(initial=0.0) or 1.0),
+        loops,
+        sources[order],
+        targets[order],
+        weights[order],
+        note,
+    )
+
+
+def arrowheads(graph: Graph, *, size: float = 0.03) -> Array:
+    """Return a triangle (m, 3, 2) on each connection, past its middle, towards its target."""
+    start, end = graph.positions[graph.sources], graph.positions[graph.targets]
+    along = end - start
+    along /= np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-12)
+    across = np.column_stack([-along[:, 1], along[:, 0]])
+    middle = start + 0.6 * (end - start)
+    back = middle - size * along
+    return np.stack([middle, back + 0.4 * size * across, back - 0.4 * size * across], axis=1)
+
+
+def _note(n: int, n_units: int, m: int, n_edges: int) -> str:
+    parts = []
+    if n < n_units:
+        parts.append(f"first {n} of {n_units} units")
+    if m < n_edges:
+        parts.append(f"strongest {m} of {n_edges} connections")
+    return ", ".join(parts)
+
+
+def _circle(n: int) -> Array:
+    angle = np.pi / 2 - 2 * np.pi * np.arange(n) / n
+    return np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+def _spring(x: Array, sources: Integers, targets: Integers, n_steps: int = 150) -> Array:
+    """Return positions (n, 2) in which connected units attract and all units repel each other."""
+    n = len(x)
+    if n < 3:
+        return x
+    joined = np.zeros((n, n))
+    joined[sources, targets] = joined[targets, sources] = 1.0
+    # Units with many connections are pulled less by each, or crowded graphs collapse into a knot.
+    degree = np.maximum(joined.sum(axis=1), 1.0)
+    joined *= 2 / np.sqrt(np.outer(degree, degree))
+    distance = 1.5 / np.sqrt(n)
+    for heat in np.linspace(0.1, 0.002, n_steps):
+        gap = x[:, None, :] - x[None, :, :]
+        length = np.sqrt((gap**2).sum(axis=2)) + 1e-9
+        push = (distance / length) ** 2 - joined * length / distance
+        force = (gap * push[:, :, None]).sum(axis=1) - 0.2 * x
+        size = np.linalg.norm(force, axis=1, keepdims=True) + 1e-12
+        x = x + force / size * np.minimum(size, heat)
+    x = x - x.mean(axis=0)
+    radius = np.linalg.norm(x, axis=1, keepdims=True)
+    # A few loosely tied units would otherwise fill the picture and squeeze all others together.
+    return np.asarray(x / radius.max() * (radius.max() / np.maximum(radius, 1e-12)) ** 0.35)
+
+
+def eigenvalues(layer: LayerWeights, *, leaky: bool) -> tuple[Array, Array]:
+    """Return real and imaginary parts (N,) of the eigenvalues of W, or of (1 - a) I + a W.
+
+    >>> from catchment.features.echo_state import SparseRows
+    >>> W = SparseRows.from_dense(np.array([[0.0, -0.5], [0.5, 0.0]]))
+    >>> one, zero = np.ones(2), np.zeros(2)
+    >>> layer = LayerWeights(W, W, zero, one, one, zero, zero.astype(np.uint8))
+    >>> np.sort(eigenvalues(layer, leaky=False)[1])
+    array([-0.5,  0.5])
+    """
+    if layer.n_units > MOST_EIGENVALUES:
+        raise ValueError(
+            f"the spectrum of {layer.n_units} units would take minutes; "
+            f"draw a layer of at most {MOST_EIGENVALUES} units"
+        )
+    W = layer.W.to_dense()
+    if leaky:
+        W = np.diag(1 - layer.leak) + layer.leak[:, None] * W
+    values = np.linalg.eigvals(W)
+    return np.real(values), np.imag(values)
+
+
+def shown_units(n_units: int, units: int | Sequence[int]) -> list[int]:
+    """Return the units to draw as lines: those named, or this many spread over all.
+
+    >>> shown_units(100, 4)
+    [0, 33, 66, 99]
+    """
+    if isinstance(units, int):
+        if units < 1:
+            raise ValueError(f"units is {units}; pass how many to draw, or which")
+        return sorted({int(k) for k in np.linspace(0, n_units - 1, min(units, n_units))})
+    outside = [k for k in units if not 0 <= k < n_units]
+    if outside or len(units) == 0:
+        raise ValueError(f"units {list(units)} are not all within 0..{n_units - 1}")
+    return list(units)
+
+
+def state_values(x: ArrayLike, inputs: ArrayLike | None) -> tuple[Array, Array | None]:
+    """Return states (T, N) and inputs (T, I) or None, with equally many steps."""
+    states = as_matrix(x, "states")
+    if states.size == 0:
+        raise ValueError(f"states have shape {states.shape}; pass at least one step and one unit")
+    refuse_nonfinite(states, "states")
+    if inputs is None:
+        return states, None
+    u = as_matrix(inputs, "inputs")
+    if len(u) != len(states):
+        raise ValueError(f"{len(u)} steps of input and {len(states)} of states; pass equally many")
+    return states, u

@@ -12,7 +12,8 @@ from catchment import FederatedRidge, Plan, Recipe, Reservoir, federate
 from catchment.features import EchoState
 from catchment.federation.learn import ReadoutAveraging
 from catchment.readout import Readout, RidgeStatistics
-from catchment_lab.search import (
+from catchment_lab.search import ridges_of
+from reproductions.cells import (
     WEIGHTINGS,
     Subject,
     accuracy,
@@ -22,7 +23,6 @@ from catchment_lab.search import (
     exact,
     pooled_readout,
     read_subjects,
-    ridges_of,
     summed,
 )
 from reproductions.people import synthetic_people

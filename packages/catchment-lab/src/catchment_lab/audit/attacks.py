@@ -1,4 +1,7 @@
-"""Input sequences from ridge statistics: walk the recurrence inside the space of the rows.
+"""Attacks on ridge statistics: what they say outright, who is in them, and the inputs behind them.
+
+Outright they say class counts, class means, and single rows by difference. With fewer rows than
+features, input sequences fall out by walking the recurrence inside the space of the rows:
 
 Every row (1, z) behind the statistics lies in the range of A = [[n, s'], [s, G]]. With fewer rows
 than features A has null directions Q, and from a known state only the true next input leads to a
@@ -12,11 +15,16 @@ are unknowns. Every guess ends at some true row, from which the walk goes on.
 
 With more rows than features there are no null directions, but the weakest directions still say
 where rows are not; the walk then follows the input that fits them best, and may drift.
+
+One step of intrinsic plasticity moves the shift by ds and the gain by dg = eta / g + ds p, p being
+the unit's drive. Both are sent, so p = (dg - eta / g) / ds for every unit, and p is linear in the
+input.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,10 +32,233 @@ import numpy as np
 from scipy.linalg import eigh
 
 from catchment import Array
+from catchment.features.echo_state import ACTIVATIONS
 from catchment.federation import moment_matrix
 from catchment.readout import RidgeStatistics
-from catchment_lab.audit.differentiable_reservoir import Drive
-from catchment_lab.audit.least_squares import minimise
+from catchment_lab.audit.drive import Drive
+
+Residual = Callable[[Array], tuple[Array, Array]]
+
+
+def minimise(residual: Residual, start: Array, *, steps: int = 60) -> tuple[Array, float]:
+    """Return where the sum of squares is locally least, and the sum there.
+
+    Parameters
+    ----------
+    residual
+        Returns residuals (m,) and their derivatives (m, n) at a point (n,).
+    start
+        (n,) where to begin.
+
+    >>> point, least = minimise(lambda v: (v**2 - 2.0, np.diag(2 * v)), np.array([1.0]))
+    >>> float(point[0].round(6)), least < 1e-20
+    (1.414214, True)
+    """
+    at = start.astype(np.float64)
+    r, J = residual(at)
+    cost, damping = float(r @ r), 1e-3
+    for _ in range(steps):
+        A, g = J.T @ J, J.T @ r
+        scale = np.diag(A).max(initial=0.0)
+        if not np.isfinite(cost) or scale == 0 or np.abs(g).max() <= 1e-15 * np.sqrt(cost * scale):
+            break
+        for _ in range(8):
+            move = np.linalg.solve(A + damping * scale * np.eye(len(at)), g)
+            r_next, J_next = residual(at - move)
+            cost_next = float(r_next @ r_next)
+            if cost_next < cost:
+                break
+            damping *= 8
+        else:
+            break
+        small = np.abs(move).max() <= 1e-14 * (1 + np.abs(at).max())
+        at, r, J, cost, damping = at - move, r_next, J_next, cost_next, max(damping / 8, 1e-16)
+        if small:
+            break
+    return at, cost
+
+
+_INVERSE: dict[str, Callable[[Array], Array]] = {
+    "tanh": np.arctanh,
+    "sigmoid": lambda y: 2 * np.arctanh(2 * y - 1),
+    "identity": lambda y: y,
+}
+
+
+def class_counts(statistics: RidgeStatistics) -> Array:
+    """Return how many rows of each class (K,) there are: the sums of one-hot targets.
+
+    >>> y = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> class_counts(RidgeStatistics.from_states(np.ones((3, 1)), y))
+    array([2., 1.])
+    """
+    return statistics.floats.target_sum.copy()
+
+
+def class_means(statistics: RidgeStatistics) -> Array:
+    """Return the mean features (K, F) of each class; of a class with one row, that row.
+
+    >>> z, y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> class_means(RidgeStatistics.from_states(z, y))
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    statistics = statistics.floats
+    counts = statistics.target_sum[:, None]
+    return np.divide(
+        statistics.cross.T, counts, out=np.zeros_like(statistics.cross.T), where=counts > 0
+    )
+
+
+def counts_from_moments(statistics: RidgeStatistics) -> Array:
+    """Return the class counts (K,) from G and C alone, as if sums had not been sent.
+
+    diag(C' G^+ C) is exact while there are no more rows than features.
+
+    >>> z, y = np.eye(3)[:2], np.array([[1.0, 0.0], [1.0, 0.0]])
+    >>> counts_from_moments(RidgeStatistics.from_states(z, y)).round(9)
+    array([2., 0.])
+    """
+    G, C = statistics.moments(intercept=False)
+    return np.asarray((C * (np.linalg.pinv(G, hermitian=True) @ C)).sum(axis=0))
+
+
+def added_row(before: RidgeStatistics, after: RidgeStatistics) -> tuple[Array, Array]:
+    """Return the features (F,) and targets (K,) of the one row that two uploads differ by.
+
+    >>> z, y = np.array([[1.0], [5.0]]), np.array([[2.0], [7.0]])
+    >>> one, two = RidgeStatistics.from_states(z[:1], y[:1]), RidgeStatistics.from_states(z, y)
+    >>> added_row(one, two)
+    (array([5.]), array([7.]))
+    """
+    change = (after - before).floats
+    return change.feature_sum, change.target_sum
+
+
+def input_between(first: Array, second: Array, drive: Drive) -> Array | None:
+    """Return the input (I,) that led from one feature row (F,) to the next, in closed form.
+
+    None if the features do not say: no states and no inputs among them, pooled rows, or activations
+    without an inverse.
+    """
+    features = drive.features
+    if features.pool is not None:
+        return None
+    at = int(features.bias)
+    if features.input:
+        return second[at : at + features.reservoir.n_inputs].copy()
+    layer = drive.layers[0]
+    w = layer.weights
+    known = {ACTIVATIONS.index(name): of for name, of in _INVERSE.items()}
+    if not set(np.unique(w.activation)) <= set(known):
+        return None
+    x, x_next = first[at : at + w.n_units], second[at : at + w.n_units]
+    y = (x_next - (1 - w.leak) * x) / w.leak
+    v = np.empty_like(y)
+    for code in np.unique(w.activation):
+        of = w.activation == code
+        v[of] = known[int(code)](y[of])
+    net = (v - w.shift) / w.gain - layer.W @ x - w.bias
+    return np.asarray(np.linalg.lstsq(layer.W_in, net, rcond=None)[0])
+
+
+def membership_score(total: RidgeStatistics, candidate: RidgeStatistics) -> float:
+    """Return how much of the total the candidate would take up in its strongest direction.
+
+    The largest eigenvalue of A^-1 A_c for the moments A of the total and A_c of the candidate's
+    rows. A member's is at most 1; above 1 it was certainly not there. Members score lower.
+    """
+    n = 1 + total.n_features
+    A, A_c = moment_matrix(total)[:n, :n], moment_matrix(candidate)[:n, :n]
+    floor = 1e-12 * np.trace(A) / n
+    return float(
+        eigh(A_c, A + floor * np.eye(n), eigvals_only=True, subset_by_index=(n - 1, n - 1))[0]
+    )
+
+
+def leverage(statistics: RidgeStatistics, rows: Array) -> Array:
+    """Return z' A^-1 z (n,) of feature rows (n, F); at most 1 for a row that is among the data.
+
+    Directions that no row has, and with fewer rows than features there are some, count as such: a
+    row that needs one is not among the data.
+
+    >>> s = RidgeStatistics.from_states(np.array([[1.0], [2.0]]), np.zeros((2, 1)))
+    >>> leverage(s, np.array([[1.0], [5.0]])) <= 1 + 1e-6
+    array([ True, False])
+    """
+    n = 1 + statistics.n_features
+    values, vectors = eigh(moment_matrix(statistics)[:n, :n])
+    Z = np.column_stack([np.ones(len(rows)), rows]) @ vectors
+    return np.asarray((Z**2 / np.maximum(values, 1e-12 * values[-1])).sum(axis=1))
+
+
+def area_under_curve(members: Array, others: Array) -> float:
+    """Return the chance that a member scores lower than another, ties counted half.
+
+    >>> area_under_curve(np.array([1.0, 2.0]), np.array([2.0, 3.0]))
+    0.875
+    """
+    below = (members[:, None] < others[None]).mean()
+    equal = (members[:, None] == others[None]).mean()
+    return float(below + equal / 2)
+
+
+def first_input(
+    gain_change: Array, shift_change: Array, drive: Drive, *, learning_rate: float
+) -> Array:
+    """Return the input (I,) behind one step of plasticity from the state zero.
+
+    Parameters
+    ----------
+    gain_change, shift_change
+        (N,) what a client sent, less what it was sent; only the first layer's units are used.
+    """
+    layer = drive.layers[0]
+    w = layer.weights
+    dg, ds = gain_change[: w.n_units], shift_change[: w.n_units]
+    moved = np.abs(ds) > 1e-9 * np.abs(ds).max()
+    p = (dg[moved] - learning_rate / w.gain[moved]) / ds[moved]
+    return np.asarray(np.linalg.lstsq(layer.W_in[moved], p - w.bias[moved], rcond=None)[0])
+
+
+def solvable(drive: Drive, steps: int) -> bool:
+    """Return whether a window of this length has no more numbers than its pooled features."""
+    return steps * drive.features.reservoir.n_inputs <= drive.features.n_features
+
+
+def window_of(
+    pooled: Array, drive: Drive, steps: int, *, input_scale: float = 1.0, guesses: int = 4
+) -> tuple[Array, float]:
+    """Return a window (T, I) with these pooled features (F,), and how far its own are from them.
+
+    Parameters
+    ----------
+    pooled
+        (F,) for instance the mean of a class with one window.
+    steps
+        T, which a plan usually tells.
+    input_scale
+        Guess at the size of inputs; starting points are drawn from it.
+    guesses
+        Starting points; the best end is returned.
+    """
+    rng = np.random.default_rng(0)
+    I = drive.features.reservoir.n_inputs
+
+    def residual(flat: Array) -> tuple[Array, Array]:
+        row, by_input = drive.window(flat.reshape(steps, I))
+        return row[1:] - pooled, by_input[1:]
+
+    best, least = np.zeros(steps * I), np.inf
+    for guess in range(guesses):
+        start = input_scale * rng.normal(size=steps * I) * (0.1 if guess == 0 else 1.0)
+        found, cost = minimise(residual, start, steps=150)
+        if cost < least:
+            best, least = found, cost
+        if least < 1e-20 * float(pooled @ pooled):
+            break
+    return best.reshape(steps, I), float(np.sqrt(least))
+
 
 LONGEST_CHAIN = 16
 

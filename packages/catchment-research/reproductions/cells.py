@@ -19,10 +19,10 @@ from catchment import Array, ordered_map, single_blas_thread
 from catchment.data import Recording
 from catchment.features import FeatureMap
 from catchment.federation import Rows, WeightedSum, Weighting, client_weight
-from catchment.readout import ClassCounts, Readout, RidgeStatistics, ridge_grid, solve_path
+from catchment.readout import ClassCounts, Readout, RidgeStatistics, solve_path
+from catchment_lab.search import ridges_of
 
 WEIGHTINGS: tuple[Weighting, ...] = ("samples", "uniform", "printed")
-LEAST_RIDGE = 3e-4  # of the features' own scale: below it rounding shows in the ninth digit
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +52,6 @@ def read_subjects(
 def summed(subjects: Subjects) -> RidgeStatistics:
     """Return the sum of statistics, in the order of the names."""
     return reduce(add, (subjects[name].statistics for name in sorted(subjects)))
-
-
-def ridges_of(total: RidgeStatistics, n_ridges: int = 16) -> Array:
-    """Return the ridges that validation chooses from."""
-    greatest = float(ridge_grid(total, 2)[-1])
-    return np.geomspace(LEAST_RIDGE * greatest / 10, greatest, n_ridges)
 
 
 def scores(readout: Readout, subjects: Subjects) -> dict[str, ClassCounts]:

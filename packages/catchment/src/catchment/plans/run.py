@@ -1,0 +1,867 @@
+"""A plan file run into its folder, wherever its clients are.
+
+    scaling -> plasticity -> training -> calibration -> delivery -> evaluation
+
+Every stage is a plan of its own in the one loop, kept in the run's folder as it goes. What differs
+between one process, Flower and its simulation is only who carries the messages: its `Engines`.
+
+What only somebody with all data could say is added where all clients are in this process, and is
+not part of the run's ledger: a forecast, how the clients served best and worst fare, baselines on
+data that are prepared as the plan's are, and a score by folds over clients. By folds everyone
+trains, and everyone is tested by a model without them: for each fold all stages up to the training
+are run on the others, summed in the clear whatever protects the training itself.
+
+With increments = "new" in [learn] a finished run is not over: taken up again (`--resume`) in the
+same folder, every client hands in what is new since then. What is new is predicted by the model of
+the time before, first, so that every recording is tested on once, and by a model that has not seen
+it. Clients keep what they carry in the run's folder, where all are in this process.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import astuple, dataclass, field, replace
+from functools import partial, reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from catchment.data.prepare import RAW
+from catchment.data.recording import Recording
+from catchment.data.synthetic import seeded_generator
+from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
+from catchment.engine.local import LocalClients, Workers, data_of, run_locally
+from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
+from catchment.features.base import FeatureMap, label_of, name_of
+from catchment.federation.algorithm import Memory
+from catchment.federation.checks import Limits
+from catchment.federation.client import Elsewhere, devices_of
+from catchment.federation.delivery import Delivery, InMemory, sha256_of
+from catchment.federation.increments import unread
+from catchment.federation.learn.averaging import ReadoutAveraging
+from catchment.federation.learn.ridge_state import RidgeState
+from catchment.federation.loop import EVERY, Result, model_of
+from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregression, mean_target
+from catchment.federation.measure.calibration import Calibration, without_each
+from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
+from catchment.federation.plan import Plan
+from catchment.federation.protection import Masking, Protection
+from catchment.federation.runs.drawn import draw
+from catchment.federation.runs.folder import (
+    CHARGED,
+    CLIENTS,
+    DATABASE,
+    EARLIER,
+    JOURNAL,
+    MODEL,
+    PLAN,
+    PRIVATE,
+    RunFolder,
+    is_begun,
+    records_of,
+    remove_run,
+    write_results,
+)
+from catchment.federation.runs.read import (
+    Fold,
+    Run,
+    folds_fact,
+    map_facts,
+    map_sentence,
+    read_run,
+    reported,
+)
+from catchment.federation.workflow import (
+    CALIBRATION,
+    DELIVERY,
+    EVALUATION,
+    TRAINING,
+    AnyPlan,
+    Engines,
+    Known,
+    Workflow,
+)
+from catchment.files import replace_file
+from catchment.plans.data import FOLDS, About, Clients, PlanData
+from catchment.plans.file import NORMAL_PLAN, PlanFile, own_kinds
+from catchment.plugins import installed, plugin
+from catchment.privacy.dp.budget import data_keys
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.protection import is_name
+from catchment.privacy.secure_sum.server_journal import Journal
+from catchment.readout.answers import output_names
+from catchment.readout.intervals import error_edges
+from catchment.readout.model import Model, PersonalModels
+from catchment.readout.predictor import Predictor
+from catchment.readout.storage import load, to_bytes
+
+Watch = Callable[[str, int, int, int], None]
+
+ANY = Limits(min_usable=0.0, over_median=1e9)  # a test leaves out whom it cannot test
+NOTHING_NEW = "nothing is new since the last time, and the run is as it was"
+FIRST = "nothing came before the first time, so that no model could be tested on what is new"
+SHOWN_STEPS = 300
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """What came of a plan's stages."""
+
+    known: Known
+    result: Result[Any, Any]
+    model: Predictor
+    scores: Scores
+
+    @property
+    def features(self) -> FeatureMap:
+        """The map of the model, or the first one of the plan where what was trained has none."""
+        one = model_of(self.model)
+        return self.known.maps[0] if one is None else one.features
+
+
+@dataclass(frozen=True, eq=False)
+class Week:
+    """One time that a run goes on, counted from 1.
+
+    Parameters
+    ----------
+    number
+        Which time it is.
+    new
+        By client: the recordings that are new, and will be learned from.
+    earlier
+        The model of the time before.
+    rounds
+        By stage: how many rounds it had before.
+    idle
+        Why a finished run does not go on, in a sentence each; nothing if it does.
+    """
+
+    number: int = 1
+    new: Mapping[str, list[Recording]] = field(default_factory=dict)
+    earlier: Predictor | None = None
+    rounds: Mapping[str, int] = field(default_factory=dict)
+    idle: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class PlanRun:
+    """The run of a plan file into one folder.
+
+    Parameters
+    ----------
+    file, workflow
+        What is run, as it is written and as stages.
+    about
+        What is known of the data.
+    engines
+        Where the clients are.
+    store
+        The run's folder.
+    tested
+        Makes the scores where no clients are kept for a test.
+    known
+        By client: what its data are known by in the ledger of what noise costs, where all clients
+        are in this process.
+    week
+        How often the run has gone on with what is new, this time included.
+    """
+
+    file: PlanFile
+    workflow: Workflow
+    about: About
+    engines: Engines
+    store: RunFolder
+    tested: Callable[[], Scores] | None = None
+    known: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    week: Week | None = None
+
+    def __post_init__(self) -> None:
+        had = {} if self.week is None else self.week.rounds
+        bound = replace(self.engines, settled=self._charged, had=had)
+        object.__setattr__(self, "engines", bound)
+
+    def run(self) -> Done:
+        """Run all stages, or what is left of them, and keep what came of them."""
+        stages = [s for s in self.workflow.stages if self.tested is None or s != EVALUATION]
+        planned = {
+            "algorithm": self.file.algorithm,
+            "source": self.file.source,
+            "engine": self.engines.name,
+            "stages": json.dumps(stages),
+        }
+        if "started" not in self.store.facts():
+            title = self.file.title or f"{self.file.algorithm} on {self.file.source}"
+            # From here to the plan's files, so that they are found again wherever both are moved.
+            base = os.path.relpath(self.file.base.resolve(), self.store.folder.resolve())
+            self.store.write_facts({"started": _now(), "title": title, "base": base, **planned})
+        scores = Scores()
+        if self.week is not None and self.week.earlier is None:
+            self.store.write_facts({"untested": FIRST})
+        elif self.week is not None and self.week.earlier is not None:
+            place = InMemory(to_bytes(self.week.earlier), self.week.earlier)
+            scores = self._scores(Known(course=self.workflow.fingerprint), place)
+        known, result = self.workflow.run(self.engines, self.store)
+        model = self._with_intervals(result, known).read_from(dict(self.about.columns))
+        self.store.save_model(model)
+        after, place = replace(known, maps=()), InMemory(to_bytes(model), model)
+        self._deliver(after, place)
+        if self.week is None:
+            scores = self.tested() if self.tested else self._scores(after, place)
+        done = Done(known, result, model, scores)
+        kept = result.plan.algorithm.kept(result.state)
+        write_results(self.store, kept, scores, self.about.classes)
+        facts = planned | self._facts(done) | map_facts(kept, self._map_note)
+        self.store.write_facts({name: value for name, value in facts.items() if value})
+        if map_sentence(facts):
+            log.info("%s", map_sentence(facts))
+        path = (self.store.folder / MODEL).resolve()
+        log.info("model: %s, SHA-256 %s", path, sha256_of(path.read_bytes()))
+        return done
+
+    def _with_intervals(self, result: Result[Any, Any], known: Known) -> Predictor:
+        """Return what was trained, with intervals if the plan asks for them."""
+        model, settings = result.predictor, self.file.run
+        if not settings.intervals:
+            return model
+        if not isinstance(model, Model) or not isinstance(result.state, RidgeState):
+            raise FederationError(
+                "the training kept no statistics of each client, from which intervals are made; "
+                "leave intervals out of [run], and call catchment.calibrate"
+            )
+        algorithm = Calibration(
+            model=model,
+            edges=tuple(error_edges(model.deviation).tolist()),
+            cuts=settings.bands,
+            left_out=without_each(result.state),
+        )
+        plan = Plan(algorithm=algorithm, limits=settings.limits)
+        counted = self.engines.run(CALIBRATION, plan, known, self.store)
+        return replace(model, intervals=counted.result)
+
+    def _charged(self, plan: AnyPlan) -> AnyPlan:
+        """Return the plan with its ledger told of this run, which is charged once."""
+        if not any(isinstance(one, GaussianNoise) and one.budget for one in plan.protections):
+            return plan
+        if CHARGED not in self.store.facts():
+            self.store.write_facts({CHARGED: secrets.token_hex(16)})
+        # With the place: of two copies of a folder that go on, each makes a release.
+        run = f"{self.store.facts()[CHARGED]} {self.store.folder.resolve()}"
+        protections: list[Protection] = []
+        for one in plan.protections:
+            if isinstance(one, GaussianNoise) and one.budget is not None:
+                known = self.known or one.budget.known
+                one = replace(one, budget=replace(one.budget, run=run, known=known))
+            protections.append(one)
+        return replace(plan, protections=tuple(protections))
+
+    def _deliver(self, known: Known, place: InMemory) -> None:
+        known = replace(known, model=sha256_of(place.content))
+        started = self.store.facts()["started"]
+        about = {"plan": known.course, "run": f"{self.store.folder.name} {started}"}
+        algorithm = Delivery(sha256=known.model, place=place, content=place.content, about=about)
+        self._after(DELIVERY, Plan(algorithm=algorithm), known, "delivered")
+
+    def _scores(self, known: Known, place: InMemory) -> Scores:
+        """Return how a model does; with too few clients for a test, nothing, and it says why."""
+        known = replace(known, model=sha256_of(place.content))
+        plan = self.workflow.plan(EVALUATION, known, place)
+        return self._after(EVALUATION, plan, known, "tested") or Scores()
+
+    def _after(self, stage: str, plan: AnyPlan, known: Known, what: str) -> Any:
+        """Return what a stage after the training gave; None, and it is said, with too few."""
+        try:
+            return self.engines.run(stage, plan, known, self.store).result
+        except TooFewClientsError as error:
+            log.warning("the model is not %s: %s", what, error)
+            self.store.write_facts({f"un{what}": str(error)})
+            return None
+
+    def _facts(self, done: Done) -> dict[str, str]:
+        features, n_tested = done.features, len(done.scores.by_client)
+        return {
+            "own_row": self.file.own_row,
+            "classes": json.dumps(self.about.classes),
+            "channels": json.dumps(self.about.channels),
+            "train_clients": str(done.result.records[-1].n_asked),
+            "test_clients": str(n_tested) if n_tested else "",
+            "map": self.file.map_name,
+            "map_label": label_of(features),
+            "units": str(features.reservoir.n_units) if features.reservoir else "",
+            "n_features": str(features.n_features),
+            "features_fingerprint": features.fingerprint,
+            "plan_fingerprint": done.result.plan.fingerprint(),
+            "course": done.known.course,
+            "scaling": str(self.file.prepare.settings()["scale"]),
+            "upload": self.workflow.upload(done.known),
+        }
+
+    @property
+    def _map_note(self) -> str:
+        """Why "auto" chose no map, if that is so."""
+        flow = self.workflow
+        alone = len(flow.maps) == 1 and self.file.map_name == "auto"
+        return self.file.offered(flow.n_inputs, flow.per_step, 1).note if alone else ""
+
+    def finish(self, done: Done, beside: Iterable[Row] = ()) -> None:
+        """Keep the comparison, unless nothing was tested, and that the run is over.
+
+        Parameters
+        ----------
+        beside
+            Rows of what was measured beside the plan; what takes more than a federation gives
+            comes after the plan's own.
+        """
+        if "finished" in self.store.facts():
+            return
+        rows, records = list(beside), done.result.records
+        after = [row for row in rows if row.name in ("centralised", "personalised")]
+        rows = [row for row in rows if row not in after]
+        if done.scores.total is not None:
+            seconds = sum(record.seconds for record in records)
+            rows.append(Row.of(self.file.own_row, Outcome(done.scores, records), seconds))
+        numbered = [(k, *astuple(row)) for k, row in enumerate([*rows, *after])]
+        self.store.insert("comparison", numbered, replace=True)
+        sha256 = sha256_of((self.store.folder / MODEL).read_bytes())
+        self.store.write_facts({"finished": _now(), "model_sha256": sha256})
+
+
+@contextmanager
+def opened(
+    file: PlanFile,
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    keep_every: float = EVERY,
+) -> Iterator[RunFolder]:
+    """Open a run's folder; a run that fails before its training leaves nothing behind.
+
+    One that was charged for its noise is kept, and the error says so: taken up again, it is not
+    charged twice.
+
+    Parameters
+    ----------
+    force
+        Whether to replace a run that is there.
+    keep_every
+        Seconds after which the sum of a round under way is kept again.
+    """
+    place = Path(folder)
+    if (place / PLAN).is_file() and not (place / DATABASE).is_file():
+        raise ValueError(
+            f"{place / PLAN} is a plan and not a run's copy of one; choose another folder for the "
+            "run, such as --out runs/plan"
+        )
+    if force or (not resume and not is_begun(folder)):
+        remove_run(folder)
+    # One that is moved is another to its budget, and nothing is lost if it is moved back.
+    found = is_begun(folder)
+    try:
+        with RunFolder(
+            folder,
+            fingerprint=file.fingerprint,
+            plan=file.text,
+            resume=resume,
+            keep_every=keep_every,
+        ) as store:
+            yield store
+    except BudgetError:
+        if not found and not is_begun(folder, or_charged=False):
+            remove_run(folder)  # it was not charged
+        raise
+    except Exception as error:
+        if not is_begun(folder):
+            remove_run(folder)
+        elif not is_begun(folder, or_charged=False):
+            error.add_note(
+                f"the run is kept in {folder}, because its noise may be charged to the budget by "
+                "now; go on with it (--resume), which is not charged again"
+            )
+        raise
+
+
+def _now() -> str:
+    """Return the time, as run folders keep it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """What somebody with all data can measure beside a plan; none of it is released.
+
+    Parameters
+    ----------
+    file, held
+        The plan and its data.
+    threads, workers
+        As of `run_locally`.
+    watch
+        Called with (stage, round, clients done, clients asked).
+    models
+        By client: the model of the other folds, once folds were tested.
+    """
+
+    file: PlanFile
+    held: PlanData
+    threads: int | None = None
+    workers: int | Workers | None = None
+    watch: Watch | None = None
+    models: dict[str, Predictor] = field(default_factory=dict)
+
+    @property
+    def folds(self) -> list[list[str]]:
+        """The clients dealt at random into folds, as many as the plan says or clients there are."""
+        return folds_of(sorted(self.held.train), self.file.sharing.seed, self.file.sharing.folds)
+
+    def trained_on(self, clients: Clients, before: str = "") -> Predictor:
+        """Return what the plan makes of some clients, in the clear: nothing of it is released.
+
+        Parameters
+        ----------
+        before
+            What stands before the name of a stage for those who watch.
+        """
+        workflow, watch = self.file.workflow(self.held.about, None, len(clients)), self.watch
+        plain = tuple(
+            # Nothing of the folds is released but scores, so that nothing is charged for them.
+            replace(one, budget=None) if isinstance(one, GaussianNoise) else one
+            for one in workflow.protections
+            if not isinstance(one, Masking)
+        )
+        engines = LocalClients(
+            clients=clients,
+            threads=self.threads,
+            workers=self.workers,
+            watch=None if watch is None else lambda stage, *told: watch(f"{before}{stage}", *told),
+            telling=False,
+        )
+        return replace(workflow, protections=plain, min_clients=1).run(engines)[1].predictor
+
+    def by_folds(self, store: RunFolder) -> Scores:
+        """Return how every client is served by a model that has not seen it; keep each fold's."""
+        by_client: dict[str, Score] = {}
+        made = []
+        for number, fold in enumerate(self.folds, start=1):
+            name, sources = f"fold {number} of {len(self.folds)}", self.held.train
+            others = {name: source for name, source in sources.items() if name not in fold}
+            model = self.trained_on(others, f"{name}, ")
+            self.models.update(dict.fromkeys(fold, model))
+            watch = partial(self.watch, f"{name}, test") if self.watch else None
+            scored: dict[str, Score] = {}
+            try:
+                result = run_locally(
+                    Plan(algorithm=Evaluation(model_under_test=model), limits=ANY),
+                    {name: sources[name] for name in fold},
+                    threads=self.threads,
+                    workers=self.workers,
+                    watch=watch,
+                )
+            except TooFewClientsError as error:
+                refused = dict.fromkeys(fold, str(error))
+            else:
+                refused = {one.client: one.reason for one in result.refused}
+                found = sorted(result.result.by_client.items())
+                scored = {name: one for name, one in found if one.errors.n}
+            by_client |= scored
+            total = reduce(add, scored.values()) if scored else None
+            if total is None:
+                made.append(Fold((), 0, None, None, refused))
+                continue
+            worst = Scores(total, scored).worst()[0]
+            made.append(Fold(tuple(scored), total.errors.n, total.value, worst, refused))
+        if not by_client:
+            raise TooFewClientsError(
+                "nobody could be tested by folds; see what is said of each client"
+            )
+        store.write_facts(folds_fact(tuple(made)))
+        return Scores(reduce(add, (by_client[name] for name in sorted(by_client))), by_client)
+
+    def rows(self, workflow: Workflow, done: Done) -> list[Row]:
+        """Train and test the plan's baselines; beside protections a row says it has none of them.
+
+        Raw data are prepared as the model prepares them.
+        """
+        plan = replace(workflow.plan(TRAINING, done.known), protections=())
+        contenders = self._contenders(plan, done)
+        if not contenders:
+            return []
+        ready, watch = self.held.prepared(done.model.prepare), self.watch
+        began = None if watch is None else lambda name: watch(f"for comparison: {name}", 0, 0, 0)
+        rows = list(compare(contenders, ready.train, ready.test, began=began))
+        if not self.file.protect:
+            return rows
+        told = "from raw data, outside the federation and its protections"
+        return [replace(row, note=f"{row.note}; {told}" if row.note else told) for row in rows]
+
+    def _contenders(self, plan: AnyPlan, done: Done) -> dict[str, Contender]:
+        """Return the baselines that stand beside the plan, by name; they take prepared data."""
+        file, classes, features = self.file, self.held.about.classes, done.features
+        forecast = ("persistence", "autoregression") if features.per_step else ("mean",)
+        usual: tuple[str, ...] = ("random", "majority") if classes else forecast
+        if file.algorithm == NORMAL_PLAN and not classes:
+            usual = ()  # nothing is known that a guess could be compared with
+        lags = {"lags": file.run.lags, "washout": features.washout}
+        told: dict[str, Any] = {"horizon": file.prepare.horizon or 1, "washout": features.washout}
+        n_inputs = file.prepare.n_inputs(len(self.held.about.channels))
+        own: dict[str, Any] = {"features": features, "classes": classes}
+        # With nobody to leave out, the ridge is kept.
+        bare: dict[str, Any] = {"share": 1.0, "min_clients": 1, "protections": (), "prepare": RAW}
+        alone = replace(plan, algorithm=plan.algorithm.alone(done.result.state), **bare)
+        threads, workers = self.threads, self.workers
+        training = partial(trained, threads=threads, workers=workers)
+        guessing = partial(guess, workers=workers)
+        known: dict[str, Callable[[], Contender]] = {
+            "random": lambda: guessing(Guess(how="random", classes=classes)),
+            "majority": lambda: training(mean_target(features, classes=classes)),
+            "mean": lambda: training(mean_target(features)),
+            "persistence": lambda: guessing(Guess(how="persistence", **told)),
+            "autoregression": lambda: training(autoregression(n_inputs, **lags)),
+            "local": lambda: local_only(**own, threads=threads),
+            "averaging": lambda: training(Plan(algorithm=ReadoutAveraging(ridge="gcv", **own))),
+            "ensemble": lambda: training(_ensemble(weighting="samples", **own)),
+            "centralised": lambda: centralised(alone, threads=threads),
+            "personalised": lambda: self._personalised(done.model),
+        }
+        chosen = usual if file.run.baselines is None else file.run.baselines
+        return {name: known[name]() for name in chosen}
+
+    def _personalised(self, model: Predictor) -> Contender:
+        """Return the contender in which test clients adapt the readout to their earlier data."""
+        shared, held = model_of(model), self.held
+        if shared is None:
+            raise ValueError(
+                'the baseline "personalised" adapts a shared readout, and there is none here; '
+                "leave it out of baselines"
+            )
+        plan = Plan(algorithm=PersonalEvaluation(model_under_test=shared, share=held.test_after))
+
+        def contend(train: Mapping[str, Any], test: Mapping[str, Any]) -> Outcome:
+            done = run_locally(plan, held.whole, threads=self.threads, workers=self.workers)
+            total = done.state.total
+            by_client = {name: one.personal for name, one in done.state.by_client.items()}
+            scores = Scores(total.personal if total else None, by_client)
+            return Outcome(scores, note=f"{total.n_moved if total else 0} left the shared readout")
+
+        return contend
+
+    def shared_readout(self, done: Done, week: Week) -> list[Row]:
+        """Return how the shared readout did on what is new, where clients have readouts too."""
+        nothing = done.scores.total is None or not week.new
+        if nothing or not isinstance(week.earlier, PersonalModels):
+            return []
+        plan = Plan(algorithm=Evaluation(model_under_test=week.earlier.model), limits=ANY)
+        began = time.perf_counter()
+        result = run_locally(plan, week.new, threads=self.threads)
+        seconds = time.perf_counter() - began
+        return [Row.of("shared readout", Outcome(result.result, ()), seconds)]
+
+    def draw(self, store: RunFolder, model: Predictor, scores: Scores) -> None:
+        """Keep what pictures of single clients need, unless the plan hides its clients."""
+        write_forecast(store, model, scores, self.held)
+        if self.file.is_noisy or self.file.is_secret:
+            return
+        write_drawn(
+            store,
+            lambda client: self.models.get(client, model),
+            scores,
+            self.held.train if self.models else self.held.test,
+            self.held.about.channels,
+        )
+        if "served" in installed("reports"):
+            diagnose = plugin("reports", "served")
+            diagnose.keep_worst(store, self.file, self.held, model, scores, self.models)
+
+
+def folds_of(names: list[str], seed: int = 0, n: int | None = None) -> list[list[str]]:
+    """Return names dealt at random into folds, each once; no more folds than names.
+
+    >>> [len(fold) for fold in folds_of(list("abcdefg"))]
+    [2, 2, 1, 1, 1]
+    """
+    order = seeded_generator(seed).permutation(len(names))
+    groups = np.array_split(order, min(n or FOLDS, len(names)))
+    return [sorted(names[k] for k in group) for group in groups]
+
+
+def _ensemble(features: FeatureMap, **settings: Any) -> AnyPlan:
+    if features.reservoir is None:
+        raise ValueError(
+            'the baseline "ensemble" gives every client a reservoir of its own, and '
+            f"{name_of(features)} has none; leave it out of baselines"
+        )
+    return Plan(algorithm=plugin("algorithms", "ensemble")(features=features, **settings))
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A run that is over: its folder as a reader sees it, its model and scores.
+
+    `notices` are sentences on what of the data was passed over, or why a run did not go on; the
+    folder does not keep them.
+    """
+
+    run: Run
+    model: Predictor
+    scores: Scores
+    notices: tuple[str, ...] = ()
+
+
+def run_plan(
+    file: PlanFile,
+    folder: str | Path,
+    *,
+    data: Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    threads: int | None = None,
+    watch: Watch | None = None,
+    facts: Mapping[str, str] | None = None,
+    devices: Mapping[str, Elsewhere] | None = None,
+    workers: int | Workers | None = None,
+    keep_every: float = EVERY,
+) -> Finished:
+    """Run a plan file in this process and return what came of it; the folder keeps everything.
+
+    Parameters
+    ----------
+    file
+        The plan.
+    folder
+        Where the run is kept.
+    data
+        Directory of public data sets; the usual ones if not given.
+    resume
+        Whether to go on with a run that the folder holds.
+    force
+        Whether to replace a run that the folder holds.
+    watch
+        Called with (stage, round, clients done, clients asked).
+    facts
+        Small facts that the folder keeps beside its own, by name.
+    devices
+        By name: clients that are devices, beside those of the plan's data, or in the place of one
+        of that name, whose data are not looked at then. They train, and are given the model.
+    workers
+        Processes for many clients, in blocks of 256; this one alone if None or 1.
+    keep_every
+        Seconds after which the sum of a round under way is kept again, to go on from there.
+    """
+    on_line = dict(devices or {})
+    devices_of(on_line)
+    held = file.load_data(data).without(on_line)
+    kept = opened(file, folder, resume=resume, force=force, keep_every=keep_every)
+    with kept as store, reported(folder, watch) as tell:
+        store.write_facts(dict(facts or {}))
+        memories, identities = _keys(file, store, [*held.names, *on_line])
+        week = begin_week(file, store, held, memories) if file.carries else None
+        if week is not None and week.idle:
+            # A finished run that has nothing to go on with, and says so.
+            model = load(store.folder / MODEL, use=own_kinds(file))
+            return Finished(read_run(store.folder), model, Scores(), week.idle)
+        held = held if week is None else replace(held, whole=dict(week.new))
+        beside = Beside(file, held, threads, workers, tell)
+        workflow = file.workflow(held.about, identities, len(held.train) + len(on_line))
+        on_line = {name: one.within(workflow) for name, one in on_line.items()}
+        by_folds = partial(beside.by_folds, store) if file.sharing.test == "folds" else None
+        # A round cut short goes on in its middle: begun anew, its noise would be spent twice.
+        with Journal(store.folder / JOURNAL) if identities else nullcontext() as journal:
+            engines = LocalClients(
+                # A mapping of very many clients is not copied for nothing.
+                clients={**held.train, **on_line} if on_line else held.train,
+                others={DELIVERY: {**held.at(DELIVERY), **on_line}, EVALUATION: held.test},
+                threads=threads,
+                workers=workers,
+                memories=memories,
+                watch=tell,
+                journal=journal,
+            )
+            # Whatever clients are called, their data are known by these.
+            known: dict[str, Sequence[str]] = {}
+            for name, source in held.train.items() if file.is_noisy else ():
+                known[name] = data_keys(data_of(source)())
+            plan_run = PlanRun(file, workflow, held.about, engines, store, by_folds, known, week)
+            done = plan_run.run()
+        beside.draw(store, (week and week.earlier) or done.model, done.scores)
+        rows: list[Row] = []
+        if week is not None:
+            rows = beside.shared_readout(done, week)
+        elif not by_folds and "finished" not in store.facts():
+            rows = beside.rows(workflow, done)
+        plan_run.finish(done, rows)
+        if file.is_secret and not file.carries:
+            forget_clients(store, identities)
+    return Finished(read_run(folder), done.model, done.scores, held.notices)
+
+
+def forget_clients(store: RunFolder, identities: dict[str, str]) -> None:
+    """Remove what clients of a run that is over remembered, private keys included, and its journal.
+
+    The public keys are kept, so that the plan is still the same.
+    """
+    store.write_facts({"identities": json.dumps(identities)})
+    for name in (CLIENTS, JOURNAL):
+        shutil.rmtree(store.folder / name, ignore_errors=True)
+
+
+def _keys(
+    file: PlanFile, store: RunFolder, names: list[str]
+) -> tuple[dict[str, Memory], dict[str, str]]:
+    """Return what clients remember, where they need to, and their public keys for secure sums."""
+    # Of a finished run only the public keys are left.
+    identities: dict[str, str] = json.loads(store.facts().get("identities", "{}"))
+    new = file.is_secret and not identities
+    if not new:
+        return client_memories(store.folder, names) if file.carries else {}, identities
+    # Of the extra "secure", which a plan without a secure sum does not need.
+    from catchment.privacy.secure_sum.keys import new_identity
+
+    memories = client_memories(store.folder, names, secret=True)
+    return memories, {name: new_identity(memory) for name, memory in memories.items()}
+
+
+def client_memories(
+    folder: Path, clients: Iterable[str], *, secret: bool = False
+) -> dict[str, Memory]:
+    """Return what each client remembers, its private key included, in a folder of its own.
+
+    All clients are in this process; elsewhere a client's memory is with the client. With `secret`
+    a ValueError names a client whose name no secure sum could carry.
+    """
+    names = list(clients)
+    for name in names:
+        if secret and not is_name(name):
+            raise ValueError(
+                f"a client is called {name[:80]!r}; a secure sum needs names of 1 to 64 letters, "
+                "digits, '.', '_' and '-'"
+            )
+    return {name: FileMemory(folder / CLIENTS / quote(name, safe="")) for name in names}
+
+
+def begin_week(
+    file: PlanFile, store: RunFolder, held: PlanData, memories: Mapping[str, Memory]
+) -> Week:
+    """Return what is new, with which a finished run goes on if there is anything.
+
+    A run that was stopped goes on with the time that it was at.
+    """
+    facts = store.facts()
+    number = int(facts.get("week", "1"))
+    new, unreadable = dict[str, list[Recording]](), list[str]()
+    for name, source in held.train.items():
+        try:
+            if found := unread(data_of(source)(), memories[name]):
+                new[name] = found
+        except Exception as error:  # whatever it is, the run names it with its reason
+            unreadable.append(f"{name} cannot be read: {error}")
+    if "finished" in facts:
+        if not new:
+            return Week(number, idle=(NOTHING_NEW, *unreadable))
+        for name, setting in (("classes", "classes"), ("channels", "inputs")):
+            own: tuple[str, ...] | None = getattr(held.about, name)
+            before = json.loads(facts.get(name, "null"))
+            if before != (None if own is None else list(own)):
+                raise ValueError(
+                    f"the files have the {name} {', '.join(own or ())} now, and the run was begun "
+                    f"with {', '.join(before or ())}; name all that may come as {setting} in "
+                    "[data] and begin anew (--force)"
+                )
+        number += 1
+        replace_file(store.folder / EARLIER, (store.folder / MODEL).read_bytes(), mode=PRIVATE)
+        stages = (TRAINING, DELIVERY, EVALUATION)
+        had = {stage: len(records_of(store.database, stage)) for stage in stages}
+        store.go_on({"week": str(number), "rounds_before": json.dumps(had)})
+        facts = store.facts()
+    if number == 1:
+        return Week(1, new)
+    earlier = load(store.folder / EARLIER, use=own_kinds(file))
+    return Week(number, new, earlier, json.loads(facts.get("rounds_before", "{}")))
+
+
+def write_forecast(store: RunFolder, model: Predictor, scores: Scores, held: PlanData) -> None:
+    """Keep a stretch of the worst test client's targets and predictions, to be drawn.
+
+    The data are in this process; where clients are elsewhere this would stay with them. These
+    targets are as they are: a client that trains under noise is none of those that are tested.
+    """
+    if model.classes is not None or not model.per_step or not scores.by_client:
+        return
+    client, _ = scores.worst()
+    if client not in held.test:
+        return
+    first = model.prepare.apply(list(data_of(held.test[client])()))[0]
+    assert first.y is not None
+    y, guessed = first.y[model.washout :], model.outputs_of([first], client)[0]
+    known = ~np.isnan(y).any(axis=1)
+    y, guessed = y[known], guessed[known]
+    store.insert(
+        "forecast",
+        [
+            (client, step, name, float(y[step, k]), float(guessed[step, k]))
+            for step in range(min(SHOWN_STEPS, len(y)))
+            for k, name in enumerate(output_names(model))
+        ],
+        replace=True,
+    )
+
+
+def write_drawn(
+    store: RunFolder,
+    model_of: Callable[[str], Predictor],
+    scores: Scores,
+    tested: Clients,
+    channels: Sequence[str],
+) -> None:
+    """Keep some signals of the test clients served best and worst, with what was predicted.
+
+    They are raw, which is more than any client sent. A plan that hides its clients keeps none.
+    What goes wrong here is told and does not end a run that is done.
+
+    Parameters
+    ----------
+    model_of
+        The model that a client was tested with, which has not seen what it is tested on.
+    tested
+        What the clients were tested on.
+    channels
+        What the channels are called.
+    """
+    drawn = []
+    for name in dict.fromkeys(best_and_worst(scores)):
+        if name not in tested:
+            continue
+        try:
+            recordings = list(data_of(tested[name])())
+            drawn.append(draw(model_of(name), recordings, name, channels=channels).to_dict())
+        except (CatchmentError, ValueError, ArithmeticError) as error:
+            log.info("signals of %s are not drawn: %s", name, error)
+    store.write_facts({"drawn": json.dumps(drawn)})
+
+
+def best_and_worst(scores: Scores) -> tuple[str, ...]:
+    """Return the clients with the best and the worst score; nobody where no score is defined.
+
+    >>> best_and_worst(Scores())
+    ()
+    """
+    values = {name: one.value for name, one in sorted(scores.by_client.items())}
+    known = [name for name, value in values.items() if not np.isnan(value)]
+    if not known:
+        return ()
+    ends = min(known, key=values.__getitem__), max(known, key=values.__getitem__)
+    more_is_better = any(one.counts is not None for one in scores.by_client.values())
+    return ends[::-1] if more_is_better else ends
