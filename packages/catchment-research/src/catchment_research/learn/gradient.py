@@ -22,20 +22,36 @@ from catchment.federation import (
     WEIGHTINGS,
     Algorithm,
     Data,
-    Progress,
     Rows,
-    TrainedSum,
     Turn,
     Weighting,
     augmented,
     client_weight,
 )
-from catchment.federation.learn import Averaged, learned, read_readouts
+from catchment.federation.learn import learned, read_readouts
 from catchment.readout import Model, Readout, accumulate
 from catchment.wire import NOTHING, Parts
 from catchment_research.learn.optimisers import Arrays, Mean, ServerOptimiser
+from catchment_research.learn.progress import UNKNOWN, Progress, TrainedSum
 
 MEAN = Mean()
+
+
+@dataclass(frozen=True, eq=False)
+class Averaged:
+    """The readout so far, what the server's optimiser remembers, and how clients did last."""
+
+    readout: Readout | None = None
+    memory: Arrays = ()
+    progress: Progress = UNKNOWN
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """How the clients did, where they say, and the norm of the average readout's weights."""
+        if self.readout is None:
+            return self.progress.figures
+        norm = float(np.linalg.norm(self.readout.weights))
+        return self.progress.figures | {"weight norm": norm}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,10 +28,11 @@ import numpy as np
 
 from catchment import Array, Integers
 from catchment.errors import IntegrityError
-from catchment.federation import UNKNOWN, Algorithm, Data, Progress, TrainedSum, Turn
+from catchment.federation import Algorithm, Data, Turn
 from catchment.privacy import PromptNoise
 from catchment.wire import Parts
 from catchment_research.learn.optimisers import Adam, Arrays, Mean, ServerOptimiser
+from catchment_research.learn.progress import UNKNOWN, Progress, TrainedSum
 from catchment_research.prompt.controller import EdgeController, Example
 from catchment_research.prompt.exchange import LanguageLink
 from catchment_research.prompt.language import losses, softmax

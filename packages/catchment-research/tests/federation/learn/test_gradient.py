@@ -7,21 +7,30 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from catchment import Array
 from catchment.data import Recording, narma
 from catchment.engine import run_locally
-from catchment.errors import TooFewClientsError, UploadError
+from catchment.errors import IntegrityError, TooFewClientsError, UploadError
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import LARGEST_LOSS, Plan, Rows, Turn
-from catchment.federation.learn import (
-    FederatedRidge,
-)
+from catchment.federation import Plan, Rows, Turn
+from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.federation.measure import evaluate
-from catchment.privacy import SecureSum, make_identities
+from catchment.privacy import Clip, SecureSum, make_identities
+from catchment.privacy.dp import Clipped
 from catchment.readout import Readout
 from catchment.wire import NOTHING
-from catchment_research.learn import GradientAveraging, Momentum, largest_eigenvalue
+from catchment_research.learn import (
+    LARGEST_LOSS,
+    Averaged,
+    GradientAveraging,
+    Momentum,
+    Progress,
+    TrainedSum,
+    largest_eigenvalue,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -230,3 +239,39 @@ def test_a_loss_fits_every_secure_sum_that_the_weights_fit() -> None:
         loss = clear.figures["training loss"]
         assert hidden.figures["training loss"] == pytest.approx(loss, rel=1e-6)
     assert loss == LARGEST_LOSS
+
+
+@given(st.floats(), st.floats(0, 1), st.floats(1e-3, 1e12))
+def test_what_tells_of_progress_is_never_more_than_the_weight(
+    loss: float, accuracy: float, weight: float
+) -> None:
+    sent = Progress(loss, accuracy).weighted(weight)
+    assert all(0 <= number <= weight for number in sent)
+    back = Progress.mean(*sent, scored=True)
+    if 0 <= loss <= LARGEST_LOSS:
+        assert back.loss == pytest.approx(loss, rel=1e-12, abs=1e-300)
+
+
+def test_a_loss_is_no_part_of_a_clipped_message() -> None:
+    moved = TrainedSum.of((np.array([3.0, 4.0]),), 7.0)
+    quiet, loud = (moved.told(Progress(loss, 0.5)) for loss in (0.1, 1e30))
+    clip = Clip(bound=1.0)
+    one, other, bare = (clip.clipped(sent, 2.0**-40) for sent in (quiet, loud, moved))
+    assert one.parts().to_bytes() == other.parts().to_bytes() == bare.parts().to_bytes()
+    total = TrainedSum.from_parts(clip.upload(one + other))
+    assert total.weight == 2.0
+    assert total.progress(scored=True) == Progress()
+    for wrong in ([9], "no"):
+        about = {**one.about, "remarks": wrong}
+        with pytest.raises(IntegrityError, match="remarks"):
+            clip.upload(Clipped(one.vector, 1, about))
+
+
+def test_a_kept_mean_of_earlier_versions_is_read() -> None:
+    _, _, start = rows_and_start()
+    kept = GradientAveraging(features=FEATURES).save_state(Averaged(start))
+    averaging = ReadoutAveraging(features=FEATURES)
+    for parts in (kept, averaging.save_state(averaging.load_state(kept))):
+        again = averaging.load_state(parts).readout
+        assert again is not None
+        assert again.weights.tobytes() == start.weights.tobytes()

@@ -34,10 +34,7 @@ from catchment.federation.learn.automatic import (
     Uploads as Uploads,
     automatic_ridge as automatic_ridge,
 )
-from catchment.federation.learn.averaging import (
-    Averaged as Averaged,
-    read_readouts as read_readouts,
-)
+from catchment.federation.learn.averaging import read_readouts as read_readouts
 from catchment.federation.learn.candidates import (
     Evidence as Evidence,
     PathErrors as PathErrors,

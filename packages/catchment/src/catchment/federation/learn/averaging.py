@@ -15,14 +15,11 @@ from typing import Any, Literal
 
 from numpy.linalg import norm
 
-from catchment.arrays import Array
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import (
-    UNKNOWN,
     WEIGHTINGS,
     Algorithm,
     Data,
-    Progress,
     Turn,
     W,
     WeightedSum,
@@ -36,22 +33,14 @@ from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout
 from catchment.readout.statistics import Readout
-from catchment.wire import Parts
+from catchment.wire import Parts, split
 
 
 @dataclass(frozen=True, eq=False)
 class Averaged:
-    """The readout so far, what the server's optimiser remembers, and how clients did last."""
+    """The mean of the readouts."""
 
     readout: Readout | None = None
-    memory: tuple[Array, ...] = ()
-    progress: Progress = UNKNOWN
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """How the clients did, where they say, and the norm of the average readout's weights."""
-        readout, told = self.readout, self.progress.figures
-        return told if readout is None else told | {"weight norm": float(norm(readout.weights))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +98,13 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
         return Model(self.features, learned(state.readout), self.classes)
 
     def figures(self, state: Averaged) -> dict[str, float]:
-        return state.figures
+        readout = state.readout
+        return {} if readout is None else {"weight norm": float(norm(readout.weights))}
+
+    def load_state(self, parts: Parts) -> Averaged:
+        """Return the state that was kept; earlier versions kept two things more in it."""
+        found = split(parts, "averaged").get("readout")
+        return Averaged(None if found is None else Readout.from_parts(found))
 
 
 def read_readouts(update: W, plan: Any, turn: Turn) -> W:
