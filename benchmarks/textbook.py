@@ -26,7 +26,7 @@ from catchment import Array, EchoState, Pipeline, Prepare, Recording, federate
 from catchment.data import contiguous, lorenz, mackey_glass, narma
 from catchment.errors import PrecisionWarning
 from catchment.readout import ForecastLimitWarning, Model, forecast, nrmse
-from catchment_lab.datasets import santafe_laser
+from catchment_lab.datasets import load
 from catchment_research.factors import FactoredRidge
 
 PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "statistics.md"
@@ -64,7 +64,7 @@ def lorenz_task(seed: int) -> Task:
 
 
 def laser_task(seed: int) -> Task:
-    (series,) = santafe_laser(horizon=0).clients.values()
+    (series,) = load("santafe_laser", horizon=0).clients.values()
     x = next(iter(series)).u[: TRAIN + TEST + 1] / 256
     return ahead(x[:-1], x[1:])
 

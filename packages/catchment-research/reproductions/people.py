@@ -18,7 +18,8 @@ import numpy as np
 
 from catchment import Array
 from catchment.data import ACTIVITIES, CHANNELS, Recording, cohorts, scale_each, synthetic_wearables
-from catchment_lab.datasets import Dataset, cut, hhar, wesad
+from catchment_lab.datasets import Dataset, cut
+from catchment_lab.datasets import load as load_library
 from reproductions.data.compact import wesad_statistics
 from reproductions.places import find, load, locate
 
@@ -218,21 +219,21 @@ def _loaded(name: str, paper: Paper, directory: Path | None) -> Dataset:
         # A stretch of one minute every 20 s; the mean alone would lose what 5 s windows averaged.
         return cut(wesad_statistics(place.directory, statistics=("mean", "std")), 24, step=8)
     if name == "wesad":
-        return wesad(directory=root, window=350 if paper == "incfed" else 700)
+        return load_library("wesad", directory=root, window=350 if paper == "incfed" else 700)
     if name == "hhar" and place.form != "compact" and paper == "incfed":
-        return described(hhar(directory=root, window="whole"))
+        return described(load_library("hhar", directory=root, window="whole"))
     return load(name, directory=directory)
 
 
 def _spoken(directory: Path | None) -> Dataset:
     """Return spoken digits as log mel energies, speakers as subjects."""
-    from catchment_lab.datasets import fsdd, mel_bands
+    from catchment_lab.datasets import mel_bands
     from reproductions.data.compact import read_whole
 
     place = locate(SPOKEN, directory=directory)
     if place.form == "compact":
         return mel_bands(read_whole(SPOKEN, place.directory))
-    return fsdd(directory=place.directory.parent)
+    return load_library("fsdd", directory=place.directory.parent)
 
 
 def described(data: Dataset, *, window: int = 200, step: int = 100, steps: int = 500) -> Dataset:

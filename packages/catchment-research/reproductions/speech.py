@@ -117,7 +117,7 @@ def load_sound(directory: Path | None = None) -> Dataset:
     place = locate("fsdd", directory=directory)
     if place.form == "compact":
         return compact.read_whole("fsdd", place.directory)
-    return loaders.fsdd(directory=place.directory.parent, raw=True)
+    return loaders.load("fsdd", directory=place.directory.parent, raw=True)
 
 
 def speech(

@@ -262,7 +262,6 @@ def own_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = plan_text(Case(OwnStatistics(), table, pooled=True), Path("logs"), "ridge = 0.1")
     baselines = '["random", "majority", "local", "averaging", "centralised"]'
     (folder / "plan.toml").write_text(f"{text}[run]\nbaselines = {baselines}\n")
-    (folder / "ensemble.toml").write_text(f'{text}[run]\nbaselines = ["ensemble"]\n')
     (folder / "search.toml").write_text(f"{text}[search]\nleak_rate = [0.1, 1.0]\n")
     said = catchment(folder, "run", "plan.toml")
     assert "catchment predict runs/plan FILES... --use window_statistics:WindowStatistics" in said
@@ -304,8 +303,6 @@ def test_its_plan_and_its_run_are_audited(own_run: Path, source: str) -> None:
 def test_commands_for_reservoirs_refuse_it_in_one_sentence(own_run: Path) -> None:
     said = catchment(own_run, "search", "search.toml", code=2).strip()
     assert said.startswith("error: map in [features] is 'window_statistics:WindowStatistics', and")
-    said = catchment(own_run, "run", "ensemble.toml", code=2).strip().splitlines()[-1]
-    assert said.startswith('error: the baseline "ensemble" gives every client a reservoir')
 
 
 def test_the_flower_app_of_its_plan_holds_its_code(own_run: Path) -> None:

@@ -232,4 +232,4 @@ def test_in_a_secure_plan_no_single_score_leaves(tmp_path: Path) -> None:
     client = victim(tmp_path, PLAN.format(of="clients") + secure, identities=str(identities))
     answer = client.scored(client.own_model())
     assert answer.kind == "refusal"
-    assert client.asked(EVALUATION, Known(course="")).kind == "refusal"
+    assert client.asked(EVALUATION, Known(workflow="")).kind == "refusal"

@@ -9,8 +9,6 @@ all are done. All numbers are whole, so no order matters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -186,21 +184,32 @@ class MiniRocketForm(DeviceForm):
     ) -> None:
         super().__init__(features, device)
         self.fused = available(device) if fused is None else fused
-        self.known: dict[int, Counter] = {}
+        self.known: dict[int, list[Tensor]] = {}  # schedules on the device, by length
 
     def together(self, u: Tensor) -> Tensor:
         _, T, n_inputs = u.shape
         scale = 2.0**self.features.digits
         schedule = _schedule(self.features, T, n_inputs)
         x = whole_inputs(u, scale, self.features.input_range * scale)
-        if not self.fused:
-            counts = counts_above(x, schedule)
-        else:
-            if T not in self.known:
-                self.known[T] = Counter.of(schedule, self.device)
-            counts = self.known[T].counts(x)
+        counts = self._counts(x, schedule) if self.fused else counts_above(x, schedule)
         positions = torch.from_numpy(schedule.positions.astype(np.float64)).to(self.device)
         return (counts.to(torch.float64) / positions).T
+
+    def _counts(self, x: Tensor, schedule: Schedule) -> Tensor:
+        """Return what `counts_above` does, by one compiled kernel."""
+        n, I, T = x.shape
+        if T not in self.known:
+            self.known[T] = _tables(
+                x.device, schedule.groups, schedule.channels, packed_features(schedule)
+            )
+        out = torch.zeros((n, len(schedule.places)), dtype=torch.int32, device=x.device)
+        sizes = (n, I, T, len(schedule.groups) - 1, out.shape[1])
+        launch("count_above", (x, *self.known[T], out), sizes)
+        return out
+
+
+def _tables(device: torch.device, *arrays: NDArray[np.integer]) -> list[Tensor]:
+    return [torch.from_numpy(a.astype(np.int32)).to(device) for a in arrays]
 
 
 def counts_above(x: Tensor, schedule: Schedule) -> Tensor:
@@ -331,29 +340,6 @@ def packed_features(schedule: Schedule) -> NDArray[np.int32]:
     return np.column_stack(columns).astype(np.int32)
 
 
-@dataclass(frozen=True, eq=False)
-class Counter:
-    """A schedule on a GPU."""
-
-    groups: Tensor
-    channels: Tensor
-    features: Tensor
-
-    @classmethod
-    def of(cls, schedule: Schedule, device: torch.device) -> Counter:
-        arrays = (schedule.groups, schedule.channels, packed_features(schedule))
-        return cls(*(torch.from_numpy(a.astype(np.int32)).to(device) for a in arrays))
-
-    def counts(self, x: Tensor) -> Tensor:
-        """Return how many outputs on x (n, I, T) are above each feature's bias (n, F)."""
-        n, I, T = x.shape
-        F = len(self.features)
-        out = torch.zeros((n, F), dtype=torch.int32, device=x.device)
-        arrays = (x, self.groups, self.channels, self.features, out)
-        launch("count_above", arrays, (n, I, T, len(self.groups) - 1, F))
-        return out
-
-
 def fused_competitions(
     x: Tensor, groups: Integers, channels: Integers, W: NDArray[np.int32]
 ) -> Tensor:
@@ -361,6 +347,6 @@ def fused_competitions(
     n, I, T = x.shape
     G, C = channels.shape
     out = torch.zeros((n, G, 2, 8), dtype=torch.int64, device=x.device)
-    tables = (torch.from_numpy(a.astype(np.int32)).to(x.device) for a in (groups, channels, W))
+    tables = _tables(x.device, groups, channels, W)
     launch("compete", (x, *tables, out), (n, I, T, G, C))
     return out

@@ -186,7 +186,7 @@ def limited(
     given = joined(inputs, device)
     if bool((given.abs() > largest).any()):
         for one in inputs:
-            warn_of_clipping(one, largest)
+            warn_of_clipping(np.count_nonzero(np.abs(one) > largest), one.size, largest)
     return given.clamp_(-largest, largest)
 
 

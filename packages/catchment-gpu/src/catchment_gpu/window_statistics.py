@@ -7,27 +7,26 @@ that no order matters. What follows them is done by the very operations of `wind
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from catchment.errors import ClippingWarning
 from catchment.features import (
     BLOCK,
     FRACTION,
     KINDS,
     LONGEST,
     LOWEST_LOG,
-    MANY_CLIPPED,
     N_BANDS,
+    OR_WIDER,
     ORDER,
     TABLE_DIGITS,
     WindowStatistics,
     band_ends,
     form,
     tables,
+    warn_of_clipping,
 )
 from catchment.features.window_statistics import DIGITS
 from catchment_gpu.rows import DeviceForm, quotient, root
@@ -72,14 +71,7 @@ class WindowStatisticsForm(DeviceForm):
         most = math.floor(self.features.input_range * 2.0**DIGITS)
         value = (u * 2.0**DIGITS).round_()
         clipped = int((value.abs() > most).sum())
-        if clipped > MANY_CLIPPED * u.numel():
-            warnings.warn(
-                f"{clipped / u.numel():.2%} of the input values lie beyond "
-                f"{self.features.input_range:g} and were cut off there; scale the inputs to a "
-                "standard deviation of 1, or pass a larger input_range",
-                ClippingWarning,
-                stacklevel=4,
-            )
+        warn_of_clipping(clipped, u.numel(), self.features.input_range, OR_WIDER)
         return value.clamp_(-most, most).transpose(1, 2).contiguous().to(torch.int64)
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("torch", reason="needs torch")
 from catchment import EchoState, MiniRocket, Recording
 from catchment.features import FeatureMap
 from catchment.readout import VARIABLE, accumulate, accumulate_each
-from catchment_gpu.readout import many_clients as torch_many_clients
+from catchment_gpu.readout import statistics as torch_statistics
 from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
 from tests.readout.test_torch_statistics import assert_agree
 
@@ -54,7 +54,7 @@ def test_the_same_integers_as_each_alone(
     groups = clients(classes=classes, per_step=features.per_step)
     alone = [accumulate(features, group, **how).digest() for group in groups]
     for at_once, steps in ((1 << 22, 1 << 20), (4000, 60)):
-        monkeypatch.setitem(torch_many_clients.TOGETHER, device, at_once)
+        monkeypatch.setitem(torch_statistics.TOGETHER, device, at_once)
         monkeypatch.setattr(getmodule(accumulate_each), "TOGETHER_STEPS", steps)
         found = accumulate_each(features, groups, **how, device=device)
         assert [one.digest() for one in found] == alone

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError
-from catchment_lab.datasets import Dataset, load, uci_har
+from catchment_lab.datasets import Dataset, load
 
 SIGNALS = [f"{s}_{axis}" for s in ("body_acc", "body_gyro", "total_acc") for axis in "xyz"]
 
@@ -78,20 +78,20 @@ def test_official_windows(published: Path, tmp_path: Path) -> None:
 
 
 def test_continuous_segments(published: Path, tmp_path: Path) -> None:
-    expect(uci_har(directory=tmp_path, window="whole"), by_client(lambda signal: [signal]))
+    expect(load("uci_har", directory=tmp_path, window="whole"), by_client(lambda signal: [signal]))
 
 
 def test_windows_of_another_length(published: Path, tmp_path: Path) -> None:
-    data = uci_har(directory=tmp_path, window=100, step=50)
+    data = load("uci_har", directory=tmp_path, window=100, step=50)
     expect(
         data,
         by_client(lambda s: [s[k : k + 100] for k in range(0, len(s) - 99, 50)]),
     )
-    assert uci_har(directory=tmp_path, step=64).n_sequences == 12
+    assert load("uci_har", directory=tmp_path, step=64).n_sequences == 12
     with pytest.raises(ValueError, match="step is 64"):
-        uci_har(directory=tmp_path, window="whole", step=64)
+        load("uci_har", directory=tmp_path, window="whole", step=64)
     with pytest.raises(ValueError, match="the longest recording of uci_har has 320 steps"):
-        uci_har(directory=tmp_path, window=321)
+        load("uci_har", directory=tmp_path, window=321)
 
 
 def test_zip(published: Path, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_zip(published: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(place / "UCI HAR Dataset.zip", "w") as archive:
         for file in published.rglob("*.txt"):
             archive.write(file, file.relative_to(published.parent))
-    expect(uci_har(directory=tmp_path / "zipped"), by_client(windows))
+    expect(load("uci_har", directory=tmp_path / "zipped"), by_client(windows))
 
 
 def test_missing_and_wrong_files(published: Path, tmp_path: Path) -> None:
@@ -108,10 +108,10 @@ def test_missing_and_wrong_files(published: Path, tmp_path: Path) -> None:
     good = labels.read_text()
     labels.write_text(good + "1\n")
     with pytest.raises(IntegrityError, match="test has 7 labels, 6 subjects"):
-        uci_har(directory=tmp_path)
+        load("uci_har", directory=tmp_path)
     labels.write_text(good.replace("1", "7"))
     with pytest.raises(IntegrityError, match=r"outside 1\.\.6"):
-        uci_har(directory=tmp_path)
+        load("uci_har", directory=tmp_path)
     labels.unlink()
     with pytest.raises(IntegrityError, match=r"has no .*test/y_test\.txt; get the whole set"):
-        uci_har(directory=tmp_path)
+        load("uci_har", directory=tmp_path)

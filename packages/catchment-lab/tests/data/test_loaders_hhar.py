@@ -9,7 +9,7 @@ import pytest
 
 from catchment.data import Recording
 from catchment.errors import IntegrityError
-from catchment_lab.datasets import hhar, load
+from catchment_lab.datasets import load
 
 HEADER = "Index,Arrival_Time,Creation_Time,x,y,z,User,Model,Device,gt\n"
 START = 1_424_696_631_913_248_572
@@ -79,7 +79,7 @@ def test_recordings_end_at_activities_pauses_and_unknown_labels(tmp_path: Path) 
         *readings(15, device="nexus4_2", gt="bike"),
     ]
     write(tmp_path, acc)
-    data = hhar(directory=tmp_path, gyroscope=False, window="whole")
+    data = load("hhar", directory=tmp_path, gyroscope=False, window="whole")
     assert data.channels == ("acc_x", "acc_y", "acc_z")
     assert [s.n_steps for s in data.clients["a"]] == [30, 10, 40, 15]
     assert labels(data.clients["a"]) == [5, 0, 0, 0]
@@ -88,7 +88,7 @@ def test_recordings_end_at_activities_pauses_and_unknown_labels(tmp_path: Path) 
 def test_where_the_gyroscope_pauses_nothing_is_made_up(tmp_path: Path) -> None:
     gyro = readings(50) + readings(50, start=START + 150 * STEP)
     write(tmp_path, readings(300), gyro)
-    data = hhar(directory=tmp_path, window="whole")
+    data = load("hhar", directory=tmp_path, window="whole")
     assert [s.n_steps for s in data.clients["a"]] == [50, 50]
     assert [s.u[0, 3] for s in data.clients["a"]] == [0.0, 0.75]
 
@@ -96,31 +96,31 @@ def test_where_the_gyroscope_pauses_nothing_is_made_up(tmp_path: Path) -> None:
 def test_readings_out_of_order_are_sorted_by_the_sensors_clock(tmp_path: Path) -> None:
     lines = readings(20)
     write(tmp_path, lines[10:] + lines[:10])
-    (sequence,) = hhar(directory=tmp_path, gyroscope=False, window="whole").clients["a"]
+    (sequence,) = load("hhar", directory=tmp_path, gyroscope=False, window="whole").clients["a"]
     np.testing.assert_allclose(sequence.u[:, 0], 0.005 * np.arange(20))
 
 
 def test_another_model(tmp_path: Path) -> None:
     write(tmp_path, readings(5) + readings(7, device="s3mini_2"), readings(5))
-    data = hhar(directory=tmp_path, model="s3mini", gyroscope=False, window="whole")
+    data = load("hhar", directory=tmp_path, model="s3mini", gyroscope=False, window="whole")
     assert [s.n_steps for s in data.clients["a"]] == [7]
     assert data.rate_hz == 100
     with pytest.raises(IntegrityError, match=r"gyroscope\.csv has no readings of s3mini"):
-        hhar(directory=tmp_path, model="s3mini")
+        load("hhar", directory=tmp_path, model="s3mini")
     with pytest.raises(ValueError, match="model is 'iphone'; choose from nexus4"):
-        hhar(directory=tmp_path, model="iphone")
+        load("hhar", directory=tmp_path, model="iphone")
 
 
 def test_odd_files(tmp_path: Path) -> None:
     write(tmp_path, readings(3))
     with pytest.raises(IntegrityError, match=r"has no Phones_gyroscope\.csv"):
-        hhar(directory=tmp_path)
+        load("hhar", directory=tmp_path)
     for bad in ("0,1,2,x,1,1,a,nexus4,nexus4_1,walk\n", "0,nexus4,1\n", readings(1, gt="fly")[0]):
         write(tmp_path, [*readings(3), bad])
         with pytest.raises(IntegrityError, match=r"accelerometer\.csv, line 5, is not a reading"):
-            hhar(directory=tmp_path, gyroscope=False)
+            load("hhar", directory=tmp_path, gyroscope=False)
     (tmp_path / "hhar" / "Activity recognition exp" / "Phones_accelerometer.csv").write_text(
         "x,y\n"
     )
     with pytest.raises(IntegrityError, match="does not begin with Index,Arrival_Time"):
-        hhar(directory=tmp_path, gyroscope=False)
+        load("hhar", directory=tmp_path, gyroscope=False)

@@ -8,7 +8,7 @@ import pytest
 
 from catchment.data import Recording
 from catchment.errors import IntegrityError
-from catchment_lab.datasets import load, motionsense, wisdm_watch
+from catchment_lab.datasets import load
 
 HEADER = (
     ',"attitude.roll","attitude.pitch","attitude.yaw","gravity.x","gravity.y","gravity.z",'
@@ -54,22 +54,22 @@ def test_motionsense_as_published(tmp_path: Path) -> None:
 
 def test_motionsense_windows(tmp_path: Path) -> None:
     motion_file(tmp_path, "std_6/sub_1.csv", 50)
-    whole = motionsense(directory=tmp_path, window="whole").clients["subject-01"]
+    whole = load("motionsense", directory=tmp_path, window="whole").clients["subject-01"]
     assert [s.n_steps for s in whole] == [50]
-    cut = motionsense(directory=tmp_path, window=20, step=15).clients["subject-01"]
+    cut = load("motionsense", directory=tmp_path, window=20, step=15).clients["subject-01"]
     assert [s.u[0, 0] for s in cut] == [900.5, 915.5, 930.5]
 
 
 def test_motionsense_odd_files(tmp_path: Path) -> None:
     motion_file(tmp_path, "std_6/sub_1.csv", 5, header=HEADER.replace("gravity.y", "gravity"))
     with pytest.raises(IntegrityError, match=r"sub_1\.csv has no column gravity\.y"):
-        motionsense(directory=tmp_path)
+        load("motionsense", directory=tmp_path)
     motion_file(tmp_path, "std_6/sub_1.csv", 0)
     with pytest.raises(IntegrityError, match=r"sub_1\.csv is empty"):
-        motionsense(directory=tmp_path)
+        load("motionsense", directory=tmp_path)
     motion_file(tmp_path, "fly_6/sub_1.csv", 5)
     with pytest.raises(IntegrityError, match=r"fly_6/sub_1\.csv is not named like"):
-        motionsense(directory=tmp_path)
+        load("motionsense", directory=tmp_path)
 
 
 def wisdm_file(root: Path, subject: int, codes: str, *, each: int, end: str = ";\n") -> Path:
@@ -88,7 +88,7 @@ def wisdm_file(root: Path, subject: int, codes: str, *, each: int, end: str = ";
 def test_wisdm_as_published(tmp_path: Path) -> None:
     wisdm_file(tmp_path, 1600, "ABGM", each=5)
     wisdm_file(tmp_path, 1629, "AAC", each=5, end=";\r\n\n")
-    data = wisdm_watch(directory=tmp_path, window="whole")
+    data = load("wisdm_watch", directory=tmp_path, window="whole")
     found = {
         name: [(s.n_steps, data.classes[k]) for s, k in zip(part, labels(part), strict=True)]
         for name, part in data.clients.items()
@@ -99,7 +99,7 @@ def test_wisdm_as_published(tmp_path: Path) -> None:
     }
     assert data.clients["1600"][2].u[4].tolist() == [3.25, 4.0, -4.5]
     assert load("wisdm_watch", directory=tmp_path, window=2).n_sequences == 3 * 2 + 5 + 2
-    typed = wisdm_watch(directory=tmp_path, window="whole", activities="GA")
+    typed = load("wisdm_watch", directory=tmp_path, window="whole", activities="GA")
     assert typed.classes == ("brushing_teeth", "walking")
     assert labels(typed.clients["1600"]) == [1, 0]
 
@@ -108,10 +108,10 @@ def test_wisdm_odd_input(tmp_path: Path) -> None:
     path = wisdm_file(tmp_path, 1600, "A", each=3)
     for activities in ("", "AA", "AZ", "N"):
         with pytest.raises(ValueError, match="activities are"):
-            wisdm_watch(directory=tmp_path, activities=activities)
+            load("wisdm_watch", directory=tmp_path, activities=activities)
     path.write_text(path.read_text() + "1600,A\n")
     with pytest.raises(IntegrityError, match="not subject,code,timestamp,x,y,z;"):
-        wisdm_watch(directory=tmp_path)
+        load("wisdm_watch", directory=tmp_path)
     path.write_text("1600,A,1,2.0,3.0;\n")
     with pytest.raises(IntegrityError, match="lines 1 to 1, is not a table of numbers"):
-        wisdm_watch(directory=tmp_path)
+        load("wisdm_watch", directory=tmp_path)

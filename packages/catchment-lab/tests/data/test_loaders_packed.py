@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from catchment.errors import IntegrityError
-from catchment_lab.datasets import Dataset, hhar, load, load_whole, pack, packed_path, unpack
+from catchment_lab.datasets import Dataset, load, load_whole, pack, packed_path, unpack
 from tests.data import test_loaders_har as har
 from tests.data import test_loaders_hhar as phones
 
@@ -49,14 +49,14 @@ def test_a_series_and_its_targets(tmp_path: Path) -> None:
 
 def test_options_that_were_not_packed_need_the_publishers_files(tmp_path: Path) -> None:
     phones.write(tmp_path, phones.readings(500) + phones.readings(7, device="s3mini_2"))
-    whole = hhar(directory=tmp_path, gyroscope=False, window="whole")
+    whole = load("hhar", directory=tmp_path, gyroscope=False, window="whole")
     out = tmp_path / "packed"
     pack(whole, out)
-    same(hhar(directory=out, model="nexus4", window="whole"), whole)
+    same(load("hhar", directory=out, model="nexus4", window="whole"), whole)
     with pytest.raises(ValueError, match=r"packed with model='nexus4'.*not with model='s3mini'"):
-        hhar(directory=out, model="s3mini")
+        load("hhar", directory=out, model="s3mini")
     pack(whole, tmp_path)
-    other = hhar(directory=tmp_path, model="s3mini", gyroscope=False, window="whole")
+    other = load("hhar", directory=tmp_path, model="s3mini", gyroscope=False, window="whole")
     assert [s.n_steps for s in other.clients["a"]] == [7]
 
 

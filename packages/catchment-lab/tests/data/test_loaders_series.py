@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import IntegrityError
-from catchment_lab.datasets import load, santafe_laser, sunspots
+from catchment_lab.datasets import load
 
 
 def put(root: Path, name: str, text: str) -> Path:
@@ -23,18 +23,18 @@ def test_laser_with_its_continuation(tmp_path: Path) -> None:
     assert sequence.y is not None
     assert sequence.y.ravel().tolist() == [141, 95, 41]
     put(tmp_path / "santafe_laser", "A.cont", "22\n21\n")
-    data = santafe_laser(directory=tmp_path, horizon=2)
+    data = load("santafe_laser", directory=tmp_path, horizon=2)
     (sequence,) = data.clients["santafe_laser"]
     assert sequence.u.ravel().tolist() == [86, 141, 95, 41]
     assert sequence.y is not None
     assert sequence.y.ravel().tolist() == [95, 41, 22, 21]
     assert data.notes == ("from A.dat and A.cont",)
-    (bare,) = santafe_laser(directory=tmp_path, horizon=0).clients["santafe_laser"]
+    (bare,) = load("santafe_laser", directory=tmp_path, horizon=0).clients["santafe_laser"]
     assert bare.y is None
     assert bare.n_steps == 6
     for horizon in (-1, 6):
         with pytest.raises(ValueError, match=f"horizon is {horizon}; pass 0 to 5"):
-            santafe_laser(directory=tmp_path, horizon=horizon)
+            load("santafe_laser", directory=tmp_path, horizon=horizon)
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_sunspots_as_published(tmp_path: Path, name: str, text: str) -> None:
 def test_odd_series(tmp_path: Path) -> None:
     put(tmp_path / "sunspots", "sunspots.csv", "YEAR,SUNACTIVITY\n1700,5\n1702,6\n")
     with pytest.raises(IntegrityError, match="skips or repeats a year"):
-        sunspots(directory=tmp_path)
+        load("sunspots", directory=tmp_path)
     put(tmp_path / "sunspots", "sunspots.csv", "YEAR,SUNACTIVITY\n")
     with pytest.raises(IntegrityError, match=r"sunspots\.csv is empty"):
-        sunspots(directory=tmp_path)
+        load("sunspots", directory=tmp_path)
     put(tmp_path / "santafe_laser", "a.dat", "1\ntwo\n")
     with pytest.raises(IntegrityError, match=r"a\.dat is not a table of numbers"):
-        santafe_laser(directory=tmp_path)
+        load("santafe_laser", directory=tmp_path)

@@ -11,7 +11,7 @@ import scipy.signal
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError
-from catchment_lab.datasets import fsdd, japanese_vowels, load, log_mel, mel_filters
+from catchment_lab.datasets import load, log_mel, mel_filters
 
 Utterances = dict[str, list[tuple[int, NDArray[np.float64]]]]
 
@@ -84,10 +84,10 @@ def test_odd_vowels(tmp_path: Path, utterances: Utterances) -> None:
     write_uci(tmp_path, utterances)
     (tmp_path / "japanese_vowels" / "size_ae.test").write_text("1 3 0 0 0 0 0 0 2")
     with pytest.raises(IntegrityError, match=r"ae\.test has 5 utterances, size_ae\.test counts 6"):
-        japanese_vowels(directory=tmp_path)
+        load("japanese_vowels", directory=tmp_path)
     (tmp_path / "japanese_vowels" / "size_ae.test").unlink()
     with pytest.raises(IntegrityError, match=r"has no size_ae\.test"):
-        japanese_vowels(directory=tmp_path)
+        load("japanese_vowels", directory=tmp_path)
 
 
 def test_odd_vowels_of_aeon(tmp_path: Path, utterances: Utterances) -> None:
@@ -103,7 +103,7 @@ def test_odd_vowels_of_aeon(tmp_path: Path, utterances: Utterances) -> None:
     ):
         file.write_text(text)
         with pytest.raises(IntegrityError, match=message):
-            japanese_vowels(directory=tmp_path)
+            load("japanese_vowels", directory=tmp_path)
 
 
 def write_wav(
@@ -127,7 +127,7 @@ def test_digits_as_published(tmp_path: Path) -> None:
     }
     for name, samples in sounds.items():
         write_wav(tmp_path, f"{name}.wav", samples)
-    raw = fsdd(directory=tmp_path, raw=True)
+    raw = load("fsdd", directory=tmp_path, raw=True)
     assert list(raw.clients) == ["jackson", "theo"]
     assert raw.test_positions == {"jackson": (0,)}
     digit = raw.clients["jackson"][1]
@@ -144,17 +144,17 @@ def test_odd_sounds(tmp_path: Path) -> None:
     silence = np.zeros(400, dtype=np.int16)
     write_wav(tmp_path, "1_theo_1.wav", silence, rate=44100)
     with pytest.raises(IntegrityError, match=r"44100 Hz, 1 channels of 2 bytes .*; convert"):
-        fsdd(directory=tmp_path)
+        load("fsdd", directory=tmp_path)
     write_wav(tmp_path, "1_theo_1.wav", silence, channels=2)
     with pytest.raises(IntegrityError, match=r"8000 Hz, 2 channels"):
-        fsdd(directory=tmp_path)
+        load("fsdd", directory=tmp_path)
     path = write_wav(tmp_path, "1_theo_1.wav", silence[:0])
     with pytest.raises(IntegrityError, match=r"0 bytes of sound"):
-        fsdd(directory=tmp_path)
+        load("fsdd", directory=tmp_path)
     for content in (b"", b"RIFF", b"not a sound at all, really not"):
         path.write_bytes(content)
         with pytest.raises(IntegrityError, match=r"1_theo_1\.wav is (not a wav file|damaged)"):
-            fsdd(directory=tmp_path)
+            load("fsdd", directory=tmp_path)
 
 
 def test_energies_against_scipys_spectrogram() -> None:

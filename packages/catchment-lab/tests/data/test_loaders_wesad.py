@@ -12,7 +12,7 @@ import pytest
 
 from catchment.data import Recording
 from catchment.errors import IntegrityError
-from catchment_lab.datasets import load, wesad
+from catchment_lab.datasets import load
 
 WIDTHS = {"ACC": 3, "ECG": 1, "EMG": 1, "EDA": 1, "Temp": 1, "Resp": 1}
 
@@ -64,15 +64,15 @@ def test_subjects_as_published(tmp_path: Path, protocol: int) -> None:
 def test_whole_and_averaged(tmp_path: Path) -> None:
     content = subject("S3", LABEL)
     write(tmp_path, "S3", content)
-    data = wesad(directory=tmp_path, window="whole", average=100)
+    data = load("wesad", directory=tmp_path, window="whole", average=100)
     assert [s.n_steps for s in data.clients["S3"]] == [15, 8, 7, 6]
     assert labels(data.clients["S3"]) == [0, 1, 3, 2]
     assert data.rate_hz == 7
     means = columns(content)[5:1505].reshape(15, 100, 8).mean(axis=1)
     np.testing.assert_allclose(data.clients["S3"][0].u, means, atol=1e-12)
-    assert wesad(directory=tmp_path, window=10, step=5, average=100).n_sequences == 2
+    assert load("wesad", directory=tmp_path, window=10, step=5, average=100).n_sequences == 2
     with pytest.raises(ValueError, match="average is 0"):
-        wesad(directory=tmp_path, average=0)
+        load("wesad", directory=tmp_path, average=0)
 
 
 class Attack:
@@ -88,7 +88,7 @@ def test_a_forged_pickle_is_not_run(tmp_path: Path) -> None:
     content["signal"]["chest"]["ECG"] = Attack(tmp_path / "made")
     write(tmp_path, "S2", content)
     with pytest.raises(IntegrityError, match=r"S2\.pkl asks for \S+\.system"):
-        wesad(directory=tmp_path)
+        load("wesad", directory=tmp_path)
     assert not (tmp_path / "made").exists()
 
 
@@ -116,4 +116,4 @@ def test_odd_subjects(tmp_path: Path) -> None:
     ):
         write(tmp_path, "S2", content)
         with pytest.raises(IntegrityError, match=message):
-            wesad(directory=tmp_path)
+            load("wesad", directory=tmp_path)

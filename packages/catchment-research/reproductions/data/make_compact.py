@@ -24,15 +24,13 @@ from catchment_lab.datasets import (
     Dataset,
     Folder,
     find_folder,
-    hhar,
+    load,
     load_whole,
     parse_numbers,
     read_text,
     require,
     trials,
     utterances,
-    wesad,
-    wisdm_watch,
     yearly,
 )
 from catchment_lab.datasets import find as find_library
@@ -188,7 +186,7 @@ def _folder(name: str, source: Path) -> Folder:
 
 def _wisdm_watch(source: Path) -> Arrays:
     codes, steps, every = "ABCDEM", 2400, 3600
-    data = wisdm_watch(directory=source, window="whole", activities=codes)
+    data = load("wisdm_watch", directory=source, window="whole", activities=codes)
     found: list[tuple[Array, int, int, int]] = []
     for client, held in data.clients.items():
         seen: dict[int, int] = {}
@@ -211,7 +209,7 @@ def _wisdm_watch(source: Path) -> Arrays:
 
 
 def _hhar(source: Path) -> Arrays:
-    data = hhar(directory=source, window=128, model="samsungold", gyroscope=False)
+    data = load("hhar", directory=source, window=128, model="samsungold", gyroscope=False)
     users = list(data.clients)
     scale = np.float32(9.80665 / 64)
     found = [
@@ -243,7 +241,7 @@ def statistics_of(u: Array) -> Array:
 
 
 def _wesad(source: Path) -> Arrays:
-    data = wesad(directory=source, window="whole")
+    data = load("wesad", directory=source, window="whole")
     rate = data.rate_hz or 0.0
     window, hop = round(5 * rate), round(2.5 * rate)
     rows: list[Array] = []

@@ -33,8 +33,8 @@ from catchment.privacy.secure_sum.protection import SecureSum as SecureSum
 from catchment.readout.model import Model as Model
 from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
 from catchment.readout.storage import load as load, save as save
-from catchment.run import Run as Run
 from catchment.verbs import (
+    Run as Run,
     calibrate as calibrate,
     evaluate as evaluate,
     federate as federate,
@@ -68,7 +68,7 @@ from catchment.parallel import (
     single_blas_thread as single_blas_thread,
     use_cores as use_cores,
 )
-from catchment.precompile import Compiled as Compiled, compile_kernels as compile_kernels
+from catchment.precompile import compile_kernels as compile_kernels
 
 __version__: str
 

@@ -42,7 +42,7 @@ from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, de
 from catchment.readout.heads import Shrinkage
 from catchment.readout.model import Model, OpenModel
 from catchment.readout.storage import load, to_bytes
-from catchment.run import Run
+from catchment.verbs import Run
 
 Ridge = FederatedRidge | BalancedRidge
 State = RidgeState | ByClass
@@ -53,13 +53,17 @@ STALE = ("scores", "confusion", "confusions", "comparison", "forecast")  # of th
 
 @dataclass(frozen=True, eq=False)
 class Begun:
-    """What a run has learned, to begin with: its algorithm, its sums, and the model of them."""
+    """What a run has learned, to begin with: its algorithm, its sums, and the model of them.
+
+    `folder` is where the run is kept, if it is.
+    """
 
     algorithm: Ridge
     state: State
     model: Model
     protections: tuple[Protection, ...] = ()
     records: tuple[Record, ...] = ()
+    folder: Path | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -76,6 +80,57 @@ class Begun:
             prepare=self.model.prepare,
             channels=self.model.channels,
         )
+
+    def goes_on(
+        self,
+        learner: Any,
+        state: State,
+        out: str | Path | None,
+        clients: Mapping[str, AnySource] | None = None,
+        *,
+        asking: Any = None,
+        threads: int | None = None,
+    ) -> Model:
+        """Return the model of one more round, read as the earlier one was.
+
+        Parameters
+        ----------
+        learner
+            What the training is from then on.
+        state
+            With which the round begins, and ends if nobody is asked.
+        out
+            A copy of the folder in which the round is kept; nowhere if not given.
+        clients
+            Who is asked.
+        asking
+            What they are asked by, if not by the learner.
+        """
+        kept = self.plan(learner)
+        asked = kept if asking is None else self.plan(asking)
+        done: Result[Any, Any] = Result(state, kept, self.records)
+        if self.folder is None or out is None:
+            if clients is not None:
+                once = replace(asked, rounds=1)
+                done = run_locally(once, clients, threads=threads, onto=state)
+            return self._read(done, clients)
+        with _copied(self.folder, out, kept) as store:
+            keeper = store.keeper(TRAINING, kept)
+            if clients is None:
+                figures = kept.algorithm.figures(state)
+                record = Record(len(self.records), 0, 0, 0.0, 0, 0, (), figures)
+                keeper.close_round(state, record)
+            else:
+                continued = Continued(keeper, state, self.records)
+                done = run_locally(asked, clients, threads=threads, keeper=continued)
+            model = self._read(done, clients)
+            _write(store, kept, done.state, model)
+        return model
+
+    def _read(self, done: Result[Any, Any], clients: object) -> Model:
+        if clients is not None:
+            warn_of({TRAINING: done.records[-1:]})
+        return done.model.read_from(self.model.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +202,8 @@ def join(
             )
         state = among_by_class(begun.state, before, names)
     refuse_twice(state, clients)
-    grown = begun.plan(replace(algorithm, classes=names))  # type: ignore[arg-type]
-    return _one_more(begun, folder, out, grown, grown, state, placed(clients, names), threads)
+    grown = replace(algorithm, classes=names)  # type: ignore[arg-type]
+    return begun.goes_on(grown, state, out, placed(clients, names), threads=threads)
 
 
 def retire(
@@ -197,21 +252,17 @@ def retire(
     algorithm, state = begun.algorithm, begun.state
     if isinstance(algorithm, BalancedRidge):
         assert isinstance(state, ByClass)
-        return _unasked(begun, run, out, *retired_by_class(algorithm, state, name))
+        return begun.goes_on(*retired_by_class(algorithm, state, name), out)
     assert isinstance(state, RidgeState)
     if clients is None:
-        return _unasked(begun, run, out, *retired(algorithm, state, name))
+        return begun.goes_on(*retired(algorithm, state, name), out)
     summed = state.by_client
     asked_of = {who: clients[who] for who in clients if not summed or who in summed}
     if not asked_of:
         raise FederationError(f"none of {', '.join(sorted(clients)[:8])} is in the sum")
     sending = placed(asked_of, begun.classes)
-    learner = RowsOfClass(ridge=algorithm, name=name)
-    asked, kept = begun.plan(learner), begun.plan(without_class(algorithm, name))
-    if isinstance(run, Run) or out is None:
-        once = replace(asked, rounds=1)
-        return _checked(run_locally(once, sending, threads=threads, onto=begun.state), begun)
-    return _one_more(begun, run, out, asked, kept, state, sending, threads)
+    asking, kept = RowsOfClass(ridge=algorithm, name=name), without_class(algorithm, name)
+    return begun.goes_on(kept, state, out, sending, asking=asking, threads=threads)
 
 
 def tell_unknown(
@@ -307,7 +358,7 @@ def _of_folder(folder: str | Path, use: Own) -> Begun:
     state = algorithm.load_state(parts) if tried is None else tried[1]
     described_by = {name: one[name] for one in told.plan["protections"] for name in one}
     protections = tuple(KEPT[name](**settings) for name, settings in described_by.items())
-    return Begun(algorithm, state, model, protections, run.rounds[TRAINING])
+    return Begun(algorithm, state, model, protections, run.rounds[TRAINING], place)
 
 
 def _cannot(name: str) -> FederationError:
@@ -315,46 +366,6 @@ def _cannot(name: str) -> FederationError:
         f"{name} keeps no sums of statistics to which classes could be added, or from which they "
         "could be taken; use algorithm = 'ridge' or 'balanced'"
     )
-
-
-def _one_more(
-    begun: Begun,
-    folder: str | Path,
-    out: str | Path,
-    asked: Plan[Any, Any, Any],
-    kept: Plan[Any, Any, Any],
-    state: State,
-    clients: Mapping[str, AnySource],
-    threads: int | None,
-) -> Model:
-    """Run one more round in a copy of a folder, whose training is from then on the plan kept."""
-    with _copied(folder, out, kept) as store:
-        keeper = Continued(store.keeper(TRAINING, kept), state, begun.records)
-        done = run_locally(asked, clients, threads=threads, keeper=keeper)
-        model = _checked(done, begun)
-        _write(store, kept, done.state, model)
-    return model
-
-
-def _checked(done: Result[Any, Any], begun: Begun) -> Model:
-    """Return the model of a round in which somebody was used, read as the earlier one was."""
-    warn_of({TRAINING: done.records[-1:]})
-    return done.model.read_from(begun.model.columns)
-
-
-def _unasked(
-    begun: Begun, run: Run | str | Path, out: str | Path | None, algorithm: Ridge, state: State
-) -> Model:
-    """Return the model of a state that nobody had to be asked for, and keep it if a folder is."""
-    kept = begun.plan(algorithm)
-    model = Result(state, kept, begun.records).model.read_from(begun.model.columns)
-    if out is not None and not isinstance(run, Run):
-        with _copied(run, out, kept) as store:
-            figures = kept.algorithm.figures(state)
-            record = Record(len(begun.records), 0, 0, 0.0, 0, 0, (), figures)
-            store.keeper(TRAINING, kept).close_round(state, record)
-            _write(store, kept, state, model)
-    return model
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,27 +32,20 @@ from catchment.wire.bits import packed, unpacked
 WIDTHS = (1, 3, 12, 24, 48)
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """How many kernels were compiled, and in how many seconds of this process."""
-
-    kernels: int
-    seconds: float
-    kept: bool
-
-
-def compile_kernels() -> Compiled:
+def compile_kernels() -> int:
     """Compile what the maps, the readout and closed loops need, unless the cache has it.
 
-    >>> compile_kernels().kernels >= 0  # doctest: +SKIP
+    Return how many kernels that were.
+
+    >>> compile_kernels() >= 0  # doctest: +SKIP
     True
     """
-    before, start = compilations.count, time.perf_counter()
+    before = compilations.count
     for described, width in _cases():
         _learn(described, width)
     unpacked(memoryview(packed(np.arange(600))), 600)  # as messages are
     _check_and_add()
-    return Compiled(compilations.count - before, time.perf_counter() - start, compilations.kept)
+    return compilations.count - before
 
 
 def _check_and_add() -> None:
@@ -101,10 +93,11 @@ def _learn(described: FeatureMap, width: int) -> None:
 
 def main() -> None:
     """Compile all kernels for this processor, and say how many."""
-    done = compile_kernels()
-    if not done.kept:
+    start = time.perf_counter()
+    n_kernels = compile_kernels()
+    if not compilations.kept:
         sys.exit("no folder can be written to keep kernels; set NUMBA_CACHE_DIR to one")
-    print(f"compiled {done.kernels} kernels in {done.seconds:.0f} s")
+    print(f"compiled {n_kernels} kernels in {time.perf_counter() - start:.0f} s")
 
 
 if __name__ == "__main__":

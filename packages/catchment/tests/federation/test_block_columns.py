@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.federation import Claim, Limits, Screen, in_rows
+from catchment.federation import Claim, Limits, Screen
 from catchment.federation.runs import Entries, Entry
 
 DIRECTIONS: tuple[Literal["down", "up"], ...] = ("down", "up")
@@ -37,10 +37,8 @@ def test_messages_that_differ_in_client_and_hash_are_short() -> None:
     assert len(pickle.dumps(Entries.of(many))) < 256 * 80
 
 
-SIZES = st.sampled_from([0.0, 1.0, 2.0, 30.0, 4000.0, np.inf, np.nan])
-CLAIMS = st.builds(
-    Claim, SIZES, SIZES, st.sampled_from([0.0, 1.0, 9.0]), st.sampled_from([None, 1, 2])
-)
+SIZES = st.sampled_from([0.0, 1.0, 2.0, 30.0, 4000.0])
+CLAIMS = st.builds(Claim, SIZES, SIZES)
 PLAIN = st.builds(Claim, st.sampled_from([0.0, 1.0, 2.0, 30.0]), st.just(1.0))
 
 
@@ -59,7 +57,8 @@ def test_blocks_pass_together_where_each_client_passes_at_once(blocks: list[list
     for n, block in enumerate(blocks):
         names = [f"{n}-{k % 3}-{k}" for k in range(len(block))]
         before = at_once.state()
-        if not by_block.pass_together(names, in_rows(block)):
+        sizes = np.array([(one.rows, one.weight) for one in block]).reshape(-1, 2)
+        if not by_block.pass_together(names, sizes):
             # One by one, some are refused or kept back; what is known before is not changed.
             assert (before is None) == (by_block.state() is None)
             passed = taken(at_once, names, block)

@@ -151,7 +151,7 @@ def test_a_figure_of_one_round_is_a_number(runs: list[Run]) -> None:
     page = Checked(render(runs[:1]))
     error = runs[0].rounds["training"][0].figures["held-out error"]
     assert "Figures of the rounds" in page.text
-    assert f"held-out error training {error:.4g}" in page.text
+    assert f"held-out error, training {error:.4g}" in page.text
     bare = replace(runs[0], rounds={"training": (Record(0, 1, 1, 0.1, 1, 1),)})
     assert "Figures of the rounds" not in render([bare])
 

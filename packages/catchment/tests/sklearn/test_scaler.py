@@ -97,7 +97,7 @@ def test_gaps_are_held_and_can_be_all_that_is_done() -> None:
     with pytest.raises(ValueError, match="contains NaN"):
         SequenceScaler(gaps="error").fit(u)
     with pytest.raises(NotFittedError):
-        SequenceScaler().mean_  # noqa: B018
+        SequenceScaler().inverse_transform(u)
 
 
 def test_columns_keep_their_names() -> None:

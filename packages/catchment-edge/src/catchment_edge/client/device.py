@@ -77,17 +77,17 @@ class Device(Elsewhere):
     def __post_init__(self) -> None:
         object.__setattr__(self, "_place", Address.of(self.address))
 
-    def within(self, course: Workflow, *, of_plan_file: bool = True) -> Device:
-        """Return the device as one of a course: one that was exported from another is refused.
+    def within(self, workflow: Workflow, *, of_plan_file: bool = True) -> Device:
+        """Return the device as one of a workflow: one that was exported from another is refused.
 
         Parameters
         ----------
         of_plan_file
-            Whether the course is that of a plan file, as that of an export is.
+            Whether the workflow is that of a plan file, as that of an export is.
         """
         bound = Device(self.address)
-        object.__setattr__(bound, "_course", course.fingerprint if of_plan_file else "")
-        object.__setattr__(bound, "_told_scale", not course.prepare.is_fitted)
+        object.__setattr__(bound, "_course", workflow.fingerprint if of_plan_file else "")
+        object.__setattr__(bound, "_told_scale", not workflow.prepare.is_fitted)
         return bound
 
     @property

@@ -7,6 +7,7 @@ from catchment_fleet.apps.agreement import (
     Agreement as Agreement,
     read_identities as read_identities,
 )
+from catchment_fleet.apps.app import serve_plan as serve_plan
 from catchment_fleet.apps.guard import ScoreGuard as ScoreGuard
 from catchment_fleet.apps.launch import (
     LARGEST as LARGEST,
@@ -17,7 +18,6 @@ from catchment_fleet.apps.launch import (
 from catchment_fleet.apps.node import PlanNode as PlanNode, data_at as data_at
 from catchment_fleet.apps.places import ModelFolder as ModelFolder
 from catchment_fleet.apps.scaffold import PACKAGE as PACKAGE
-from catchment_fleet.apps.server import serve_plan as serve_plan
 from catchment_fleet.apps.signing import (
     is_signed as is_signed,
     sign_plan as sign_plan,

@@ -11,9 +11,9 @@ from catchment.federation import Memory, Node
 from catchment.plans import PlanData, PlanFile, client_memories, refuse_weeks
 from catchment.privacy import new_identity
 from catchment_fleet.apps.agreement import Agreement, refuse_folds
+from catchment_fleet.apps.app import serve_plan
 from catchment_fleet.apps.node import data_at, stages_of
 from catchment_fleet.apps.places import Remembered
-from catchment_fleet.apps.server import serve_plan
 from catchment_fleet.flower.app import Terms, speak
 from catchment_fleet.flower.roster import Order
 from catchment_fleet.flower.simulation import remind, share, simulated

@@ -1,4 +1,4 @@
-"""A real Flower deployment: keys, the proxy before the SuperLink, and all its processes."""
+"""A real Flower deployment: keys, and all its processes."""
 
 from __future__ import annotations
 

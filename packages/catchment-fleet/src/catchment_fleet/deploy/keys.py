@@ -74,19 +74,10 @@ def make_authority(folder: str | Path) -> Path:
     'ca.crt'
     """
     folder = _private_folder(Path(folder) / "ca")
-    key_file, certificate_file = folder / "ca.key", folder / "ca.crt"
-    if not _complete(key_file, certificate_file):
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = _common_name("catchment deployment")
-        made = (
-            _certificate(name, name, key.public_key(), key.public_key(), AUTHORITY_DAYS)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_SIGNS, critical=True)
-            .sign(key, SHA256())
-        )
-        _write_new(key_file, _pem(key), private=True)
-        _write_new(certificate_file, made.public_bytes(Encoding.PEM))
-    return certificate_file
+    if not _complete(folder / "ca.key", folder / "ca.crt"):
+        constraints = (x509.BasicConstraints(ca=True, path_length=0), True), (_SIGNS, True)
+        _issue(folder / "ca", "catchment deployment", AUTHORITY_DAYS, constraints)
+    return folder / "ca.crt"
 
 
 def make_server(folder: str | Path, hosts: Iterable[str]) -> Path:
@@ -109,27 +100,20 @@ def make_server(folder: str | Path, hosts: Iterable[str]) -> Path:
     folder, names = Path(folder), list(dict.fromkeys([*hosts, *LOOPBACK]))
     ca = x509.load_pem_x509_certificate((folder / "ca" / "ca.crt").read_bytes())
     here = _private_folder(folder / "server")
-    key_file, certificate_file = here / "server.key", here / "server.crt"
-    if not _complete(key_file, certificate_file):
+    if not _complete(here / "server.key", here / "server.crt"):
         signer = load_pem_private_key((folder / "ca" / "ca.key").read_bytes(), password=None)
         if not isinstance(signer, ec.EllipticCurvePrivateKey):
             raise IntegrityError(
                 f"{folder / 'ca' / 'ca.key'} is no elliptic-curve key; make it new"
             )
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = _common_name(names[0])
-        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-        made = (
-            _certificate(subject, ca.subject, key.public_key(), signer.public_key(), SERVER_DAYS)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName([_host(n) for n in names]), critical=False)
-            .add_extension(usage, critical=False)
-            .sign(signer, SHA256())
+        constraints = (
+            (x509.BasicConstraints(ca=False, path_length=None), True),
+            (x509.SubjectAlternativeName([_host(name) for name in names]), False),
+            (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
         )
-        _write_new(key_file, _pem(key), private=True)
-        _write_new(certificate_file, made.public_bytes(Encoding.PEM))
+        _issue(here / "server", names[0], SERVER_DAYS, constraints, signer, ca.subject)
     _same(here / "ca.crt", ca.public_bytes(Encoding.PEM))
-    return certificate_file
+    return here / "server.crt"
 
 
 def make_node(folder: str | Path, name: str, policy: str | None = None) -> Path:
@@ -249,31 +233,37 @@ def _public(path: Path) -> Mapping[str, str]:
     return found
 
 
-def _certificate(
-    subject: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePublicKey,
-    signer: ec.EllipticCurvePublicKey,
+def _issue(
+    path: Path,
+    name: str,
     days: int,
-) -> x509.CertificateBuilder:
+    extensions: Iterable[tuple[x509.ExtensionType, bool]],
+    signer: ec.EllipticCurvePrivateKey | None = None,
+    issuer: x509.Name | None = None,
+) -> None:
+    """Write a new key and its certificate beside each other; it signs itself without a signer."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    signer = signer or key
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
     # An hour back, for nodes whose clocks are slow.
     start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
-    by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer)
-    return (
+    by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    made = (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
+        .issuer_name(issuer or subject)
+        .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(start)
         .not_valid_after(start + datetime.timedelta(days=days))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(by, critical=False)
     )
-
-
-def _common_name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
+    for extension, critical in extensions:
+        made = made.add_extension(extension, critical=critical)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    _write_new(path.with_suffix(".key"), private, private=True)
+    _write_new(path.with_suffix(".crt"), made.sign(signer, SHA256()).public_bytes(Encoding.PEM))
 
 
 def _host(name: str) -> x509.GeneralName:
@@ -281,10 +271,6 @@ def _host(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
-
-
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def _private_folder(folder: Path) -> Path:

@@ -10,7 +10,7 @@ from catchment_fleet.flower.app import (
     one_at_a_time as one_at_a_time,
     remembered as remembered,
 )
-from catchment_fleet.flower.reply_buffer import Shelf as Shelf
+from catchment_fleet.flower.engine import Shelf as Shelf
 from catchment_fleet.flower.roster import (
     Answer as Answer,
     HELLO as HELLO,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import final
 
 from catchment.federation import Engine, Reply
-from catchment_fleet.flower.reply_buffer import Shelf
 from catchment_fleet.flower.roster import Line, Order, Roll
 
 COLLECT = 32  # tickets looked up at a time, so that few answers are in memory at once
+IN_MEMORY = 1 << 26  # bytes of answers that wait in memory; more of them wait on the disk
 SHORT, LONG = 0.02, 1.0  # seconds between two looks: more and more while nothing comes
 
 
@@ -65,10 +67,49 @@ class FlowerEngine(Engine):
 
     def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
         self.roll.look()
-        with Shelf() as shelf:
+        with closing(Shelf()) as shelf:
             mail = _Mail(self, letters, shelf)
             for client in letters:
                 yield mail.reply(client)
+
+
+@final
+class Shelf:
+    """Answers that came before their turn, by name: in memory, and beyond that in a nameless file.
+
+    Nobody else can open the file, and it is gone when its process ends.
+
+    >>> with closing(Shelf(in_memory=3)) as shelf:
+    ...     shelf.put("ann", b"four")
+    ...     shelf.put("ben", b"two")
+    ...     shelf.take("ann"), shelf.take("ben"), "ann" in shelf
+    (b'four', b'two', False)
+    """
+
+    def __init__(self, *, in_memory: int = IN_MEMORY) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=in_memory)  # noqa: SIM115 (`close`)
+        self._places: dict[str, tuple[int, int]] = {}
+
+    def put(self, name: str, content: bytes) -> None:
+        """Keep an answer."""
+        if not self._places:  # what was there is taken
+            self._file.seek(0)
+            self._file.truncate()
+        self._places[name] = (self._file.seek(0, 2), len(content))
+        self._file.write(content)
+
+    def take(self, name: str) -> bytes:
+        """Return an answer and forget it."""
+        start, length = self._places.pop(name)
+        self._file.seek(start)
+        return self._file.read(length)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._file.close()
 
 
 @final

@@ -13,7 +13,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from catchment.data import Cache, LazyClients, Named, Recording, listed
+from catchment.data import Cache, LazyClients, Recording, kept_columns, listed
 from catchment_fleet.parquet.index import Index, Piece, index_of
 from catchment_fleet.parquet.row_groups import Reader, RowGroup, together
 from catchment_fleet.parquet.schemas import schemas_of
@@ -89,9 +89,8 @@ class Lake(LazyClients[LakeClient]):
     def columns(self) -> Mapping[str, str]:
         """How the files name what is no channel, for models to keep."""
         reader = self.reader
-        target = reader.targets[0] if reader.classes is not None else list(reader.targets)
-        named = Named(None, target, self.client, reader.recording, reader.time)
-        return named.kept(per_step=reader.per_step and bool(reader.targets))
+        per_step = reader.per_step and bool(reader.targets)
+        return kept_columns(reader.time, reader.recording, self.client, reader.targets, per_step)
 
     def __getitem__(self, name: str) -> LakeClient:
         return LakeClient(name, self.reader, self.index.pieces(self.index.place(name)))

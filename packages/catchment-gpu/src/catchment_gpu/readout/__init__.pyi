@@ -1,6 +1,9 @@
-from catchment_gpu.readout.many_clients import statistics_of_each as statistics_of_each
-from catchment_gpu.readout.outputs import device_rows as device_rows, outputs_on as outputs_on
-from catchment_gpu.readout.statistics import statistics_on as statistics_on
+from catchment_gpu.readout.statistics import (
+    device_rows as device_rows,
+    outputs_on as outputs_on,
+    statistics_of_each as statistics_of_each,
+    statistics_on as statistics_on,
+)
 
 # For the other packages and the tests; may change without notice.
 from catchment_gpu.readout.gram import (

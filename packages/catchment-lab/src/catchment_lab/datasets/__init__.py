@@ -1,12 +1,27 @@
 """Public data sets of time series by name, from the files that their publishers distribute.
 
-`load` reads any of them; the functions of each set, such as `hhar`, have its own options. `pack`
+`load` reads any of them. `pack`
 turns a set into one file that loads in a second.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+from catchment_lab.datasets import (
+    fsdd,
+    hhar,
+    japanese_vowels,
+    motionsense,
+    santafe_laser,
+    sunspots,
+    uci_har,
+    wesad,
+    wisdm_watch,
+)
 
 # For the other packages and the tests; may change without notice.
 from catchment_lab.datasets.archive import Folder as Folder
@@ -18,18 +33,13 @@ from catchment_lab.datasets.files import parse_numbers as parse_numbers
 from catchment_lab.datasets.files import read_numbers as read_numbers
 from catchment_lab.datasets.files import read_text as read_text
 from catchment_lab.datasets.files import require as require
-from catchment_lab.datasets.fsdd import fsdd
 from catchment_lab.datasets.fsdd import mel_bands as mel_bands
 from catchment_lab.datasets.fsdd import utterances as utterances
-from catchment_lab.datasets.hhar import hhar
-from catchment_lab.datasets.japanese_vowels import japanese_vowels
 from catchment_lab.datasets.mel import log_mel as log_mel
 from catchment_lab.datasets.mel import mel_filters as mel_filters
 from catchment_lab.datasets.motionsense import FIRST_SHORT_TRIAL as FIRST_SHORT_TRIAL
-from catchment_lab.datasets.motionsense import motionsense
 from catchment_lab.datasets.motionsense import trials as trials
-from catchment_lab.datasets.packed import pack, unpack
-from catchment_lab.datasets.santafe_laser import santafe_laser
+from catchment_lab.datasets.packed import pack, unpack, whole_set
 from catchment_lab.datasets.sources import check_name as check_name
 from catchment_lab.datasets.sources import find as find
 from catchment_lab.datasets.sources import locate as locate
@@ -37,10 +47,8 @@ from catchment_lab.datasets.sources import missing as missing
 from catchment_lab.datasets.sources import packed_path as packed_path
 from catchment_lab.datasets.sources import size_of as size_of
 from catchment_lab.datasets.sources import source as source
-from catchment_lab.datasets.sunspots import sunspots
 from catchment_lab.datasets.sunspots import yearly as yearly
-from catchment_lab.datasets.uci_har import uci_har
-from catchment_lab.datasets.values import Dataset, Window
+from catchment_lab.datasets.values import Dataset, Option, Window
 from catchment_lab.datasets.values import Stretch as Stretch
 from catchment_lab.datasets.values import ahead as ahead
 from catchment_lab.datasets.values import cut as cut
@@ -49,41 +57,26 @@ from catchment_lab.datasets.values import gathered as gathered
 from catchment_lab.datasets.values import names_of as names_of
 from catchment_lab.datasets.values import runs as runs
 from catchment_lab.datasets.values import window_steps as window_steps
-from catchment_lab.datasets.wesad import wesad
 from catchment_lab.datasets.wisdm_watch import ACTIVITIES as ACTIVITIES
-from catchment_lab.datasets.wisdm_watch import wisdm_watch
 
 __all__ = [
     "Dataset",
     "Window",
-    "fsdd",
-    "hhar",
-    "japanese_vowels",
     "load",
     "load_whole",
-    "motionsense",
     "pack",
-    "santafe_laser",
-    "sunspots",
-    "uci_har",
     "unpack",
-    "wesad",
-    "wisdm_watch",
 ]
 
-_CUT = {
-    "uci_har": uci_har,
-    "motionsense": motionsense,
-    "wisdm_watch": wisdm_watch,
-    "hhar": hhar,
-    "wesad": wesad,
+_CUT: dict[str, Callable[..., Dataset]] = {
+    "uci_har": uci_har.read,
+    "motionsense": motionsense.read,
+    "wisdm_watch": wisdm_watch.read,
+    "hhar": hhar.read,
+    "wesad": wesad.read,
 }
-_UNCUT = {
-    "japanese_vowels": japanese_vowels,
-    "fsdd": fsdd,
-    "santafe_laser": santafe_laser,
-    "sunspots": sunspots,
-}
+_SERIES = {"santafe_laser": santafe_laser.read, "sunspots": sunspots.read}
+_READ = _CUT | _SERIES | {"japanese_vowels": japanese_vowels.read, "fsdd": fsdd.read}
 
 
 def load(
@@ -92,6 +85,9 @@ def load(
     directory: Path | str | None = None,
     window: Window = "usual",
     step: int | None = None,
+    raw: bool = False,
+    horizon: int = 1,
+    **options: Option,
 ) -> Dataset:
     """Return a public data set by its name.
 
@@ -106,17 +102,36 @@ def load(
         Steps per sequence; `usual` is each set's own habit, `whole` keeps recordings uncut.
     step
         Steps from one window to the next; the window's length if not given.
+    raw
+        Of fsdd: the samples themselves; otherwise 24 log mel energies at 100 Hz.
+    horizon
+        Of santafe_laser and sunspots: steps from input to target; 0 leaves the targets out.
+    options
+        Of hhar: `model` (nexus4, s3, s3mini, samsungold) and `gyroscope`; of wesad: `average`, so
+        many samples become their mean; of wisdm_watch: `activities`, the publisher's letters in the
+        order of the classes. What is not given is as usual, or what a packed file has.
 
     >>> load("mnist")
     Traceback (most recent call last):
     ValueError: no data set is called 'mnist'; choose from uci_har, ...
+    >>> load("sunspots", directory="no/such/place")
+    Traceback (most recent call last):
+    catchment.errors.MissingDataError: sunspots (yearly sunspot numbers, ...
     """
     source(name)
-    if name in _CUT:
-        return _CUT[name](directory=directory, window=window, step=step)
-    if window != "usual" or step is not None:
+    read = _READ[name]
+    own = list(inspect.signature(read).parameters)[1:]
+    unknown = [option for option in options if option not in own]
+    if unknown:
+        raise ValueError(f"{name} has no option {unknown[0]}; it has {', '.join(own) or 'none'}")
+    if name not in _CUT and (window != "usual" or step is not None):
         raise ValueError(f"{name} is not cut into windows; leave window and step out")
-    return _UNCUT[name](directory=directory)
+    found = whole_set(name, partial(read, **options), directory, **options)
+    if name in _SERIES:
+        return ahead(found, horizon)
+    if name == "fsdd":
+        return found if raw else mel_bands(found)
+    return cut(found, window, step)
 
 
 def load_whole(name: str, *, directory: Path | str | None = None) -> Dataset:
@@ -128,17 +143,7 @@ def load_whole(name: str, *, directory: Path | str | None = None) -> Dataset:
         A name of the catalogue.
     directory
         Data directory; the usual ones if not given.
-
-    >>> load_whole("sunspots", directory="no/such/place")
-    Traceback (most recent call last):
-    catchment.errors.MissingDataError: sunspots (yearly sunspot numbers, ...
     """
     source(name)
-    if name in _CUT:
-        return _CUT[name](directory=directory, window="whole")
-    if name == "fsdd":
-        return fsdd(directory=directory, raw=True)
-    if name == "japanese_vowels":
-        return japanese_vowels(directory=directory)
-    series = {"santafe_laser": santafe_laser, "sunspots": sunspots}
-    return series[name](directory=directory, horizon=0)
+    window: Window = "whole" if name in _CUT else "usual"
+    return load(name, directory=directory, window=window, raw=True, horizon=0)

@@ -6,7 +6,6 @@ import re
 import wave
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from catchment.errors import IntegrityError
 from catchment_lab.datasets.archive import Folder
 from catchment_lab.datasets.files import require
 from catchment_lab.datasets.mel import log_mel
-from catchment_lab.datasets.packed import whole_set
 from catchment_lab.datasets.values import Dataset, Stretch, gathered
 
 _RATE_HZ = 8000
@@ -23,27 +21,6 @@ _FULL_SCALE = 32768.0
 _TEST_BELOW = 5
 _HOP = 80
 _BANDS = 24
-
-
-def fsdd(*, directory: Path | str | None = None, raw: bool = False) -> Dataset:
-    """Return the Free Spoken Digit Dataset: 6 speakers, 10 digits, 50 recordings of each.
-
-    Recordings 0 to 4 of each digit are for test, by the publisher's rule.
-
-    Parameters
-    ----------
-    directory
-        Data directory; the usual ones if not given.
-    raw
-        The samples themselves, one channel at 8 kHz within -1 to 1; otherwise 24 log mel energies
-        at 100 Hz.
-
-    >>> fsdd(directory="no/such/place")
-    Traceback (most recent call last):
-    catchment.errors.MissingDataError: fsdd (spoken English digits, ...
-    """
-    data = whole_set("fsdd", _read, directory)
-    return data if raw else mel_bands(data)
 
 
 def mel_bands(data: Dataset) -> Dataset:
@@ -60,7 +37,12 @@ def mel_bands(data: Dataset) -> Dataset:
     )
 
 
-def _read(folder: Folder) -> Dataset:
+def read(folder: Folder) -> Dataset:
+    """Return the Free Spoken Digit Dataset: 6 speakers, 10 digits, 50 recordings of each.
+
+    Recordings 0 to 4 of each digit are for test, by the publisher's rule. The samples are one
+    channel at 8 kHz within -1 to 1.
+    """
     return gathered(
         "fsdd",
         _recordings(folder),

@@ -11,8 +11,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -20,8 +18,7 @@ from catchment import Array, Booleans, Integers
 from catchment.errors import IntegrityError
 from catchment_lab.datasets.archive import Folder
 from catchment_lab.datasets.files import require
-from catchment_lab.datasets.packed import whole_set
-from catchment_lab.datasets.values import Dataset, Stretch, Window, cut, float_rows, gathered, runs
+from catchment_lab.datasets.values import Dataset, Stretch, float_rows, gathered, runs
 
 _HEADER = b"Index,Arrival_Time,Creation_Time,x,y,z,User,Model,Device,gt"
 _CLASSES = ("bike", "sit", "stairsdown", "stairsup", "stand", "walk")
@@ -30,41 +27,14 @@ _MAX_GAP_NS = 500_000_000
 _SECONDS = 2
 
 
-def hhar(
-    *,
-    directory: Path | str | None = None,
-    window: Window = "usual",
-    step: int | None = None,
-    model: str | None = None,
-    gyroscope: bool | None = None,
-) -> Dataset:
+def read(folder: Folder, model: str = "nexus4", gyroscope: bool = True) -> Dataset:
     """Return HHAR: nine users, six activities, phones of one model around the waist.
 
-    Parameters
-    ----------
-    directory
-        Data directory; the usual ones if not given.
-    window
-        Steps per sequence; `usual` is 2 s, 400 steps of a Nexus 4; `whole` keeps recordings uncut.
-    step
-        Steps from one window to the next; the window's length if not given.
-    model
-        nexus4, s3, s3mini or samsungold. If not given, nexus4; or what a packed file has.
-    gyroscope
-        Whether to add its 3 channels to the accelerometer's. If not given, yes; or what a packed
-        file has.
-
-    >>> hhar(directory="no/such/place")
-    Traceback (most recent call last):
-    catchment.errors.MissingDataError: hhar (phones around the waist, ...
+    `model` is nexus4, s3, s3mini or samsungold; `gyroscope` says whether its 3 channels are added
+    to the accelerometer's.
     """
-    if model is not None and model not in _RATE_HZ:
+    if model not in _RATE_HZ:
         raise ValueError(f"model is {model!r}; choose from {', '.join(_RATE_HZ)}")
-    read = partial(_read, model=model or "nexus4", gyroscope=gyroscope is not False)
-    return cut(whole_set("hhar", read, directory, model=model, gyroscope=gyroscope), window, step)
-
-
-def _read(folder: Folder, model: str, gyroscope: bool) -> Dataset:
     steps = round(_SECONDS * _RATE_HZ[model])
     sensors = ("acc", "gyro") if gyroscope else ("acc",)
     return gathered(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
@@ -12,31 +11,17 @@ from catchment import Array
 from catchment.errors import IntegrityError
 from catchment_lab.datasets.archive import Folder
 from catchment_lab.datasets.files import parse_numbers, read_text, require
-from catchment_lab.datasets.packed import whole_set
 from catchment_lab.datasets.values import Dataset, Stretch, float_rows, gathered
 
 _SPEAKERS = 9
 _COEFFICIENTS = 12
 
 
-def japanese_vowels(*, directory: Path | str | None = None) -> Dataset:
+def read(folder: Folder) -> Dataset:
     """Return Japanese Vowels: 9 speakers, 12 coefficients, 270 utterances and 370 for test.
 
     The class is the speaker, and so is the client.
-
-    Parameters
-    ----------
-    directory
-        Data directory; the usual ones if not given.
-
-    >>> japanese_vowels(directory="no/such/place")
-    Traceback (most recent call last):
-    catchment.errors.MissingDataError: japanese_vowels (12 cepstrum coefficients ...
     """
-    return whole_set("japanese_vowels", _read, directory)
-
-
-def _read(folder: Folder) -> Dataset:
     return gathered(
         "japanese_vowels",
         (s for part in ("train", "test") for s in _utterances(folder, part)),

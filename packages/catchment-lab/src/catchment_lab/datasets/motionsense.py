@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from catchment import Array
 from catchment.errors import IntegrityError
 from catchment_lab.datasets.archive import Folder
 from catchment_lab.datasets.files import parse_numbers, require
-from catchment_lab.datasets.packed import whole_set
-from catchment_lab.datasets.values import Dataset, Stretch, Window, cut, float_rows, gathered
+from catchment_lab.datasets.values import Dataset, Stretch, float_rows, gathered
 
 _CHANNELS = tuple(
     f"{signal}.{axis}"
@@ -30,30 +28,6 @@ _CLASSES = tuple(_CODES.values())
 FIRST_SHORT_TRIAL = 11
 
 
-def motionsense(
-    *, directory: Path | str | None = None, window: Window = "usual", step: int | None = None
-) -> Dataset:
-    """Return MotionSense: 24 subjects, 9 channels at 50 Hz, six activities, 15 trials each.
-
-    The short trials (number 11 and up) are marked for test, a common choice; the publisher names
-    no split.
-
-    Parameters
-    ----------
-    directory
-        Data directory; the usual ones if not given.
-    window
-        Steps per sequence; `usual` is 128, `whole` keeps recordings uncut.
-    step
-        Steps from one window to the next; the window's length if not given.
-
-    >>> motionsense(directory="no/such/place", window=200)
-    Traceback (most recent call last):
-    catchment.errors.MissingDataError: motionsense (phone in the trouser pocket, ...
-    """
-    return cut(whole_set("motionsense", _read, directory), window, step)
-
-
 def trials(folder: Folder) -> list[tuple[int, str, int, str]]:
     """Return (subject, activity code, trial number, file name) of every recording, in order."""
     found = []
@@ -65,7 +39,12 @@ def trials(folder: Folder) -> list[tuple[int, str, int, str]]:
     return sorted(found)
 
 
-def _read(folder: Folder) -> Dataset:
+def read(folder: Folder) -> Dataset:
+    """Return MotionSense: 24 subjects, 9 channels at 50 Hz, six activities, 15 trials each.
+
+    The short trials (number 11 and up) are marked for test, a common choice; the publisher names
+    no split.
+    """
     return gathered(
         "motionsense",
         _recordings(folder),

@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from catchment import Array
 from catchment.errors import IntegrityError
 from catchment_lab.datasets.archive import Folder
 from catchment_lab.datasets.files import parse_numbers, require
-from catchment_lab.datasets.packed import whole_set
-from catchment_lab.datasets.values import Dataset, Stretch, ahead, gathered
+from catchment_lab.datasets.values import Dataset, Stretch, gathered
 
 
-def sunspots(*, directory: Path | str | None = None, horizon: int = 1) -> Dataset:
-    """Return the yearly sunspot numbers as one client with one sequence; the target lies ahead.
-
-    Parameters
-    ----------
-    directory
-        Data directory; the usual ones if not given.
-    horizon
-        Years from input to target; 0 leaves the targets out.
-
-    >>> sunspots(directory="no/such/place")
-    Traceback (most recent call last):
-    catchment.errors.MissingDataError: sunspots (yearly sunspot numbers, ...
-    """
-    return ahead(whole_set("sunspots", _read, directory), horizon)
-
-
-def _read(folder: Folder) -> Dataset:
+def read(folder: Folder) -> Dataset:
+    """Return the yearly sunspot numbers as one client with one sequence."""
     years, numbers, version = yearly(folder)
     return gathered(
         "sunspots",

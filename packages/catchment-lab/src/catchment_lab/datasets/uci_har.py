@@ -8,7 +8,6 @@ once, and cutting the segments by 128 steps every 64 gives the official windows 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
@@ -16,8 +15,7 @@ from catchment import Array, Booleans, Integers
 from catchment.errors import IntegrityError
 from catchment_lab.datasets.archive import Folder
 from catchment_lab.datasets.files import read_numbers
-from catchment_lab.datasets.packed import whole_set
-from catchment_lab.datasets.values import Dataset, Stretch, Window, cut, float_rows, gathered
+from catchment_lab.datasets.values import Dataset, Stretch, float_rows, gathered
 
 _CLASSES = (
     "WALKING",
@@ -35,29 +33,8 @@ _HALF = 64
 _LICENCE = "cite Anguita et al. 2013; any commercial use is prohibited"
 
 
-def uci_har(
-    *, directory: Path | str | None = None, window: Window = "usual", step: int | None = None
-) -> Dataset:
-    """Return UCI HAR: 30 subjects, 9 channels at 50 Hz, six activities; 9 subjects are for test.
-
-    Parameters
-    ----------
-    directory
-        Data directory; the usual ones if not given.
-    window
-        `usual`: the official windows of 128 steps, every 64; `whole`: the continuous segments; a
-        number: windows of this many steps.
-    step
-        Steps from one window to the next; the window's length if not given.
-
-    >>> uci_har(directory="no/such/place")
-    Traceback (most recent call last):
-    catchment.errors.MissingDataError: uci_har (smartphone on the waist, ...
-    """
-    return cut(whole_set("uci_har", _read, directory), window, step)
-
-
-def _read(folder: Folder) -> Dataset:
+def read(folder: Folder) -> Dataset:
+    """Return UCI HAR: 30 subjects, 9 channels at 50 Hz, six activities; 9 subjects are for test."""
     return gathered(
         "uci_har",
         (s for part in ("train", "test") for s in _segments(folder, part)),

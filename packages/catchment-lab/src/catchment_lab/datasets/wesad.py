@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -17,9 +15,8 @@ from catchment import Array, Integers
 from catchment.errors import IntegrityError
 from catchment_lab.datasets.archive import Folder
 from catchment_lab.datasets.files import require
-from catchment_lab.datasets.packed import whole_set
 from catchment_lab.datasets.unpickle import unpickle
-from catchment_lab.datasets.values import Dataset, Stretch, Window, cut, float_rows, gathered, runs
+from catchment_lab.datasets.values import Dataset, Stretch, float_rows, gathered, runs
 
 _SIGNALS = {"acc": 3, "ecg": 1, "emg": 1, "eda": 1, "temp": 1, "resp": 1}
 _CHEST = ("acc_x", "acc_y", "acc_z", "ecg", "emg", "eda", "temp", "resp")
@@ -27,41 +24,13 @@ _CLASSES = ("baseline", "stress", "amusement", "meditation")
 _RATE_HZ = 700
 
 
-def wesad(
-    *,
-    directory: Path | str | None = None,
-    window: Window = "usual",
-    step: int | None = None,
-    average: int | None = None,
-) -> Dataset:
+def read(folder: Folder, average: int = 1) -> Dataset:
     """Return WESAD: 15 subjects, 8 chest channels, four conditions; a sequence has one of them.
 
-    Parts without a condition are left out.
-
-    Parameters
-    ----------
-    directory
-        Data directory; the usual ones if not given.
-    window
-        Steps per sequence; `usual` is one second, 700 samples; `whole` keeps each stretch of one
-        condition uncut.
-    step
-        Steps from one window to the next; the window's length if not given.
-    average
-        Replace this many consecutive samples by their mean. If not given, 1; or what a packed file
-        has.
-
-    >>> wesad(directory="no/such/place")
-    Traceback (most recent call last):
-    catchment.errors.MissingDataError: wesad (chest and wrist sensors, ...
+    Parts without a condition are left out. `average` consecutive samples become their mean.
     """
-    if average is not None and average < 1:
+    if average < 1:
         raise ValueError(f"average is {average}; pass 1 or more")
-    read = partial(_read, average=average or 1)
-    return cut(whole_set("wesad", read, directory, average=average), window, step)
-
-
-def _read(folder: Folder, average: int) -> Dataset:
     second = max(1, _RATE_HZ // average)
     return gathered(
         "wesad",

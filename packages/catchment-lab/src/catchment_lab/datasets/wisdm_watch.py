@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from catchment.errors import IntegrityError
 from catchment_lab.datasets.archive import Folder
 from catchment_lab.datasets.files import parse_numbers, require
-from catchment_lab.datasets.packed import whole_set
-from catchment_lab.datasets.values import Dataset, Stretch, Window, cut, gathered, runs
+from catchment_lab.datasets.values import Dataset, Stretch, gathered, runs
 
 ACTIVITIES = {
     "A": "walking",
@@ -34,44 +31,19 @@ ACTIVITIES = {
     "R": "clapping",
     "S": "folding_clothes",
 }
-_USUAL = "ABCDEM"
 
 
-def wisdm_watch(
-    *,
-    directory: Path | str | None = None,
-    window: Window = "usual",
-    step: int | None = None,
-    activities: str | None = None,
-) -> Dataset:
+def read(folder: Folder, activities: str = "ABCDEM") -> Dataset:
     """Return WISDM: 51 subjects, watch accelerometer, 3 channels at 20 Hz.
 
-    Parameters
-    ----------
-    directory
-        Data directory; the usual ones if not given.
-    window
-        Steps per sequence; `usual` is 200 (10 s), `whole` keeps recordings uncut.
-    step
-        Steps from one window to the next; the window's length if not given.
-    activities
-        The publisher's letters, A to M and O to S, in the order of the classes. If not given, A to
-        E and M, which move the whole body; or what a packed file has.
-
-    >>> wisdm_watch(directory="no/such/place", activities="AB")
-    Traceback (most recent call last):
-    catchment.errors.MissingDataError: wisdm_watch (wrist watch, raw accelerometer, ...
+    `activities` are the publisher's letters, A to M and O to S, in the order of the classes; A to E
+    and M move the whole body.
     """
-    chosen = _USUAL if activities is None else activities
-    if not chosen or len(set(chosen)) != len(chosen) or set(chosen) - set(ACTIVITIES):
+    chosen = set(activities)
+    if not chosen or len(chosen) != len(activities) or chosen - set(ACTIVITIES):
         raise ValueError(
-            f"activities are {chosen!r}; choose from {''.join(ACTIVITIES)}, each at most once"
+            f"activities are {activities!r}; choose from {''.join(ACTIVITIES)}, each at most once"
         )
-    read = partial(_read, activities=chosen)
-    return cut(whole_set("wisdm_watch", read, directory, activities=activities), window, step)
-
-
-def _read(folder: Folder, activities: str) -> Dataset:
     return gathered(
         "wisdm_watch",
         _recordings(folder, activities),

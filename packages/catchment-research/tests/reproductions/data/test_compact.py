@@ -113,7 +113,9 @@ def test_hhar_in_steps_of_the_sensor(tmp_path: Path) -> None:
     make_compact("hhar", tmp_path, tmp_path / "compact")
     read = load("hhar", directory=tmp_path / "compact")
     assert by_label(read) == {"a": [(5, 128)] * 2, "c": [(1, 128)] * 2}
-    exact = loaders.hhar(directory=tmp_path, model="samsungold", gyroscope=False, window=128)
+    exact = loaders.load(
+        "hhar", directory=tmp_path, model="samsungold", gyroscope=False, window=128
+    )
     error = np.abs(read.clients["c"][1].u - exact.clients["c"][1].u)
     assert error.max() <= 9.80665 / 128 + 1e-9
 

@@ -15,8 +15,7 @@ import typer
 import catchment
 from catchment.cli import runs
 from catchment.cli.fit import fit
-from catchment.cli.folders import explain, join, unlearn, verify
-from catchment.cli.predict import calibrate, evaluate, predict
+from catchment.cli.models import calibrate, evaluate, explain, join, predict, unlearn, verify
 from catchment.errors import CatchmentError
 from catchment.plugins import installed, known, plugin
 

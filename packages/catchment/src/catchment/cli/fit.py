@@ -6,7 +6,7 @@ import json
 import logging
 import shlex
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from catchment.cli.runs import run_json, stoppable
 from catchment.cli.show import (
     JsonOption,
+    ThreadsOption,
     flag,
     option,
     print_json,
@@ -29,7 +31,6 @@ from catchment.files import replace_file
 if TYPE_CHECKING:
     from catchment.data.survey import Survey
     from catchment.federation.runs.read import Run
-    from catchment.plans.file import PlanFile
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ def fit(
     strict: Annotated[
         bool, flag("--strict", "Stop, with exit code 1, if a file cannot be used.")
     ] = False,
-    threads: Annotated[int | None, option("Threads; all cores if not given.")] = None,
+    threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look at files, write a plan for them, run it, and say how good the model is and for whom.
@@ -209,7 +210,9 @@ def fit(
     Columns are guessed from their names and values, and said; every option overrules a guess.
     """
     from catchment.data.survey import summary_lines
+    from catchment.federation.runs.read import worst_client
     from catchment.plans.propose import propose
+    from catchment.plans.run import run_plan
 
     options = {"label": label, "target": target, "horizon": horizon, "client": client,
                "recording": recording, "time": time, "inputs": inputs, "window": window, "map": map,
@@ -236,12 +239,24 @@ def fit(
     replace_file(plan, file.text.encode())
     if not as_json:
         typer.echo(f"wrote {plan}   ({said})")
-    ran = _run(file, folder, threads, quiet=as_json, again=asked.command(force=True), seen=seen)
-    if as_json:
-        print_json(_as_json(found, said, plan, ran))
+    facts, warned, started = {"summary": json.dumps(seen)}, list[str](), monotonic()
+    with stoppable(asked.command(force=True)), progress(quiet=as_json) as watch, _quietly(warned):
+        done = run_plan(file, folder, force=True, threads=threads, watch=watch, facts=facts).run
+    seconds = monotonic() - started
+    if not as_json:
+        for line in _outcome(done, folder, seconds, warned):
+            typer.echo(line)
         return
-    for line in _outcome(ran, folder):
-        typer.echo(line)
+    worst = worst_client(done.scores, done.metric)
+    told: dict[str, object] = {"survey": survey_json(found), "plan": str(plan), "chosen": said}
+    told |= run_json(done, folder) | {
+        "score": done.scores.get("", {}).get(done.metric),
+        "worst": {"client": worst, "score": done.scores[worst][done.metric]} if worst else None,
+        "map": done.facts.get("map_chosen") or done.facts.get("map_label"),
+        "warnings": warned,
+        "seconds": seconds,
+    }
+    print_json(told)
 
 
 def _refuse_to_overwrite(plan: Path, folder: Path, again: str) -> None:
@@ -259,37 +274,6 @@ def _refuse_to_overwrite(plan: Path, folder: Path, again: str) -> None:
             f"{folder} holds a run already; keep it and choose another folder (--out), or replace "
             f"it: {again}"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Ran:
-    """A run, how long it took, and warnings that came meanwhile."""
-
-    run: Run
-    seconds: float
-    warnings: tuple[str, ...]
-
-
-def _run(
-    file: PlanFile,
-    folder: Path,
-    threads: int | None,
-    *,
-    quiet: bool,
-    again: str,
-    seen: Iterable[str],
-) -> Ran:
-    from catchment.plans.run import run_plan
-
-    started, said = monotonic(), list[str]()
-    try:
-        with progress(quiet=quiet) as watch, _quietly(said):
-            facts = {"summary": json.dumps(list(seen))}
-            done = run_plan(file, folder, force=True, threads=threads, watch=watch, facts=facts).run
-    except KeyboardInterrupt:
-        typer.secho(f"stopped; begin again with: {again}", err=True)
-        raise typer.Exit(130) from None
-    return Ran(done, monotonic() - started, tuple(said))
 
 
 @contextmanager
@@ -311,86 +295,39 @@ def _quietly(said: list[str]) -> Iterator[None]:
     said += kinds.values()
 
 
-def _outcome(ran: Ran, folder: Path) -> list[str]:
+def _outcome(done: Run, folder: Path, seconds: float, said: Sequence[str]) -> list[str]:
     """Return how good the model is, where it is, and what to type next."""
     from catchment.federation.messages import headline
     from catchment.federation.runs.folder import MODEL
-    from catchment.federation.runs.read import worst_client
+    from catchment.federation.runs.read import folds_sentence, worst_client
 
-    done = ran.run
-    last = done.rounds["training"][-1]
-    left = headline(done.rounds, most=20)
-    lines = [f"trained on {last.n_used} of {last.n_asked} people in {ran.seconds:.1f} s"]
-    lines += [f"  ! {one}" for one in ([left] if left else []) + list(ran.warnings)]
-    lines.append(score_line(done))
-    worst = worst_client(done.scores, done.metric)
-    scores, accurate = done.scores, done.metric == "accuracy"
-    if worst and accurate and scores[worst]["accuracy"] < scores[""]["accuracy"] - WORSE:
+    last, scores, metric = done.rounds["training"][-1], done.scores, done.metric
+    lines = [f"trained on {last.n_used} of {last.n_asked} people in {seconds:.1f} s"]
+    lines += [f"  ! {one}" for one in (headline(done.rounds, most=20), *said) if one]
+    worst = worst_client(scores, metric)
+    scored = folds_sentence(done.facts, scores, metric, who="people")
+    if not scored and scores:
+        scored = f"on the part kept for the test: {metric} {scores[''][metric]:.2f}"
+        scored += f", worst {worst} {scores[worst][metric]:.2f}" if worst else ""
+    chosen = done.facts.get("map_chosen", "")
+    lines.append((scored or "not tested") + (f"   map chosen: {chosen}" if chosen else ""))
+    if worst and metric == "accuracy" and scores[worst][metric] < scores[""][metric] - WORSE:
         why = shlex.join(["catchment", "explain", str(folder), "--client", worst])
         lines.append(f"why {worst} is served badly: {why}")
     model, then = folder / MODEL, shlex.join(["catchment", "predict", str(folder), "new.csv"])
     return [*lines, f"saved {model} ({size(model.stat().st_size)})   next: {then}"]
 
 
-def score_line(done: Run) -> str:
-    """Return the score in a line: by folds with their range, or of the test part."""
-    from catchment.federation.runs.read import folds_sentence, worst_client
-
-    said = folds_sentence(done.facts, done.scores, done.metric, who="people")
-    if not said and done.scores:
-        worst = worst_client(done.scores, done.metric)
-        said = f"on the part kept for the test: {done.metric} {done.scores[''][done.metric]:.2f}"
-        said += f", worst {worst} {done.scores[worst][done.metric]:.2f}" if worst else ""
-    chosen = done.facts.get("map_chosen", "")
-    return "   ".join([said or "not tested", *([f"map chosen: {chosen}"] if chosen else [])])
-
-
-def _as_json(found: Survey, said: str, plan: Path, ran: Ran) -> dict[str, object]:
-    from dataclasses import asdict
-
-    from catchment.federation.messages import left_out
-    from catchment.federation.runs.read import folds_of_run, worst_client
-
-    done = ran.run
-    worst = worst_client(done.scores, done.metric)
-    return {
-        "survey": survey_json(found),
-        "plan": str(plan),
-        "chosen": said,
-        "folder": str(done.folder),
-        "metric": done.metric,
-        "score": done.scores.get("", {}).get(done.metric),
-        "worst": {"client": worst, "score": done.scores[worst][done.metric]} if worst else None,
-        "folds": [asdict(one) for one in folds_of_run(done.facts)],
-        "clients": {name: one[done.metric] for name, one in done.scores.items() if name},
-        "refused": [asdict(one) for one in left_out(done.rounds)],
-        "map": done.facts.get("map_chosen") or done.facts.get("map_label"),
-        "warnings": list(ran.warnings),
-        "seconds": ran.seconds,
-    }
-
-
 def survey_json(found: Survey) -> dict[str, object]:
     """Return a survey as plain values."""
-    roles = found.roles
+    named = ("inputs", "label", "target", "time", "client", "client_by", "recording")
     return {
         "files": [str(path) for path in found.paths],
         "clients": {
             c.name: {"recordings": len(c.recordings), "steps": c.steps, "labels": dict(c.labels)}
             for c in found.clients
         },
-        "inputs": list(roles.inputs),
-        "label": roles.label,
-        "target": list(roles.target),
-        "time": roles.time,
-        "client": roles.client,
-        "client_by": roles.client_by,
-        "recording": roles.recording,
-        "rate": found.rate,
-        "gaps": found.gaps,
-        "classes": found.classes,
-        "warnings": list(found.warnings),
-        "problems": [
-            {"file": str(p.file), "reason": p.reason, "remedy": p.remedy} for p in found.problems
-        ],
+        **{name: getattr(found.roles, name) for name in named},
+        **{name: getattr(found, name) for name in ("rate", "gaps", "classes", "warnings")},
+        "problems": [vars(one) | {"file": str(one.file)} for one in found.problems],
     }

@@ -17,6 +17,7 @@ import typer
 from catchment.cli.show import (
     DataOption,
     JsonOption,
+    ThreadsOption,
     flag,
     option,
     print_json,
@@ -88,32 +89,30 @@ def _changed(done: Run) -> list[str]:
     return found or ["nobody changed more than is usual"]
 
 
-def print_finished_as_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> None:
-    """Print what came of a run for a script, with what is odd about the data."""
+def run_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> dict[str, object]:
+    """Return what came of a run for a script, with what is odd about the data."""
     from catchment.federation.messages import left_out
     from catchment.federation.runs.explain import bounds_of, thin_clients
     from catchment.federation.runs.read import folds_of_run
 
     last, thin = done.rounds["training"][-1], thin_clients(done)
-    print_json(
-        {
-            "folder": str(folder),
-            "metric": done.metric,
-            "scores": done.scores.get("", {}),
-            "clients": {name: s[done.metric] for name, s in done.scores.items() if name},
-            "folds": [asdict(one) for one in folds_of_run(done.facts)],
-            "comparison": [vars(row) for row in done.comparison or ()],
-            "flags": [vars(flag) for flag in done.flags],
-            "drifts": [vars(drift) for drift in done.drifts],
-            "used": last.n_used,
-            "asked": last.n_asked,
-            "refused": [asdict(one) for one in left_out(done.rounds)],
-            "notices": list(notices),
-            "notes": [thin] if thin else [],
-            "bounds": [vars(bound) for bound in bounds_of(done)],
-            "facts": dict(done.facts),
-        }
-    )
+    return {
+        "folder": str(folder),
+        "metric": done.metric,
+        "scores": done.scores.get("", {}),
+        "clients": {name: s[done.metric] for name, s in done.scores.items() if name},
+        "folds": [asdict(one) for one in folds_of_run(done.facts)],
+        "comparison": [vars(row) for row in done.comparison or ()],
+        "flags": [vars(flag) for flag in done.flags],
+        "drifts": [vars(drift) for drift in done.drifts],
+        "used": last.n_used,
+        "asked": last.n_asked,
+        "refused": [asdict(one) for one in left_out(done.rounds)],
+        "notices": list(notices),
+        "notes": [thin] if thin else [],
+        "bounds": [vars(bound) for bound in bounds_of(done)],
+        "facts": dict(done.facts),
+    }
 
 
 def warn_of_left_out(done: Run, *, strict: bool = False) -> None:
@@ -184,9 +183,7 @@ def run(
         Engine,
         option("local: this machine; ray: many clients on Ray; flower: simulated."),
     ] = Engine.local,
-    threads: Annotated[
-        int | None, option("Threads; all cores if not given. Results do not change.")
-    ] = None,
+    threads: ThreadsOption = None,
     workers: Annotated[
         int | None, option("Processes for many small clients; this one alone if not given.")
     ] = None,
@@ -248,7 +245,7 @@ def run(
         )  # fmt: skip
     notices = (*done.notices, *oddities(file))
     if as_json:
-        print_finished_as_json(done.run, folder, notices)
+        print_json(run_json(done.run, folder, notices))
     else:
         print_finished(done.run, folder, file)
     for notice in notices:

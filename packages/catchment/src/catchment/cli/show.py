@@ -48,6 +48,9 @@ DeviceOption = Annotated[
         "DEVICE",
     ),
 ]
+ThreadsOption = Annotated[
+    int | None, option("Threads; all cores if not given. Results do not change.")
+]
 JsonOption = Annotated[bool, flag("--json", "Print JSON for scripts.")]
 
 

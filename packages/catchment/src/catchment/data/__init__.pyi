@@ -21,7 +21,6 @@ from catchment.data.synthetic import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment.data.ahead import calendar_columns as calendar_columns
 from catchment.data.clients import (
     Cache as Cache,
     Changed as Changed,
@@ -34,11 +33,11 @@ from catchment.data.clients import (
 from catchment.data.files import (
     ENVIRONMENT as ENVIRONMENT,
     MODELS_ENVIRONMENT as MODELS_ENVIRONMENT,
-    Named as Named,
     cache_directory as cache_directory,
     data_directories as data_directories,
     find_files as find_files,
     is_uri as is_uri,
+    kept_columns as kept_columns,
     model_directories as model_directories,
     whole_labels as whole_labels,
 )
@@ -64,7 +63,11 @@ from catchment.data.scaling import (
     root as root,
     scale_each as scale_each,
 )
-from catchment.data.steps import count_steps as count_steps, fill_recording as fill_recording
+from catchment.data.steps import (
+    calendar_columns as calendar_columns,
+    count_steps as count_steps,
+    fill_recording as fill_recording,
+)
 from catchment.data.synthetic import (
     CHANNELS as CHANNELS,
     seeded_generator as seeded_generator,

@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, final
 
@@ -30,8 +30,7 @@ from catchment.data.synthetic import seeded_generator
 Dealt = dict[str, list[Recording]]
 
 
-@dataclass(frozen=True, eq=False)
-class Clients(Mapping[str, list[Recording]]):
+class Clients(dict[str, list[Recording]]):
     """Client name -> recordings, and what all of them share: the classes and the channels.
 
     Parameters
@@ -51,36 +50,28 @@ class Clients(Mapping[str, list[Recording]]):
     ([[0.1, 0.2]], ['ann', 'bob'], ('x', 'y'))
     """
 
-    held: Mapping[str, list[Recording]]
-    classes: tuple[Any, ...] | None = None
-    channels: tuple[str, ...] | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "held", dict(self.held))
-        for name, recordings in self.held.items():
+    def __init__(
+        self,
+        held: Mapping[str, list[Recording]],
+        classes: tuple[Any, ...] | None = None,
+        channels: tuple[str, ...] | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(held)
+        self.classes, self.channels, self.columns = classes, channels, dict(columns or {})
+        for name, recordings in held.items():
             for recording in recordings:
                 if self.channels is None:
-                    object.__setattr__(self, "channels", recording.channels)
+                    self.channels = recording.channels
                 elif recording.channels not in (None, self.channels):
                     raise ValueError(
                         f"client {name!r} has the channels {recording.channels}, others "
                         f"{self.channels}; name the same inputs in the same order for all"
                     )
 
-    def __getitem__(self, name: str) -> list[Recording]:
-        return self.held[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.held)
-
-    def __len__(self) -> int:
-        return len(self.held)
-
     def __repr__(self) -> str:
-        n_recordings = sum(map(len, self.held.values()))
         return (
-            f"Clients({len(self.held)} clients, {n_recordings} recordings, "
+            f"Clients({len(self)} clients, {sum(map(len, self.values()))} recordings, "
             f"channels={self.channels}, classes={self.classes})"
         )
 
@@ -92,10 +83,10 @@ class Clients(Mapping[str, list[Recording]]):
         """
         wanted = list(names)
         for name in wanted:
-            if name not in self.held:
-                known = ", ".join(sorted(self.held)[:8])
+            if name not in self:
+                known = ", ".join(sorted(self)[:8])
                 raise ValueError(f"there is no client {name!r}; the clients are {known}")
-        held = {name: self.held[name] for name in wanted}
+        held = {name: self[name] for name in wanted}
         return Clients(held, self.classes, self.channels, self.columns)
 
 

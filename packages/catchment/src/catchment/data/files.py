@@ -99,97 +99,58 @@ def read(
             "numbers, not both"
         )
     tables = [Table(path, read_columns(path), client_by) for path in find_files(files)]
-    return together(
-        tables,
-        Named(label, target, client, recording, time, client_by),
-        inputs=inputs,
-        classes=classes,
-        per_step=per_step,
-    )
-
-
-@dataclass(frozen=True)
-class Named:
-    """The columns that are no inputs, each by what it holds."""
-
-    label: str | None
-    target: str | Sequence[str] | None
-    client: str | None
-    recording: str | None
-    time: str | None
-    client_by: Literal["file", "folder"] = "file"
-
-    @property
-    def every(self) -> set[str]:
-        """All of them."""
-        fields = (self.label, self.target, self.client, self.recording, self.time)
-        return {name for field in fields for name in listed(field)}
-
-    @property
-    def predicted(self) -> str | Sequence[str] | None:
-        """The label, or the target."""
-        return self.target if self.label is None else self.label
-
-    def kept(self, *, per_step: bool) -> dict[str, str]:
-        """Return them as a model keeps them."""
-        columns = {
-            "time": self.time,
-            "recording": self.recording,
-            "client": self.client,
-            "client_by": "folder" if self.client is None and self.client_by == "folder" else None,
-            "target": "\n".join(listed(self.predicted)),
-            "per_step": "yes" if per_step else None,
-        }
-        return {name: column for name, column in columns.items() if column}
-
-
-def together(
-    tables: list[Table],
-    named: Named,
-    *,
-    inputs: str | Sequence[str] | None,
-    classes: Sequence[object] | Literal["auto"],
-    per_step: bool | None,
-) -> Clients:
-    """Return the recordings of files that are open, with the classes and channels they share."""
+    predicted = listed(target if label is None else label)
+    by_name = {"client": client, "recording": recording, "time": time}
+    named = {*predicted, *filter(None, by_name.values())}
     for table in tables:
-        for name in named.every:
+        for name in named:
             table.column(name)
-    chosen = inputs_of(tables, named.every) if inputs is None else listed(inputs)
+    chosen = inputs_of(tables, named) if inputs is None else listed(inputs)
     found: tuple[Any, ...] | None = None
-    if named.label is not None:
-        tables = with_comparable_labels(tables, named.label)
-        found = classes_of(tables, named.label) if classes == "auto" else tuple(classes)
+    if label is not None:
+        tables = with_comparable_labels(tables, label)
+        found = classes_of(tables, label) if classes == "auto" else tuple(classes)
     else:
-        refuse_text(tables, listed(named.target))
-    if named.predicted is not None and per_step is None:
-        predicted = listed(named.predicted)
-        per_step = targets_change(tables, predicted, named.client, named.recording)
+        refuse_text(tables, predicted)
+    if predicted and per_step is None:
+        per_step = targets_change(tables, predicted, client, recording)
     held: dict[str, list[Recording]] = {}
     for table in tables:
         read_here = table.recordings(
-            inputs=chosen,
-            target=named.predicted,
-            recording=named.recording,
-            client=named.client,
-            time=named.time,
-            classes=found,
-            per_step=per_step,
+            inputs=chosen, target=predicted or None, classes=found, per_step=per_step, **by_name
         )
         for name, recordings in read_here.items():
-            if named.client is None and named.client_by == "file" and name in held:
+            if client is None and client_by == "file" and name in held:
                 raise SettingError(
                     f"{table.path} gives client {name!r}, and so does a file in another folder",
                     "client_by",
                     "folder",
                     otherwise="rename one of them or name a client column",
                 )
-            # A name that stays when files are added, or rows at a file's end.
-            where = f"{table.path.resolve().parent.name}/{table.path.name}"
-            held.setdefault(name, []).extend(
-                replace(one, name=f"{where} {number}") for number, one in enumerate(recordings)
-            )
-    return Clients(held, found, tuple(chosen), named.kept(per_step=bool(per_step)))
+            held.setdefault(name, []).extend(recordings)
+    kept = kept_columns(time, recording, client, predicted, bool(per_step), client_by=client_by)
+    return Clients(held, found, tuple(chosen), kept)
+
+
+def kept_columns(
+    time: str | None,
+    recording: str | None,
+    client: str | None,
+    predicted: Sequence[str],
+    per_step: bool,
+    *,
+    client_by: str = "file",
+) -> dict[str, str]:
+    """Return the columns that are no inputs as a model keeps them, each by what it holds."""
+    columns = {
+        "time": time,
+        "recording": recording,
+        "client": client,
+        "client_by": "folder" if client is None and client_by == "folder" else None,
+        "target": "\n".join(predicted),
+        "per_step": "yes" if per_step else None,
+    }
+    return {name: column for name, column in columns.items() if column}
 
 
 def find_files(files: str | Path | Iterable[str | Path]) -> list[Path]:
@@ -265,7 +226,11 @@ class Table:
         except ValueError as error:
             raise ValueError(f"{self.path.name}: {error}") from error
         if named["client"] is None:
-            return {self.client: [one for held in clients.values() for one in held]}
+            clients = {self.client: [one for held in clients.values() for one in held]}
+        # A name that stays when files are added, or rows at a file's end.
+        where = f"{self.path.resolve().parent.name}/{self.path.name}"
+        for name, held in clients.items():
+            clients[name] = [replace(one, name=f"{where} {k}") for k, one in enumerate(held)]
         return clients
 
 

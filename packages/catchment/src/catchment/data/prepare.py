@@ -20,41 +20,41 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, repeat
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.ahead import (
+from catchment.data.recording import Recording, refuse_mixed_channels
+from catchment.data.scaling import Moments, Scaler
+from catchment.data.steps import (
     COLUMNS,
     Calendar,
     Channels,
+    Policy,
+    WindowLabel,
     calendar_columns,
     calendar_names,
     channel_numbers,
     checked_channels,
     checked_horizons,
-    inputs_ahead,
-)
-from catchment.data.recording import Recording, refuse_mixed_channels
-from catchment.data.scaling import Moments, Scaler
-from catchment.data.steps import (
-    Policy,
-    WindowLabel,
     count_steps,
     cut_windows,
     duration,
     fill_recording,
+    inputs_ahead,
     resample,
 )
 
 Scale = Literal["none", "own", "federated"]
 CHUNK = 512  # recordings prepared together, where there may be any number
+_RECORDING: Callable[[Prepared], Recording] = attrgetter("recording")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ class Prepare:
         no other channel are the future; past the last of them its value stands.
     calendar
         Any of "hour", "weekday" and "season": further inputs that say when a step is, four of
-        each; see `catchment.data.ahead`. Recordings need times that are dates.
+        each; see `catchment.data.steps`. Recordings need times that are dates.
     scale
         "none"; "own", by the moments of the recordings that are handed in together, those of one
         client; "federated", by moments of all training clients, which are to be fitted; or a
@@ -163,31 +163,12 @@ class Prepare:
                     f"rate is {self.rate!r}; pass a positive number of steps per second"
                 )
             object.__setattr__(self, "rate", float(self.rate))
-        self._check_ahead()
-        for name, length in (("window", self.window), ("step", self.step)):
-            if isinstance(length, str):
-                duration(name, length)
-                if self.rate is not None:
-                    count_steps(name, length, 1 / self.rate)
-            elif length is not None:
-                if isinstance(length, bool) or not isinstance(length, Integral) or length < 1:
-                    raise ValueError(
-                        f"{name} is {length!r}; pass a whole number of steps, 1 or more"
-                    )
-                object.__setattr__(self, name, int(length))
-        if self.step is not None and self.window is None:
-            raise ValueError(f"step is {self.step!r} without a window; pass a window too")
-
-    def _check_ahead(self) -> None:
         if self.horizon is not None:
             object.__setattr__(self, "horizon", checked_horizons(self.horizon))
-        for name in ("predicted", "known"):
-            given = getattr(self, name)
-            if given is None or given in ((), []):
-                continue
-            if self.horizon is None:
-                raise ValueError(f"{name} is {given!r} without a horizon; pass a horizon too")
-            object.__setattr__(self, name, checked_channels(name, given))
+        for name, given in (("predicted", self.predicted), ("known", self.known)):
+            if given is not None and given not in ((), []):
+                ahead = self.horizon is not None
+                object.__setattr__(self, name, checked_channels(name, given, ahead=ahead))
         object.__setattr__(self, "known", tuple(self.known))
         for one in set(self.known).intersection(self.predicted or ()):
             raise ValueError(f"{one!r} is both predicted and known ahead; name it once")
@@ -196,6 +177,17 @@ class Prepare:
                 'label is "majority" and horizon is set, but inputs ahead in time are numbers; '
                 'pass label="last" or "mean"'
             )
+        for name, length in (("window", self.window), ("step", self.step)):
+            if isinstance(length, str):
+                count_steps(name, length, 1 / (self.rate or math.inf))
+            elif length is not None:
+                if isinstance(length, bool) or not isinstance(length, Integral) or length < 1:
+                    raise ValueError(
+                        f"{name} is {length!r}; pass a whole number of steps, 1 or more"
+                    )
+                object.__setattr__(self, name, int(length))
+        if self.step is not None and self.window is None:
+            raise ValueError(f"step is {self.step!r} without a window; pass a window too")
 
     @property
     def horizons(self) -> tuple[int, ...]:
@@ -303,7 +295,7 @@ class Prepare:
         >>> Prepare(gaps="hold").before_scaling([Recording([1.0, np.nan])])[0].u.ravel().tolist()
         [1.0, 1.0]
         """
-        return [piece.recording for piece in self._without_gaps(list(recordings), alone=True)]
+        return list(map(_RECORDING, self._without_gaps(list(recordings), alone=True)))
 
     def apply(self, recordings: Iterable[Recording]) -> list[Recording]:
         """Return prepared recordings with their targets, for training and evaluation.
@@ -318,7 +310,7 @@ class Prepare:
         raw = list(recordings)
         if self._changes_nothing:
             return raw
-        return [piece.recording for piece in self._prepared(raw, targets=True)]
+        return list(map(_RECORDING, self._prepared(raw, targets=True)))
 
     def stream(self, recordings: Iterable[Recording]) -> Iterable[Recording]:
         """Yield what `apply` returns, one raw recording after another, for clients of any size.

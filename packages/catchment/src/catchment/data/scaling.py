@@ -170,11 +170,6 @@ class Moments:
     squares: Whole
     origin: Array
 
-    def __post_init__(self) -> None:
-        shapes = {self.count.shape, self.total.shape, self.squares.shape, self.origin.shape}
-        if len(shapes) != 1 or self.count.ndim != 1:
-            raise ValueError(f"moments need four vectors of one length, not shapes {shapes}")
-
     @classmethod
     def of_array(cls, values: Any, origin: Array | None = None) -> Moments:
         """Return the moments of rows (T, I), about an origin (I,) or zero."""
@@ -326,26 +321,23 @@ class Scaler:
 
     def __call__(self, u: Any) -> Array:
         """Return rows (T, I) scaled."""
-        scaled: Array = (self._checked(u) - self.mean) / self.scale
-        return scaled
-
-    def undo(self, u: Any) -> Array:
-        """Return scaled rows (T, I) in the original units."""
-        original: Array = self._checked(u) * self.scale + self.mean
-        return original
-
-    def apply(self, sequences: Iterable[Recording]) -> list[Recording]:
-        """Return the sequences with scaled inputs; targets stay as they are."""
-        return [replace(sequence, u=self(sequence.u)) for sequence in sequences]
-
-    def _checked(self, u: Any) -> Array:
         rows = as_matrix(u, "inputs")
         if rows.shape[1] != len(self.mean):
             raise ValueError(
                 f"inputs have {rows.shape[1]} channels, the scaler was fitted on {len(self.mean)}; "
                 "pass the same channels"
             )
-        return rows
+        scaled: Array = (rows - self.mean) / self.scale
+        return scaled
+
+    def undo(self, u: Array) -> Array:
+        """Return scaled rows (T, I) in the original units."""
+        original: Array = u * self.scale + self.mean
+        return original
+
+    def apply(self, sequences: Iterable[Recording]) -> list[Recording]:
+        """Return the sequences with scaled inputs; targets stay as they are."""
+        return [replace(sequence, u=self(sequence.u)) for sequence in sequences]
 
 
 def scale_each(clients: Mapping[str, Iterable[Recording]]) -> dict[str, list[Recording]]:

@@ -36,16 +36,12 @@ from catchment.federation.loop import BlockSum, sum_block
 from catchment.federation.plan import Plan
 
 MOST_DEATHS = 3  # of workers over one block
-MOST_BLOCKS = 8  # of one task: what is lost where a worker dies, and seen at once
-TASKS = 8  # per worker, if there is enough to do
 IDLE = 300  # seconds that workers wait for the next run
 ONE_THREAD = {
     f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA")
 }  # fmt: skip
 
 Sources = Mapping[str, AnySource]
-Blocks = Sequence[Sources | None]
-Found = Sequence[BlockSum | None]
 AnyPlan = Plan[Any, Any, Any]
 
 
@@ -63,13 +59,19 @@ def sums_in_processes(
     workers
         Number of processes.
     """
-    n = max(1, min(MOST_BLOCKS, (len(blocks) - first) // (TASKS * workers)))
-    tasks = (
-        [sources_of(here.sources, block) for block in blocks[begin : begin + n]]
-        for begin in range(first, len(blocks), n)
-    )
     with _shared((here.plan, message)) as path:
-        yield from _Pool(workers, path).sums(tasks)
+        pool = _Pool(workers, path)
+        try:
+            for block in blocks[first:]:
+                pool.add(_Task(block, sources_of(here.sources, block)))
+                if len(pool.pending) >= 2 * workers:
+                    yield pool.first()
+            while pool.pending:
+                yield pool.first()
+        finally:
+            for task in pool.pending:
+                if task.future is not None:
+                    task.future.cancel()
 
 
 def sum_sources(plan: AnyPlan, message: bytes, sources: Sources) -> BlockSum | None:
@@ -141,31 +143,31 @@ def _written(value: object, what: str) -> bytes:
         ) from error
 
 
+@dataclass(eq=False)
+class _Task:
+    """A block of clients, their sources, None if it is not for workers, and its sum to come."""
+
+    clients: Sequence[str]
+    sources: Sources | None
+    future: Future[BlockSum | None] | None = None
+    deaths: int = 0
+
+
 class _Pool:
     """Worker processes and the blocks that are with them."""
 
     def __init__(self, workers: int, path: str) -> None:
         self.workers, self.path = workers, path
+        self.pending: deque[_Task] = deque()
 
-    def sums(self, tasks: Iterator[Blocks]) -> Iterator[BlockSum | None]:
-        """Yield the results of each task in order; at most two per worker are under way."""
-        pending: deque[_Task] = deque()
-        try:
-            for blocks in tasks:
-                pending.append(_Task(blocks))
-                self._start(pending[-1])
-                if len(pending) >= 2 * self.workers:
-                    yield from self._first(pending)
-            while pending:
-                yield from self._first(pending)
-        finally:
-            for task in pending:
-                if task.future is not None:
-                    task.future.cancel()
+    def add(self, task: _Task) -> None:
+        self.pending.append(task)
+        if task.sources is not None:
+            self._start(task, task.sources)
 
-    def _first(self, pending: deque[_Task]) -> Found:
-        """Return the first results; workers that died meanwhile are replaced."""
-        task = pending[0]
+    def first(self) -> BlockSum | None:
+        """Return the first block's sum; workers that died meanwhile are replaced."""
+        task, result = self.pending[0], None
         while task.future is not None:
             try:
                 result = task.future.result()
@@ -173,28 +175,22 @@ class _Pool:
             except BrokenProcessPool as error:
                 task.deaths += 1
                 if task.deaths == MOST_DEATHS:
-                    names = [
-                        name for one in pending for block in one.blocks for name in block or ()
-                    ]
                     raise FederationError(
                         f"worker processes died {MOST_DEATHS} times over some of the clients "
-                        f"{names[0]} to {names[-1]}, most likely for want of memory; use fewer "
-                        "workers"
+                        f"{task.clients[0]} to {self.pending[-1].clients[-1]}, most likely for "
+                        "want of memory; use fewer workers"
                     ) from error
-                for one in pending:
-                    future = one.future
-                    if future is not None and future.done() and future.exception() is not None:
-                        self._start(one)
-        else:
-            result = [None] * len(task.blocks)
-        pending.popleft()
+                for one in self.pending:
+                    future, sources = one.future, one.sources
+                    died = future is not None and future.done() and future.exception() is not None
+                    if died and sources is not None:
+                        self._start(one, sources)
+        self.pending.popleft()
         return result
 
-    def _start(self, task: _Task) -> None:
-        if not any(task.blocks):
-            return
+    def _start(self, task: _Task, sources: Sources) -> None:
         # Written here: what cannot be sent, or cannot be read there, is no death of a worker.
-        content = _written(task.blocks, "a client's source")
+        content = _written(sources, "a client's source")
         try:
             task.future = _workers(self.workers).submit(_work, self.path, content)
         except BrokenProcessPool:
@@ -202,20 +198,10 @@ class _Pool:
             task.future = _workers(self.workers).submit(_work, self.path, content)
 
 
-@dataclass(eq=False)
-class _Task:
-    """Blocks in a row, None for one that is not for workers, and where sums will come from."""
-
-    blocks: Blocks
-    future: Future[Found] | None = None
-    deaths: int = 0
-
-
-def _work(path: str, content: bytes) -> Found:
-    """Return the sum of each block; in a worker."""
+def _work(path: str, content: bytes) -> BlockSum | None:
+    """Return the sum of a block; in a worker."""
     plan, message = _read_shared(path)
-    blocks: Blocks = _read(content)
-    return [sum_sources(plan, message, one) if one else None for one in blocks]
+    return sum_sources(plan, message, _read(content))
 
 
 @lru_cache(maxsize=1)

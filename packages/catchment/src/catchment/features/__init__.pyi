@@ -23,6 +23,7 @@ from catchment.features.window_statistics import WindowStatistics as WindowStati
 from catchment.features.base import (
     LEARNED as LEARNED,
     LIBRARY as LIBRARY,
+    OR_WIDER as OR_WIDER,
     building_only as building_only,
     digits_after_point as digits_after_point,
     form as form,
@@ -41,7 +42,7 @@ from catchment.features.onnx_session import (
     locate as locate,
     runs_on_gpus as runs_on_gpus,
 )
-from catchment.features.pipeline import suited as suited
+from catchment.features.pipeline import gram_bytes as gram_bytes, spoken as spoken, suited as suited
 from catchment.features.projected import hadamard_sums as hadamard_sums
 from catchment.features.random_fourier import (
     FARTHEST as FARTHEST,
@@ -52,7 +53,6 @@ from catchment.features.random_fourier import (
     VALUE_DIGITS as VALUE_DIGITS,
     WEIGHT_DIGITS as WEIGHT_DIGITS,
 )
-from catchment.features.sizes import gram_bytes as gram_bytes, spoken as spoken
 from catchment.features.stacked import Part as Part
 from catchment.features.union import (
     DIGITS as DIGITS,
@@ -66,7 +66,6 @@ from catchment.features.window_statistics import (
     KINDS as KINDS,
     LONGEST as LONGEST,
     LOWEST_LOG as LOWEST_LOG,
-    MANY_CLIPPED as MANY_CLIPPED,
     N_BANDS as N_BANDS,
     ORDER as ORDER,
     TABLE_DIGITS as TABLE_DIGITS,

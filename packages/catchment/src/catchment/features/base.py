@@ -43,7 +43,7 @@ from functools import cached_property, partial
 from itertools import count
 from operator import attrgetter, methodcaller
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,6 +51,7 @@ from numpy.typing import ArrayLike, NDArray
 from catchment.arrays import Array, Booleans, Integers, as_matrix, refuse_nonfinite
 from catchment.errors import ClippingWarning, IntegrityError, UnknownMapError
 from catchment.features.stacked import Part, stacked_rows
+from catchment.parallel import ordered_map
 from catchment.wire import Fact, Parts
 
 KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes on with a recording
@@ -79,6 +80,7 @@ LOCAL: Mapping[str, Any] = MappingProxyType({"local": True})
 AT_ONCE = 2**15  # features that are checked and rounded at a time
 LEAST_BITS, MOST_BITS = 4, 24
 MANY_CLIPPED = 0.01  # share of values beyond the range that is worth a warning
+OR_WIDER = ", or pass a larger input_range"
 Arrays = tuple[Array, ...]
 
 
@@ -119,8 +121,8 @@ class FeatureMap(ABC):
 
     @property
     def n_inputs(self) -> int | None:
-        """Channels that it takes; None if any number will do."""
-        return None
+        """Channels that it takes, which a map inside it may say; None if any number will do."""
+        return next(filter(None, map(attrgetter("n_inputs"), self.inner_maps)), None)
 
     @property
     def per_step(self) -> bool:
@@ -129,8 +131,8 @@ class FeatureMap(ABC):
 
     @property
     def washout(self) -> int:
-        """Steps at the start of each recording that give no row."""
-        return 0
+        """Steps at the start of each recording that give no row: the most of maps inside it."""
+        return max(map(attrgetter("washout"), self.inner_maps), default=0)
 
     @property
     def grid(self) -> Any:
@@ -332,12 +334,33 @@ class FeatureMap(ABC):
         found = np.asarray(self.compute_rows([u], 1)[0], dtype=np.float64)[wanted[self.washout :]]
         yield from (found[at : at + n_rows] for at in range(0, len(found), n_rows))
 
-    def continuation(self) -> Continuation:
-        """Return what goes on with recordings; ValueError if a map needs them whole."""
-        raise ValueError(
-            f"{name_of(self)} needs a recording whole, so that none can go on in a later round; "
-            "cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
-        )
+    def refuse_stretches(self) -> None:
+        """Raise ValueError if the map needs recordings whole, as one without `go_on` does."""
+        if type(self).go_on is FeatureMap.go_on:
+            raise ValueError(
+                f"{name_of(self)} needs a recording whole, so that none can go on in a later "
+                "round; cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
+            )
+
+    def go_on(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
+        """Return the rows (n, F) of a recording's next steps u (T, I), and what to carry then.
+
+        A map with a memory needs no old inputs, only what it remembers: the state of a reservoir,
+        the last inputs of an autoregression, the sums of a pool. Rows of a recording in stretches
+        are those of the recording in one piece: the same bits on a grid, to rounding without one.
+
+        Parameters
+        ----------
+        steps
+            How many steps of the recording came before.
+        carried
+            What was carried after them; nothing at a recording's first step.
+        """
+        raise NotImplementedError
+
+    def at_end(self, steps: int, carried: Arrays) -> Array:
+        """Return the rows (0 or 1, F) that a recording of so many steps gives at its end."""
+        return np.empty((0, self.n_features))
 
     def stacked(
         self,
@@ -547,29 +570,6 @@ def handed(path: str) -> Any:
 
 # Members of a map that is never bound itself: it stands for another.
 UNBOUND: Any = property(_raise_unbound)
-
-
-class Continuation(Protocol):
-    """A map that goes on with a recording whose earlier steps are gone, from what it carried.
-
-    A map with a memory needs no old inputs, only what it remembers: the state of a reservoir, the
-    last inputs of an autoregression, the sums of a pool. Rows of a recording in stretches are those
-    of the recording in one piece: the same bits on a grid, and to rounding without one.
-    """
-
-    def rows(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
-        """Return the rows (n, F) of the next steps u (T, I), and what to carry after them.
-
-        Parameters
-        ----------
-        steps
-            How many steps of the recording came before.
-        carried
-            What was carried after them; nothing at a recording's first step.
-        """
-
-    def end(self, steps: int, carried: Arrays) -> Array:
-        """Return the rows (0 or 1, F) that a recording of so many steps gives at its end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -880,31 +880,53 @@ def checked_bits(bits: object, name: str) -> int:
     return bits
 
 
-def of_one_length(inputs: Sequence[Array], n_steps: int) -> Iterator[list[int]]:
-    """Yield the places of recordings that have one length, with so many steps together.
+def in_batches(
+    work: Callable[[list[Array]], Array],
+    inputs: Sequence[Array],
+    threads: int | None,
+    n_steps: int,
+) -> list[Array]:
+    """Return the rows (1, F) of each recording (T, I), in order.
 
-    >>> list(of_one_length([np.zeros(n) for n in (5, 7, 5)], 14))
-    [[0, 2], [1]]
+    Parameters
+    ----------
+    work
+        Returns rows (n, F) of recordings of one length.
+    n_steps
+        Of a task of one thread, unless one recording has more.
+
+    >>> mean = lambda us: np.stack(us).mean(axis=1)
+    >>> in_batches(mean, [np.array([[1.0], [3.0]]), np.array([[5.0]])], 1, 9)
+    [array([[2.]]), array([[5.]])]
     """
     by_length: dict[int, list[int]] = {}
     for k, u in enumerate(inputs):
         by_length.setdefault(len(u), []).append(k)
+    tasks, given = [], []
     for length, places in by_length.items():
         size = max(1, n_steps // length)
         for at in range(0, len(places), size):
-            yield places[at : at + size]
+            tasks.append(places[at : at + size])
+            given.append(list(map(inputs.__getitem__, tasks[-1])))
+    rows: list[Array] = [np.empty(0)] * len(inputs)
+    for task, z in zip(tasks, ordered_map(work, given, threads=threads), strict=True):
+        for k, row in zip(task, z, strict=True):
+            rows[k] = row[None]
+    return rows
 
 
-def warn_of_clipping(u: Array, largest: float) -> None:
-    """Warn if many of the inputs (T, I) of a recording are cut off at this absolute value.
+def warn_of_clipping(
+    n_clipped: int | np.integer[Any], size: int, largest: float, more: str = ""
+) -> None:
+    """Warn if many of the input values, so many of all, are cut off at this absolute value.
 
-    >>> warn_of_clipping(np.zeros((5, 1)), 8.0)
+    >>> warn_of_clipping(0, 5, 8.0)
     """
-    share = np.count_nonzero(np.abs(u) > largest) / max(1, u.size)
+    share = n_clipped / max(1, size)
     if share > MANY_CLIPPED:
         warnings.warn(
             f"{share:.2%} of the input values lie beyond {largest:g} and were cut off there; scale "
-            "the inputs to a standard deviation of 1",
+            f"the inputs to a standard deviation of 1{more}",
             ClippingWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -119,19 +119,13 @@ class AutoMap(FeatureMap):
         reservoir = _reservoir(self.seed, self.grid)
         if per_step:
             diagonal = DiagonalReservoir(UNITS, seed=self.seed, grid=self.grid)
-            return (reservoir, diagonal, *_delays(n_inputs, self.columns, self.grid))
+            # Products of as many delays as there is room for; none if not even two fit.
+            fitting = [k for k in range(2, 11) if comb(k * n_inputs + 2, 2) <= self.columns]
+            return (reservoir, diagonal, *(NVAR(k, grid=self.grid) for k in fitting[-1:]))
         convolutions = MiniRocket(self.columns, seed=self.seed, grid=self.grid)
         several = (convolutions, WindowStatistics(grid=self.grid), reservoir)
         same = self.fallback.meant(n_inputs, per_step=False) == convolutions
         return several if same else (self.fallback, *several)
-
-
-def _delays(
-    n_inputs: int, columns: int, grid: int | Literal["auto"] | None
-) -> tuple[FeatureMap, ...]:
-    """Return products of as many delays as there is room for; nothing if not even two fit."""
-    fitting = [k for k in range(2, 11) if 1 + comb(k * n_inputs + 1, 2) + k * n_inputs <= columns]
-    return tuple(NVAR(delays, grid=grid) for delays in fitting[-1:])
 
 
 def _reservoir(seed: int, grid: int | Literal["auto"] | None) -> EchoState:

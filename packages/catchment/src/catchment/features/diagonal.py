@@ -35,7 +35,7 @@ import numpy as np
 
 from catchment.arrays import Array, Booleans, Integers
 from catchment.compiling import njit
-from catchment.features.base import Arrays, Continuation, FeatureMap, warn_of_clipping
+from catchment.features.base import Arrays, FeatureMap, warn_of_clipping
 from catchment.features.echo_state.kernels import GRID_MATH, grid_sin
 from catchment.features.echo_state.weights import (
     ROUND,
@@ -169,9 +169,6 @@ class DiagonalReservoir(FeatureMap):
     def streams(self) -> bool:
         return self.per_step
 
-    def continuation(self) -> Continuation:
-        return DiagonalContinuation(self)
-
     @property
     def _states(self) -> int:
         if self.nonlinearity == "none":
@@ -228,18 +225,7 @@ class DiagonalReservoir(FeatureMap):
     @cached_property
     def wiring(self) -> Wiring:
         """Everything that is drawn from the seed."""
-        assert self.memory != "auto"
-        return wire(
-            self.known_inputs,
-            modes=self._states // 2,
-            products=self._products,
-            mixed=self._mixed,
-            seed=self.seed,
-            memory=self.memory,
-            frequencies=self.frequencies,
-            leak_rate=self.leak_rate,
-            gain=self.gain,
-        )
+        return wire(self)
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
@@ -271,7 +257,7 @@ class DiagonalReservoir(FeatureMap):
 
     def advance(self, state: tuple[Array, ...], u: Array, wanted: Booleans) -> Array:
         """Move a state over inputs u (T, I); return the rows (n, F) of the steps wanted (T,)."""
-        warn_of_clipping(u, LIMIT)
+        warn_of_clipping(np.count_nonzero(np.abs(u) > LIMIT), u.size, LIMIT)
         drawn = self.wiring
         part = np.empty((len(u), self.known_inputs))
         round_inputs(np.ascontiguousarray(u, dtype=np.float64), part)
@@ -310,36 +296,27 @@ class DiagonalReservoir(FeatureMap):
         spread = np.sqrt(np.maximum(second / n_steps - shift * shift, 0.0))
         return np.concatenate([reference + shift, spread])[None]
 
-
-@dataclass(frozen=True, eq=False)
-class DiagonalContinuation:
-    """A diagonal reservoir that carries its states, and behind them the moments of its pool."""
-
-    inner: DiagonalReservoir
-
-    def rows(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
-        """Return the rows of the next steps and what to carry; see `Continuation`."""
-        inner, u = self.inner, self.inner.checked_inputs(u)
-        state = inner.at_rest() if not carried else tuple(array.copy() for array in carried[:3])
+    def go_on(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
+        """Return the rows of the next steps; states and the moments of a pool are carried."""
+        u = self.checked_inputs(u)
+        state = tuple(array.copy() for array in carried[:3]) if carried else self.at_rest()
         moments = carried[3:]
-        wanted = np.arange(steps, steps + len(u)) >= inner.washout
-        found = []
+        wanted = np.arange(steps, steps + len(u)) >= self.washout
+        found = [np.empty((0, self.n_features))]
         for first in range(0, len(u), BLOCK_STEPS):
             block = slice(first, first + BLOCK_STEPS)
-            z = inner.advance(state, u[block], wanted[block])
-            if inner.pool is None:
-                found.append(z)
+            z = self.advance(state, u[block], wanted[block])
+            if self.pool is None:
+                found.append(self.checked_rows(z))
             elif len(z):
-                moments = (inner.with_moments(z, moments[0] if moments else None),)
-        rows = np.concatenate(found) if found else np.empty((0, inner.n_features))
-        return inner.checked_rows(rows) if inner.pool is None else rows, (*state, *moments)
+                moments = (self.with_moments(z, moments[0] if moments else None),)
+        return np.concatenate(found), (*state, *moments)
 
-    def end(self, steps: int, carried: Arrays) -> Array:
-        """Return the row of a pool, if there is one; see `Continuation`."""
-        n = steps - self.inner.washout
-        if self.inner.pool is None or n < 1:
-            return np.empty((0, self.inner.n_features))
-        return self.inner.checked_rows(self.inner.row_of(carried[3], n))
+    def at_end(self, steps: int, carried: Arrays) -> Array:
+        n = steps - self.washout
+        if self.pool is None or n < 1:
+            return super().at_end(steps, carried)
+        return self.checked_rows(self.row_of(carried[3], n))
 
 
 EIGENVALUE_DIGITS, INPUT_WEIGHT_DIGITS, LEAK_DIGITS = 19, 18, 16
@@ -368,41 +345,32 @@ def most_products(n_states: int) -> int:
     return n_states + n_states * (n_states // 2)
 
 
-def wire(
-    n_inputs: int,
-    *,
-    modes: int,
-    products: int,
-    mixed: int,
-    seed: int,
-    memory: tuple[float, float],
-    frequencies: float,
-    leak_rate: tuple[float, float],
-    gain: float,
-) -> Wiring:
-    """Return the numbers of a reservoir; only operations that IEEE 754 rounds are used.
+def wire(one: DiagonalReservoir) -> Wiring:
+    """Return the numbers of a bound reservoir; only operations that IEEE 754 rounds are used.
 
-    >>> drawn = wire(1, modes=4, products=6, mixed=5, seed=0, memory=(1.0, 10.0), frequencies=1.0,
-    ...              leak_rate=(0.1, 1.0), gain=2.0)
+    >>> drawn = wire(DiagonalReservoir(19, states=8, memory=(1.0, 10.0), n_inputs=1))
     >>> bool(((drawn.eigenvalues**2).sum(axis=0) < 1).all()), drawn.shifts.tolist()
     (True, [-1])
     """
+    assert one.memory != "auto"
+    N, products, mixed = one._states, one._products, one._mixed
 
     def words(purpose: Purpose) -> Words:
-        return Words(seed=seed, layer=0, purpose=purpose)
+        return Words(seed=one.seed, layer=0, purpose=purpose)
 
-    eigenvalues, moduli = _eigenvalues(words(Purpose.RECURRENT_VALUES), modes, memory, frequencies)
-    N, places = 2 * modes, words(Purpose.RECURRENT_PLACES)
+    drawn = words(Purpose.RECURRENT_VALUES)
+    eigenvalues, moduli = _eigenvalues(drawn, N // 2, one.memory, one.frequencies)
+    places = words(Purpose.RECURRENT_PLACES)
     shifts = np.concatenate([[-1], permutation(places, max(1, N // 2))])
     n_turns = -(-mixed // N)
     turns = [np.resize(permutation(places, N), MIXED) for _ in range(n_turns)]
-    leak = uniform(words(Purpose.LEAK), products + mixed, *leak_rate)
+    leak = uniform(words(Purpose.LEAK), products + mixed, *one.leak_rate)
     leak[: min(N, products)] = 1.0
-    weight = gain / math.sqrt(MIXED)
+    weight = one.gain / math.sqrt(MIXED)
     M = signs(words(Purpose.ACTIVATION), MIXED * mixed).reshape(MIXED, mixed) * weight
     bias = uniform(words(Purpose.BIAS), mixed, -1.0, 1.0)
     return Wiring(
-        _input_weights(words(Purpose.INPUT_VALUES), n_inputs, moduli),
+        _input_weights(words(Purpose.INPUT_VALUES), one.known_inputs, moduli),
         eigenvalues,
         shifts[: -(-products // N)].astype(np.int64),
         np.array(turns, dtype=np.int64).reshape(n_turns, MIXED),

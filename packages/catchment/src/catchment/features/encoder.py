@@ -105,7 +105,8 @@ class Encoder(FeatureMap):
 
     def _said(self) -> int:
         """Return how many features the file says there are."""
-        shape = self._network().shape(self.output)
+        network = self._network()
+        shape = network.outputs[network.output(self.output)]
         sizes = shape[-1:] if self.pool == "mean" else shape
         known = [size for size in sizes if isinstance(size, int)]
         if len(known) < len(sizes) or not sizes:

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers
 from catchment.compiling import njit
-from catchment.features.base import FeatureMap
+from catchment.features.base import FeatureMap, in_batches
 from catchment.features.echo_state.weights import Purpose, Words, distinct
-from catchment.features.minirocket import LANES, checked_settings, compete, in_batches, whole_inputs
+from catchment.features.minirocket import LANES, STEPS, checked_settings, compete, whole_inputs
 
 KERNELS = 8  # of a group
 TAPS = 9
@@ -109,8 +109,8 @@ class Hydra(FeatureMap):
         W = weights(self.n_groups, self.seed)
         scale = 2.0 ** input_digits(self.input_range, channels.shape[1])
 
-        def work(together: Array) -> Array:
-            T = together.shape[1]
+        def work(us: list[Array]) -> Array:
+            T, together = len(us[0]), np.stack(us)
             groups = group_list(self.n_groups, T, self.length or T)
             found = raw_features(together, groups, channels, W, scale, self.input_range * scale)
             unit = scale * channels.shape[1] * 2.0**WEIGHT_BITS
@@ -119,7 +119,7 @@ class Hydra(FeatureMap):
             roots: Array = np.sqrt(np.clip(shares, 0.0, 1.0)).reshape(len(together), -1)
             return roots
 
-        return in_batches(work, inputs, threads)
+        return in_batches(work, inputs, threads, STEPS)
 
 
 def raw_features(

@@ -58,9 +58,7 @@ class Layers(FeatureMap):
     scale: float = 1.0
     beside: bool = False
 
-    n_inputs = handed("map.n_inputs")
     per_step = handed("map.per_step")
-    washout = handed("map.washout")
 
     def __post_init__(self) -> None:
         for name, number in (("width", self.width), ("random", self.random)):

@@ -27,9 +27,9 @@ a quantile is one of the outputs, so every machine finds the same biases.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from itertools import combinations
 from typing import Literal
 
@@ -42,9 +42,8 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array, Booleans, Integers
 from catchment.compiling import njit
-from catchment.features.base import FeatureMap, handed, of_one_length
+from catchment.features.base import FeatureMap, handed, in_batches
 from catchment.features.echo_state.weights import Purpose, Words, distinct, log_uniform
-from catchment.parallel import ordered_map
 
 # An input is a whole number up to 2^22: nine channels of an output, 12 times that each, stay below
 # 2^31. Digits after the point are 16, fewer where the range leaves no room for them.
@@ -137,14 +136,13 @@ class MiniRocket(FeatureMap):
         """Return the features (1, F) of each recording (T, I)."""
         scale = 2.0**self.digits
 
-        def work(together: Array) -> Array:
-            _, T, n_inputs = together.shape
-            schedule = _schedule(self, T, n_inputs)
-            counts = schedule.counts(together, scale, self.input_range * scale)
+        def work(us: list[Array]) -> Array:
+            schedule = _schedule(self, *us[0].shape)
+            counts = schedule.counts(np.stack(us), scale, self.input_range * scale)
             shares: Array = counts / schedule.positions
             return shares
 
-        return in_batches(work, inputs, threads)
+        return in_batches(work, inputs, threads, STEPS)
 
 
 @lru_cache(maxsize=128)
@@ -185,31 +183,6 @@ def checked_settings(features: int, seed: int, length: int | None, input_range: 
 
 
 STEPS = 2**12  # of a task of one thread, unless one recording has more; its rows stay in the cache
-
-
-def in_batches(
-    work: Callable[[Array], Array], inputs: Sequence[Array], threads: int | None
-) -> list[Array]:
-    """Return the rows (1, F) of each recording (T, I), in order.
-
-    Parameters
-    ----------
-    work
-        Returns rows (n, F) for recordings (n, T, I).
-
-    >>> mean = lambda u: u.mean(axis=1)
-    >>> in_batches(mean, [np.array([[1.0], [3.0]]), np.array([[5.0]])], 1)
-    [array([[2.]]), array([[5.]])]
-    """
-    rows: list[Array] = [np.empty(0)] * len(inputs)
-    tasks = list(of_one_length(inputs, STEPS))
-    found = ordered_map(
-        lambda task: work(np.stack([inputs[k] for k in task])), tasks, threads=threads
-    )
-    for task, z in zip(tasks, found, strict=True):
-        for k, row in zip(task, z, strict=True):
-            rows[k] = row[None]
-    return rows
 
 
 KERNELS = tuple(combinations(range(9), 3))  # the positions of the three weights 2
@@ -590,21 +563,44 @@ _ELEMENT, _INDEX = ir.IntType(32), ir.IntType(64)
 _VECTOR = ir.VectorType(_ELEMENT, LANES)
 
 
+def vectorised(returns=types.void):
+    """Make an intrinsic of a function that writes LLVM code, arrays being pointers to it."""
+
+    def made(write):
+        @wraps(write)  # whose signature numba reads
+        def define(typingctx, *kinds):
+            def codegen(context, builder, signature, values):
+                given = [
+                    context.make_array(kind)(context, builder, value=value).data
+                    if isinstance(kind, types.Array)
+                    else value
+                    for kind, value in zip(signature.args, values, strict=True)
+                ]
+                found = write(builder, *given)
+                return context.get_dummy_value() if returns is types.void else found
+
+            return returns(*kinds), codegen
+
+        return intrinsic(define)
+
+    return made
+
+
 def _index(number):
     return ir.Constant(_INDEX, number)
 
 
-def _pointer(context, builder, kind, array):
-    return context.make_array(kind)(context, builder, value=array).data
+def _at(builder, base, place):
+    return builder.gep(base, [place])
 
 
 def _load(builder, base, place):
-    at = builder.bitcast(builder.gep(base, [place]), ir.PointerType(_VECTOR))
+    at = builder.bitcast(_at(builder, base, place), ir.PointerType(_VECTOR))
     return builder.load(at, align=4, typ=_VECTOR)
 
 
 def _store(builder, value, base, place):
-    at = builder.bitcast(builder.gep(base, [place]), ir.PointerType(_VECTOR))
+    at = builder.bitcast(_at(builder, base, place), ir.PointerType(_VECTOR))
     builder.store(value, at, align=4)
 
 
@@ -618,11 +614,10 @@ def _whole_vectors(builder, n):
     return builder.and_(n, _index(-LANES))
 
 
-def _fill(builder, n, value_at, target):
-    """target[t] = value_at(t) for t below n, and up to the next multiple of LANES."""
+def _steps(builder, n):
+    """Go through the steps below n, and up to the next multiple of LANES."""
     end = _whole_vectors(builder, builder.add(n, _index(LANES - 1)))
-    with cgutils.for_range_slice(builder, _index(0), end, _index(LANES)) as (t, _):
-        _store(builder, value_at(t), target, t)
+    return cgutils.for_range_slice(builder, _index(0), end, _index(LANES))
 
 
 def _counts(builder, n, values_at, biases):
@@ -663,182 +658,117 @@ def _sum(builder, values):
     return values[0]
 
 
-@intrinsic
-def add_rows(typingctx, X, first, second, start, n, target):
+def _sums(builder, bases, n, target, negative=False):
+    """target[t] = the sum of what lies at t behind each base, or minus it."""
+    with _steps(builder, n) as (t, _):
+        total = _sum(builder, [_load(builder, base, t) for base in bases])
+        _store(builder, builder.neg(total) if negative else total, target, t)
+
+
+@vectorised()
+def add_rows(builder, X, first, second, start, n, target):
     """target[start : start + n] = row `first` + row `second` of X (I, L), given by their places.
 
     `first` and `second` are places of row starts in X; `start` is added to all.
     """
-    signature = types.void(X, first, second, start, n, target)
-
-    def codegen(context, builder, signature, args):
-        x = _pointer(context, builder, signature.args[0], args[0])
-        y = _pointer(context, builder, signature.args[5], args[5])
-        one, two = (builder.gep(x, [builder.add(args[k], args[3])]) for k in (1, 2))
-        goal = builder.gep(y, [args[3]])
-        value = lambda t: builder.add(_load(builder, one, t), _load(builder, two, t))  # noqa: E731
-        _fill(builder, args[4], value, goal)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    bases = [_at(builder, X, builder.add(row, start)) for row in (first, second)]
+    _sums(builder, bases, n, _at(builder, target, start))
 
 
-@intrinsic
-def add_row(typingctx, X, row, start, n, target):
+@vectorised()
+def add_row(builder, X, row, start, n, target):
     """Add a row of X, given by its place, to target[start : start + n]."""
-    signature = types.void(X, row, start, n, target)
-
-    def codegen(context, builder, signature, args):
-        x = builder.gep(
-            _pointer(context, builder, signature.args[0], args[0]),
-            [builder.add(args[1], args[2])],
-        )
-        goal = builder.gep(_pointer(context, builder, signature.args[4], args[4]), [args[2]])
-        value = lambda t: builder.add(_load(builder, x, t), _load(builder, goal, t))  # noqa: E731
-        _fill(builder, args[3], value, goal)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    goal = _at(builder, target, start)
+    _sums(builder, [_at(builder, X, builder.add(row, start)), goal], n, goal)
 
 
-@intrinsic
-def minus_nine(typingctx, y, at, d, n, sums):
+@vectorised()
+def minus_nine(builder, y, at, d, n, sums):
     """sums[:n] = minus the sum of nine taps, d steps apart, of which the first begins at `at`."""
-    signature = types.void(y, at, d, n, sums)
-
-    def codegen(context, builder, signature, args):
-        _, at, d, n, _ = args
-        base = builder.gep(_pointer(context, builder, signature.args[0], args[0]), [at])
-        target = _pointer(context, builder, signature.args[4], args[4])
-        taps = [builder.gep(base, [builder.mul(d, _index(g))]) for g in range(9)]
-        value = lambda t: builder.neg(_sum(builder, [_load(builder, x, t) for x in taps]))  # noqa: E731
-        _fill(builder, n, value, target)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    _sums(builder, _taps(builder, y, at, d), n, sums, negative=True)
 
 
-@intrinsic
-def with_pair(typingctx, sums, y, a, b, n, pair):
+def _taps(builder, y, at, d):
+    base = _at(builder, y, at)
+    return [_at(builder, base, builder.mul(d, _index(g))) for g in range(9)]
+
+
+@vectorised()
+def with_pair(builder, sums, y, a, b, n, pair):
     """pair[:n] = sums + y[a:] + y[b:]."""
-    signature = types.void(sums, y, a, b, n, pair)
-
-    def codegen(context, builder, signature, args):
-        sums = _pointer(context, builder, signature.args[0], args[0])
-        y = _pointer(context, builder, signature.args[1], args[1])
-        target = _pointer(context, builder, signature.args[5], args[5])
-        bases = [sums, builder.gep(y, [args[2]]), builder.gep(y, [args[3]])]
-        value = lambda t: _sum(builder, [_load(builder, x, t) for x in bases])  # noqa: E731
-        _fill(builder, args[4], value, target)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    _sums(builder, [sums, _at(builder, y, a), _at(builder, y, b)], n, pair)
 
 
-@intrinsic
-def count_pair(typingctx, pair, at, y, c, n, bias):
+@vectorised(types.int32)
+def count_pair(builder, pair, at, y, c, n, bias):
     """Return in how many of n steps pair[at:] + y[c:] is above the bias."""
-    signature = types.int32(pair, at, y, c, n, bias)
-
-    def codegen(context, builder, signature, args):
-        _, at, _, c, n, bias = args
-        one = builder.gep(_pointer(context, builder, signature.args[0], args[0]), [at])
-        two = builder.gep(_pointer(context, builder, signature.args[2], args[2]), [c])
-        value = lambda t: [builder.add(_load(builder, one, t), _load(builder, two, t))]  # noqa: E731
-        return _counts(builder, n, value, [bias])[0]
-
-    return signature, codegen
+    one, two = _at(builder, pair, at), _at(builder, y, c)
+    value = lambda t: [builder.add(_load(builder, one, t), _load(builder, two, t))]  # noqa: E731
+    return _counts(builder, n, value, [bias])[0]
 
 
-@intrinsic
-def count_two(typingctx, pair, at, y, c, d, n, biases):
+@vectorised(types.int64)
+def count_two(builder, pair, at, y, c, d, n, biases):
     """Return two counts as `count_pair` does, for y[c:] and y[d:] and a tuple of two biases.
 
     The second is multiplied by 2^32 and added to the first.
     """
-    signature = types.int64(pair, at, y, c, d, n, biases)
+    one, others = _at(builder, pair, at), [_at(builder, y, c), _at(builder, y, d)]
+    limits = [builder.extract_value(biases, k) for k in range(2)]
 
-    def codegen(context, builder, signature, args):
-        one = builder.gep(_pointer(context, builder, signature.args[0], args[0]), [args[1]])
-        y = _pointer(context, builder, signature.args[2], args[2])
-        others = [builder.gep(y, [args[3]]), builder.gep(y, [args[4]])]
-        limits = [builder.extract_value(args[6], k) for k in range(2)]
+    def values(t):
+        shared = _load(builder, one, t)
+        return [builder.add(shared, _load(builder, other, t)) for other in others]
 
-        def values(t):
-            shared = _load(builder, one, t)
-            return [builder.add(shared, _load(builder, other, t)) for other in others]
-
-        first, second = _counts(builder, args[5], values, limits)
-        high = builder.shl(builder.zext(second, _INDEX), _index(32))
-        return builder.or_(builder.zext(first, _INDEX), high)
-
-    return signature, codegen
+    first, second = _counts(builder, n, values, limits)
+    high = builder.shl(builder.zext(second, _INDEX), _index(32))
+    return builder.or_(builder.zext(first, _INDEX), high)
 
 
-@intrinsic
-def count_alone(typingctx, y, at, d, kernel, n, bias):
+@vectorised(types.int32)
+def count_alone(builder, y, at, d, kernel, n, bias):
     """Return in how many of n steps a kernel is above the bias, from its nine taps.
 
     `kernel` is the place, in an array, of its three positions of weight 2 and its six of weight -1.
     """
-    signature = types.int32(y, at, d, kernel, n, bias)
+    base, taps = _at(builder, y, at), []
+    for g in range(9):
+        position = builder.load(_at(builder, kernel, _index(g)), typ=_INDEX)
+        taps.append(_at(builder, base, builder.mul(position, d)))
 
-    def codegen(context, builder, signature, args):
-        _, at, d, kernel, n, bias = args
-        base = builder.gep(_pointer(context, builder, signature.args[0], args[0]), [at])
-        positions = _pointer(context, builder, signature.args[3], kernel)
-        taps = []
-        for g in range(9):
-            position = builder.load(builder.gep(positions, [_index(g)]), typ=_INDEX)
-            taps.append(builder.gep(base, [builder.mul(position, d)]))
+    def value(t):
+        plus = _sum(builder, [_load(builder, x, t) for x in taps[:3]])
+        minus = _sum(builder, [_load(builder, x, t) for x in taps[3:]])
+        return [builder.sub(builder.add(plus, plus), minus)]
 
-        def value(t):
-            plus = _sum(builder, [_load(builder, x, t) for x in taps[:3]])
-            minus = _sum(builder, [_load(builder, x, t) for x in taps[3:]])
-            return [builder.sub(builder.add(plus, plus), minus)]
-
-        return _counts(builder, n, value, [bias])[0]
-
-    return signature, codegen
+    return _counts(builder, n, value, [bias])[0]
 
 
-@intrinsic
-def compete(typingctx, y, at, d, W, n, largest, winner, loser):
+@vectorised()
+def compete(builder, y, at, d, W, n, largest, winner, loser):
     """Put the largest of eight responses, whose it is and whose the smallest is, into arrays (n,).
 
     W (8, 9) are the weights of taps d steps apart, of which the first begins at `at`. Of equals the
     first wins or loses.
     """
-    signature = types.void(y, at, d, W, n, largest, winner, loser)
+    taps, factors = _taps(builder, y, at, d), []
+    for k in range(72):
+        weight = builder.load(_at(builder, W, _index(k)), typ=_ELEMENT)
+        factors.append(_in_every_lane(builder, weight))
 
-    def codegen(context, builder, signature, args):
-        _, at, d, _, n = args[:5]
-        base = builder.gep(_pointer(context, builder, signature.args[0], args[0]), [at])
-        W = _pointer(context, builder, signature.args[3], args[3])
-        targets = [_pointer(context, builder, signature.args[k], args[k]) for k in (5, 6, 7)]
-        taps = [builder.gep(base, [builder.mul(d, _index(g))]) for g in range(9)]
-        factors = []
-        for k in range(72):
-            weight = builder.load(builder.gep(W, [_index(k)]), typ=_ELEMENT)
-            factors.append(_in_every_lane(builder, weight))
+    def respond(xs, k):
+        pairs = zip(factors[9 * k : 9 * k + 9], xs, strict=True)
+        return _sum(builder, [builder.mul(w, x) for w, x in pairs])
 
-        def respond(xs, k):
-            pairs = zip(factors[9 * k : 9 * k + 9], xs, strict=True)
-            return _sum(builder, [builder.mul(w, x) for w, x in pairs])
-
-        end = _whole_vectors(builder, builder.add(n, _index(LANES - 1)))
-        with cgutils.for_range_slice(builder, _index(0), end, _index(LANES)) as (t, _):
-            xs = [_load(builder, x, t) for x in taps]
-            most = least = respond(xs, 0)
-            first = last = ir.Constant(_VECTOR, [0] * LANES)
-            for k in range(1, 8):
-                r, this = respond(xs, k), ir.Constant(_VECTOR, [k] * LANES)
-                above = builder.icmp_signed(">", r, most)
-                below = builder.icmp_signed("<", r, least)
-                first, last = builder.select(above, this, first), builder.select(below, this, last)
-                most, least = builder.select(above, r, most), builder.select(below, r, least)
-            for value, target in zip((most, first, last), targets, strict=True):
-                _store(builder, value, target, t)
-        return context.get_dummy_value()
-
-    return signature, codegen
+    with _steps(builder, n) as (t, _):
+        xs = [_load(builder, x, t) for x in taps]
+        most = least = respond(xs, 0)
+        first = last = ir.Constant(_VECTOR, [0] * LANES)
+        for k in range(1, 8):
+            r, this = respond(xs, k), ir.Constant(_VECTOR, [k] * LANES)
+            above = builder.icmp_signed(">", r, most)
+            below = builder.icmp_signed("<", r, least)
+            first, last = builder.select(above, this, first), builder.select(below, this, last)
+            most, least = builder.select(above, r, most), builder.select(below, r, least)
+        for value, target in zip((most, first, last), (largest, winner, loser), strict=True):
+            _store(builder, value, target, t)

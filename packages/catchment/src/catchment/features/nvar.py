@@ -16,7 +16,7 @@ import numpy as np
 
 from catchment.arrays import Array, Booleans
 from catchment.compiling import njit
-from catchment.features.base import Arrays, Continuation, FeatureMap, warn_of_clipping
+from catchment.features.base import Arrays, FeatureMap, warn_of_clipping
 from catchment.features.echo_state.kernels import GRID_MATH
 from catchment.features.echo_state.weights import ROUND
 from catchment.parallel import ordered_map
@@ -86,9 +86,6 @@ class NVAR(FeatureMap):
     def auto_grid(self, classes: bool) -> int | None:
         return CLASS_BITS if classes else super().auto_grid(classes)
 
-    def continuation(self) -> Continuation:
-        return NVARContinuation(self)
-
     @property
     def _sizes(self) -> list[int]:
         """How many features there are of no factor, of one, two and three."""
@@ -122,7 +119,7 @@ class NVAR(FeatureMap):
 
     def compute_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
         """Yield the rows (n, F) of those steps of u (T, I) that are wanted (T,), a few at once."""
-        warn_of_clipping(u, LIMIT)
+        warn_of_clipping(np.count_nonzero(np.abs(u) > LIMIT), u.size, LIMIT)
         # The first row of a block looks back so far.
         reach = (self.delays - 1) * self.stride
         places = np.flatnonzero(wanted)
@@ -140,27 +137,15 @@ class NVAR(FeatureMap):
         (rows,) = self.compute_blocks(u, self.after_washout(u), len(u))
         return rows
 
-
-@dataclass(frozen=True, eq=False)
-class NVARContinuation:
-    """An autoregression that goes on with a recording; it carries the last inputs it looks at."""
-
-    inner: NVAR
-
-    def rows(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
-        """Return the rows of the next steps and what to carry; see `Continuation`."""
-        inner = self.inner
-        reach = (inner.delays - 1) * inner.stride
+    def go_on(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
+        """Return the rows of the next steps; the last inputs that it looks at are carried."""
+        reach = (self.delays - 1) * self.stride
         before = carried[0] if carried else np.empty((0, u.shape[1]))
-        known = np.concatenate([before, inner.checked_inputs(u)])
-        wanted = np.arange(steps - len(before), steps + len(u)) >= max(steps, inner.washout)
-        found = list(inner.compute_blocks(known, wanted, max(1, len(u))))
-        rows = np.concatenate(found) if found else np.empty((0, inner.n_features))
-        return inner.checked_rows(rows), (known[max(0, len(known) - reach) :],)
-
-    def end(self, steps: int, carried: Arrays) -> Array:
-        """Return no row: every step had its own."""
-        return np.empty((0, self.inner.n_features))
+        known = np.concatenate([before, self.checked_inputs(u)])
+        wanted = np.arange(steps - len(before), steps + len(u)) >= max(steps, self.washout)
+        found = list(self.compute_blocks(known, wanted, max(1, len(u))))
+        rows = np.concatenate(found) if found else np.empty((0, self.n_features))
+        return self.checked_rows(rows), (known[max(0, len(known) - reach) :],)
 
 
 @njit(nogil=True, cache=True, fastmath=GRID_MATH, error_model="numpy")

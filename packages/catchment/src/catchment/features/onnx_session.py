@@ -50,10 +50,11 @@ class Network:
         options.use_deterministic_compute = True
         options.log_severity_level = 4  # what is wrong is raised, and said once
         options.add_session_config_entry(OUTSIDE, os.devnull)
+        # The short format of tensor cores, which is usual on GPUs, keeps 10 of 23 digits.
+        there = [] if gpu is None else [(CUDA, {"device_id": gpu, "use_tf32": 0})]
+        providers: list[Any] = [*there, CPU]
         try:
-            self._session = onnxruntime.InferenceSession(
-                content, options, providers=_providers(gpu)
-            )
+            self._session = onnxruntime.InferenceSession(content, options, providers=providers)
         except Exception as error:  # its errors have no other base
             raise ValueError(
                 f"{name} is no network that can be run ({_first_line(error)}); export it to ONNX "
@@ -62,10 +63,12 @@ class Network:
         self.name = name
         self.inputs = [(one.name, one.type, list(one.shape)) for one in self._session.get_inputs()]
         self.outputs = {one.name: list(one.shape) for one in self._session.get_outputs()}
-
-    def shape(self, output: str) -> list[int | str | None]:
-        """Return the shape of an output as its file says, with names where sizes are open."""
-        return self.outputs[self.output(output)]
+        if len(self.inputs) != 1 or self.inputs[0][1] != "tensor(float)":
+            told = ", ".join(f"{name} {kind}{shape}" for name, kind, shape in self.inputs)
+            raise ValueError(
+                f"{name} takes {told}; an encoder takes one input of float32, so wrap it in a "
+                "graph that has one"
+            )
 
     def output(self, name: str) -> str:
         """Return the name of an output; that of the first if none is given."""
@@ -74,15 +77,6 @@ class Network:
                 f"{self.name} has no output {name!r}; choose one of {', '.join(self.outputs)}"
             )
         return name or next(iter(self.outputs))
-
-    def check(self) -> None:
-        """Raise ValueError if it does not take one array of single precision."""
-        if len(self.inputs) != 1 or self.inputs[0][1] != "tensor(float)":
-            told = ", ".join(f"{name} {kind}{shape}" for name, kind, shape in self.inputs)
-            raise ValueError(
-                f"{self.name} takes {told}; an encoder takes one input of float32, so wrap it in a "
-                "graph that has one"
-            )
 
     def __call__(self, u: Floats32, output: str) -> NDArray[Any]:
         """Return one output for one input."""
@@ -99,14 +93,6 @@ class Network:
 def runs_on_gpus() -> bool:
     """Whether this `onnxruntime` has a provider for NVIDIA's GPUs."""
     return CUDA in onnxruntime.get_available_providers()
-
-
-def _providers(gpu: int | None) -> list[Any]:
-    """Return where a network runs, most wanted first."""
-    if gpu is None:
-        return [CPU]
-    # The short format of tensor cores, which is usual there, keeps 10 of 23 digits.
-    return [(CUDA, {"device_id": gpu, "use_tf32": 0}), CPU]
 
 
 def network(path: str | Path, sha256: str, gpu: int | None = None) -> Network:
@@ -126,9 +112,7 @@ def network(path: str | Path, sha256: str, gpu: int | None = None) -> Network:
 def _network(path: str, sha256: str, gpu: int | None) -> Network:
     content = Path(path).read_bytes()
     _compare(hashlib.sha256(content).hexdigest(), sha256, path)
-    made = Network(content, Path(path).name, gpu)
-    made.check()
-    return made
+    return Network(content, Path(path).name, gpu)
 
 
 def locate(path: str | Path, sha256: str, directories: Sequence[Path] | None = None) -> Path:
@@ -138,16 +122,21 @@ def locate(path: str | Path, sha256: str, directories: Sequence[Path] | None = N
     Traceback (most recent call last):
     catchment.errors.MissingDataError: no .onnx file in no/such/place has SHA-256 00000000...
     """
+
+    def sha256_of(place: Path) -> str:
+        about = place.stat()
+        return _hashed(place, about.st_size, about.st_mtime_ns)
+
     roots = model_directories() if directories is None else directories
     given = Path(path).expanduser()
     if str(path):
         for place in (given, *(root / given for root in roots)):
             if place.is_file():
-                _compare(_sha256(place), sha256, str(place))
+                _compare(sha256_of(place), sha256, str(place))
                 return place
     files = (one for root in roots if root.is_dir() for one in sorted(root.rglob("*.onnx")))
     for place in files:
-        if _sha256(place) == sha256:
+        if sha256_of(place) == sha256:
             return place
     looked = f"there is no file {given}, and " if str(path) else ""
     raise MissingDataError(
@@ -156,14 +145,9 @@ def locate(path: str | Path, sha256: str, directories: Sequence[Path] | None = N
     )
 
 
-def _sha256(path: Path) -> str:
-    about = path.stat()
-    return _hashed(str(path), about.st_size, about.st_mtime_ns)
-
-
 @lru_cache(maxsize=256)
-def _hashed(path: str, size: int, changed: int) -> str:
-    with Path(path).open("rb") as stream:
+def _hashed(path: Path, size: int, changed: int) -> str:
+    with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

@@ -62,10 +62,8 @@ class Projected(FeatureMap):
     bound: float = 4.0
     grid: int | Literal["auto"] | None = "auto"
 
-    n_inputs = handed("inner.n_inputs")
     n_features = handed("features")
     per_step = handed("inner.per_step")
-    washout = handed("inner.washout")
 
     def __post_init__(self) -> None:
         whole(self.features, "features", at_least=1)

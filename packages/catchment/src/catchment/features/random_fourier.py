@@ -105,10 +105,6 @@ class RandomFourier(FeatureMap):
         return True if self.map is None else self.map.per_step
 
     @property
-    def washout(self) -> int:
-        return 0 if self.map is None else self.map.washout
-
-    @property
     def bounds(self) -> Array:
         return np.full(self.features, 1.0 if self.activation == "cos" else LARGEST_RELU)
 

@@ -66,20 +66,12 @@ class Concat(FeatureMap):
             )
 
     @property
-    def n_inputs(self) -> int | None:
-        return next(filter(None, map(attrgetter("n_inputs"), self.maps)), None)
-
-    @property
     def n_features(self) -> int:
         return int(sum(map(attrgetter("n_features"), self.maps)))
 
     @property
     def per_step(self) -> bool:
         return self.maps[0].per_step
-
-    @property
-    def washout(self) -> int:
-        return int(max(map(attrgetter("washout"), self.maps)))
 
     @property
     def grid(self) -> int | None:
@@ -143,7 +135,6 @@ class WithNorm(FeatureMap):
 
     n_features = handed("map.n_features")
     per_step = handed("map.per_step")
-    washout = handed("map.washout")
     bounds = handed("map.reached_bounds")
     grid = handed("map.feature_grid")
     constant = handed("map.constant")

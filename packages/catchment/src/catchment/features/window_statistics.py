@@ -24,10 +24,9 @@ them is a whole number below 2^53, so float64 and any order give the same.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any, Literal
 
@@ -36,16 +35,13 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers
 from catchment.compiling import njit
-from catchment.errors import ClippingWarning
-from catchment.features.base import FeatureMap, of_one_length
-from catchment.parallel import ordered_map
+from catchment.features.base import OR_WIDER, FeatureMap, in_batches, warn_of_clipping
 
 DIGITS = 12  # of inputs, after the point
 TABLE_DIGITS = 14  # of cosines and sines
 BLOCK = 256  # most steps in a block of the spectrum
 LONGEST = 2**22  # steps whose sums are sure to fit
 WIDEST = 64.0
-MANY_CLIPPED = 0.01  # share of values beyond the range that is worth a warning
 MANY_CHANNELS = 12  # more have no correlations unless they are asked for
 LOWEST_LOG = 14  # 2^-14 is added to energies
 BATCH = 2**17  # values worked on at a time
@@ -137,38 +133,24 @@ class WindowStatistics(FeatureMap):
                 raise ValueError(
                     f"recording {k} has {len(u)} steps; window statistics take 1 to {LONGEST}"
                 )
-        out = np.empty((len(us), self.n_features))
-        size, clipped = sum(map(np.size, us)), 0
-
-        def fill(batch: list[int]) -> int:
-            out[batch], n = self._batch_rows([us[k] for k in batch])
-            return n
-
-        for n in ordered_map(fill, of_one_length(us, BATCH // self.known_inputs), threads=threads):
-            clipped += n
-        if clipped > MANY_CLIPPED * size:
-            warnings.warn(
-                f"{clipped / size:.2%} of the input values lie beyond {self.input_range:g} and "
-                "were cut off there; scale the inputs to a standard deviation of 1, or pass a "
-                "larger input_range",
-                ClippingWarning,
-                stacklevel=4,
-            )
-        return list(out[:, None])
+        clipped: list[int] = []
+        work = partial(self._batch_rows, clipped)
+        rows = in_batches(work, us, threads, BATCH // self.known_inputs)
+        warn_of_clipping(sum(clipped), sum(map(np.size, us)), self.input_range, OR_WIDER)
+        return rows
 
     @property
     def _n_pairs(self) -> int:
         return self.known_inputs * (self.known_inputs - 1) // 2 if self.correlations else 0
 
-    def _batch_rows(self, us: list[Array]) -> tuple[Array, int]:
-        """Return rows (n, F) of recordings of equal length, and how many values were cut off."""
+    def _batch_rows(self, clipped: list[int], us: list[Array]) -> Array:
+        """Return rows (n, F) of recordings of equal length; note how many values were cut off."""
         n, (T, I) = len(us), us[0].shape
         x = np.empty((n, I, T), dtype=np.int32)
         unit = 2.0**DIGITS
         most = np.floor(self.input_range * unit)
-        clipped = 0
         for u, whole in zip(us, x, strict=True):
-            clipped += rounded(u, whole, unit, most)
+            clipped.append(rounded(u, whole, unit, most))
         center, sums, steps = np.empty((3, n, I), dtype=np.int64)
         products = np.empty((n, I + self._n_pairs), dtype=np.int64)
         moments(x, center, sums, steps, products, bool(self._n_pairs))
@@ -191,7 +173,7 @@ class WindowStatistics(FeatureMap):
         rows = [one.reshape(n, -1)]
         if self._n_pairs:
             rows.append(_correlations(products[:, I:], sums, variance, T))
-        return np.hstack(rows), clipped
+        return np.hstack(rows)
 
 
 def _correlations(products: Integers, sums: Integers, variance: Array, T: int) -> Array:

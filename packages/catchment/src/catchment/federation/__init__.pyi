@@ -47,7 +47,6 @@ from catchment.federation.checks import (
     check_statistics as check_statistics,
     check_total as check_total,
     claimed as claimed,
-    in_rows as in_rows,
     moment_matrix as moment_matrix,
 )
 from catchment.federation.client import (

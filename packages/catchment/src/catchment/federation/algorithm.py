@@ -370,8 +370,11 @@ class Algorithm(ABC, Generic[S, U, R_co]):
     @property
     def messages(self) -> tuple[Kind, ...]:
         """The kinds of messages that clients send, as far as they are declared."""
-        found = members_of(_hints(type(self).client_update).get("return"))
-        return tuple(kind_of(one) for one in found if is_dataclass(get_origin(one) or one))
+        found = []
+        for one in members_of(_hints(type(self).client_update).get("return")):
+            if is_dataclass(get_origin(one) or one):
+                found.append(kind_of(one))
+        return tuple(found)
 
     @property
     def upload_type(self) -> Any:

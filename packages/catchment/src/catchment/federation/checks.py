@@ -225,19 +225,6 @@ def _said(made: Any) -> tuple[tuple[object, str], ...]:
     )
 
 
-def in_rows(claims: Sequence[Claim]) -> NDArray[np.float64]:
-    """Return (n, 4): rows, weight, weight per row, and clients, which is NaN if not said.
-
-    >>> in_rows([Claim(40.0, 40.0, 1.0)])
-    array([[40., 40.,  1., nan]])
-    """
-    told = [
-        (one.rows, one.weight, one.per_row, np.nan if one.clients is None else one.clients)
-        for one in claims
-    ]
-    return np.array(told, np.float64).reshape(-1, 4)
-
-
 class ScreenState(NamedTuple):
     """What is known of the clients so far, and the uploads that are kept back."""
 
@@ -336,16 +323,14 @@ class Screen:
         Parameters
         ----------
         claims
-            (n, 4) of each client, as `in_rows` has them.
+            (n, 2) the rows and the weight of each client, none beyond what `Claim.check` allows.
         """
         n = len(self._sizes)
         if self.n_asked >= FEWEST and (0 < n < FEWEST or n + len(claims) < FEWEST):
             return len(claims) == 0
-        if not _within(self.limits, claims):
-            return False
         if self.n_asked < FEWEST or len(claims) == 0:
             return True
-        sizes = np.maximum(claims[:, 0], claims[:, 1])
+        sizes = claims.max(axis=1)
         largest = sizes.max()
         if self._limit < np.inf and largest <= self._limit:
             # None is too large for the median that is known, which therefore stays as it is.
@@ -355,7 +340,7 @@ class Screen:
             self._largest = max(self._largest, (float(largest), last))
             return True
         before, n_held = self.mark(), len(self._held)
-        for client, (rows, weight) in zip(clients, claims[:, :2].tolist(), strict=True):
+        for client, (rows, weight) in zip(clients, claims.tolist(), strict=True):
             self.take(client, None, Claim(rows, weight))
             if len(self._held) > n_held and len(self._sizes) >= FEWEST:
                 self.go_back(before)
@@ -415,15 +400,6 @@ class Screen:
             f"{client} claims {claim}, {_short(claim.size / median)} times the median of "
             f"{_short(median)}; if that is right raise over_median"
         )
-
-
-def _within(limits: Limits, claims: NDArray[np.float64]) -> bool:
-    """Return whether one client could claim each of these, as `Claim.check` has it."""
-    rows, weight, per_row, clients = claims.T
-    heaviest = limits.max_rows * limits.max_weight * (1 + SLACK)
-    fit = (rows <= limits.max_rows) & (weight <= heaviest)
-    fit &= per_row <= limits.max_weight * (1 + SLACK)
-    return bool((fit & (np.isnan(clients) | (clients == 1))).all())
 
 
 def check_total(value: object, limits: Limits, n_clients: int) -> None:

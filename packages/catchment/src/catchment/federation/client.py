@@ -120,7 +120,7 @@ class Elsewhere(ABC):
         """Where the data are, such as a host and port: two clients of one place are one."""
 
     @abstractmethod
-    def within(self, course: Any, *, of_plan_file: bool = True) -> Elsewhere:
+    def within(self, workflow: Any, *, of_plan_file: bool = True) -> Elsewhere:
         """Return the same as one of a workflow: what was made for another is refused."""
 
     @abstractmethod

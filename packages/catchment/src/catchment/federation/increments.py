@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,9 +30,9 @@ from catchment.federation.algorithm import Data, Memory, Turn
 from catchment.readout.accumulation import accumulate
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Fact, Parts, join, split
+from catchment.wire import Fact, Kind, Parts, Structure, join, split
 
-KIND, LETTER = "increments", "increment-asked"
+KIND = "increments"
 STEPS = 4096  # of a recording that are turned into rows together
 
 
@@ -61,12 +62,14 @@ class ByRound:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Asked(Structure):
     """What the server tells clients: the sum that increments are added to, and who is not in it.
 
     `begun` is the plan under which the sum was begun, `after` the digest of what it holds, empty if
     it is nothing, and `missed` are clients whose last answer did not come into it.
     """
+
+    KIND: ClassVar[Kind] = Kind("increment-asked", "which sum increments are added to")
 
     begun: str
     after: str = ""
@@ -76,18 +79,6 @@ class Asked:
     def place(self) -> str:
         """Where a client's memory has what it carries for this sum."""
         return f"{KIND}/{self.begun}"
-
-    def parts(self) -> Parts:
-        facts = {"begun": self.begun, "after": self.after, "missed": list(self.missed)}
-        return Parts(LETTER, facts)
-
-    @classmethod
-    def from_parts(cls, parts: Parts) -> Asked:
-        facts = parts.expect(LETTER, 0).facts
-        missed = facts.get("missed")
-        if not isinstance(missed, list):
-            raise IntegrityError("the server does not say who was missed")
-        return cls(str(facts.get("begun")), str(facts.get("after")), tuple(map(str, missed)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,17 +261,17 @@ class Increments:
         self, stretch: Recording, pieces: Sequence[Recording], opened: OpenRecording
     ) -> tuple[list[RidgeStatistics], OpenRecording]:
         """Return the statistics of the rows of a recording's next steps."""
-        goes_on = self.features.continuation()
+        self.features.refuse_stretches()
         made, carried = [], opened.carried
         for piece in pieces:
             for first in range(0, piece.n_steps, STEPS):
                 part = piece.part(first, min(first + STEPS, piece.n_steps))
-                z, arrays = goes_on.rows(part.u, carried.steps, carried.arrays)
+                z, arrays = self.features.go_on(part.u, carried.steps, carried.arrays)
                 carried = Carried(carried.steps + part.n_steps, arrays)
                 if len(z):
                     made.append(self._statistics(z, part))
         if not stretch.goes_on:
-            z = goes_on.end(carried.steps, carried.arrays)
+            z = self.features.at_end(carried.steps, carried.arrays)
             if len(z):
                 made.append(self._statistics(z, stretch))
         return ([reduce(add, made)] if made else []), replace(opened, carried=carried)

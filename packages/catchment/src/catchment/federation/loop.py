@@ -44,7 +44,7 @@ from catchment.errors import (
     UploadError,
 )
 from catchment.federation.algorithm import Additive, Tally, Turn, check_base
-from catchment.federation.checks import Claim, Screen, ScreenState, check_total, claimed, in_rows
+from catchment.federation.checks import Screen, ScreenState, check_total, claimed
 from catchment.federation.client import Request, digest_of
 from catchment.federation.messages import (
     REPLY_HEADER,
@@ -250,7 +250,7 @@ class BlockSum:
     total
         The sum, None if nobody gave a usable answer.
     claims
-        (n, 4) what each client in the sum says of its size, as `in_rows` has it.
+        (n, 2) the rows and the weight that each client in the sum claims, as it may.
     entries
         The ledger's rows of all answers.
     bytes_up
@@ -264,7 +264,7 @@ class BlockSum:
     asked: tuple[str, ...]
     clients: tuple[str, ...] = ()
     total: Additive | None = None
-    claims: NDArray[np.float64] = field(default_factory=lambda: in_rows(()))
+    claims: NDArray[np.float64] = field(default_factory=partial(np.zeros, (0, 2)))
     entries: Entries = field(default_factory=Entries)
     bytes_up: int = 0
     refused: tuple[Refusal, ...] = ()
@@ -274,7 +274,7 @@ class BlockSum:
 def sum_block(
     plan: AnyPlan, message: bytes, engine: Engine, clients: Sequence[str]
 ) -> BlockSum | None:
-    """Return the sum of a block's answers, None if they do not all add to each other.
+    """Return the sum of a block's answers, None if not all add to each other or may be added.
 
     As on a client, the turn in which answers are read does not know the whole cohort.
 
@@ -288,19 +288,24 @@ def sum_block(
         Carries it to these clients.
     """
     ledger = EntryList()
-    claims: list[Claim] = []
+    claims: list[tuple[float, float]] = []
     asked = Round(plan, Request.from_bytes(message, "").turn, engine, ledger)
     sums = Sums(clients)
     for client, update in asked.replies(dict.fromkeys(clients, message), plan.read):
         sums.add(client, update)
         if len(sums.groups) > 1:
             return None
-        claims.append(claimed(update))
+        claim = claimed(update)
+        try:
+            claim.check(plan.limits)
+        except UploadError:
+            return None
+        claims.append((claim.rows, claim.weight))
     return BlockSum(
         asked=tuple(clients),
         clients=tuple(sums.groups[0].clients) if claims else (),
         total=sums.total(1) if claims else None,
-        claims=in_rows(claims),
+        claims=np.array(claims).reshape(-1, 2),
         entries=Entries.of(ledger.entries),
         bytes_up=asked.bytes_up,
         refused=tuple(asked.refused),

@@ -103,7 +103,7 @@ class Refusal:
         """Return it in words that are safe to print and to keep, whoever chose them.
 
         >>> Refusal.of("ann", "rows", "too few\\x1b[2J")
-        Refusal(client='ann', code='rows', reason='too few?[2J')
+        Refusal(client='ann', code='rows', reason='too few?[2J', stage='')
         """
         return cls(plain_text(client, 200), plain_text(code, 40), plain_text(reason))
 
@@ -133,17 +133,11 @@ class Record:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-Rounds = Mapping[str, Sequence[Record]]
+Rounds = Mapping[str, Sequence[Record]]  # by stage: the records of its rounds
 
 
 def left_out(rounds: Rounds) -> tuple[Refusal, ...]:
-    """Return the clients that stages did without, every reason of a client in a stage once.
-
-    Parameters
-    ----------
-    rounds
-        By stage: the records of its rounds.
-    """
+    """Return the clients that stages did without, every reason of a client in a stage once."""
     found: dict[Refusal, None] = {}
     for stage, records in rounds.items():
         for record in records:
@@ -159,8 +153,6 @@ def headline(rounds: Rounds, *, most: int = 5) -> str:
 
     Parameters
     ----------
-    rounds
-        By stage: the records of its rounds.
     most
         Name so many clients, and say how many more there are.
 
@@ -191,11 +183,6 @@ def headline(rounds: Rounds, *, most: int = 5) -> str:
 def left_out_lines(rounds: Rounds) -> list[str]:
     """Return a line for every client that was left out: of which stages, and why.
 
-    Parameters
-    ----------
-    rounds
-        By stage: the records of its rounds.
-
     >>> from catchment.federation.messages import Refusal
     >>> why = Refusal("ann", "refused", "there is no column 'y'")
     >>> record = Record(0, 15, 14, 0.1, 0, 0, (why,))
@@ -207,7 +194,10 @@ def left_out_lines(rounds: Rounds) -> list[str]:
         found.setdefault(one.client, {}).setdefault(one.reason, []).append(one.stage)
     return [
         f"{client} was left out of the "
-        + "; and of the ".join(f"{' and '.join(stages)}: {why}" for why, stages in reasons.items())
+        + "; and of the ".join(
+            f"{', '.join(stages[:-1])}{' and ' * (len(stages) > 1)}{stages[-1]}: {why}"
+            for why, stages in reasons.items()
+        )
         for client, reasons in sorted(found.items())
     ]
 
@@ -216,11 +206,6 @@ def counts(rounds: Rounds) -> str:
     """Return how many of those asked trained, and how many of those asked were tested.
 
     Of a training of several rounds it is the round with the fewest.
-
-    Parameters
-    ----------
-    rounds
-        By stage: the records of its rounds.
 
     >>> asked, tested = Record(0, 15, 14, 0.1, 0, 0), Record(0, 4, 3, 0.1, 0, 0)
     >>> counts({"training": [asked], "evaluation": [tested]})
@@ -241,5 +226,8 @@ def _worst(records: Sequence[Record]) -> Record | None:
 
 def warn_of(rounds: Rounds) -> None:
     """Warn with the names of the clients that a run did without, if it did without any."""
-    if left_out(rounds):
-        warnings.warn(headline(rounds), RefusedClientsWarning, stacklevel=3)
+    for records in rounds.values():
+        for record in records:
+            if record.refused:
+                warnings.warn(headline(rounds), RefusedClientsWarning, stacklevel=3)
+                return

@@ -89,17 +89,12 @@ class Plan(Generic[S, U, R]):
             )
         for protection in self.protections:
             protection.check(self)
-        if masking is not None:
-            self._refuse_hiding()
-
-    def _refuse_hiding(self) -> None:
-        """Raise ValueError if the server cannot do with the sum of the clients' messages."""
         parts: tuple[Algorithm[S, U, R] | Protection, ...] = (self.algorithm, *self.plain)
-        for part in parts:
-            reason = part.needs.each_client
+        for one in parts if masking is not None else ():
+            reason = one.needs.each_client
             if reason:
                 raise ValueError(
-                    f"{type(part).__name__} needs every client's message by itself, a secure sum "
+                    f"{type(one).__name__} needs every client's message by itself, a secure sum "
                     f"shows the server nothing but their sum: {reason}"
                 )
 
@@ -110,8 +105,12 @@ class Plan(Generic[S, U, R]):
 
     def messages(self) -> dict[str, Kind]:
         """Return the kinds of messages that clients may send, by name, as far as declared."""
-        every: tuple[Algorithm[S, U, R] | Protection, ...] = (self.algorithm, *self.protections)
-        return {kind.name: kind for part in every for kind in part.messages}
+        found, every = {}, list(self.algorithm.messages)
+        for protection in self.protections:
+            every += protection.messages
+        for kind in every:
+            found[kind.name] = kind
+        return found
 
     @cached_property
     def plain(self) -> tuple[Protection, ...]:

@@ -56,7 +56,7 @@ class Known:
 
     Parameters
     ----------
-    course
+    workflow
         Fingerprint of what both sides agreed to before the first stage.
     model
         SHA-256 of the trained model's file, once there is one.
@@ -64,12 +64,12 @@ class Known:
 
     maps: Maps = ()
     prepare: Prepare | None = None
-    course: str = ""
+    workflow: str = ""
     model: str = ""
 
     def parts(self) -> Parts:
         """Return it as it travels: recipes and settings, a few hundred bytes."""
-        named = {"about": Parts("about", {"course": self.course, "model": self.model})}
+        named = {"about": Parts("about", {"course": self.workflow, "model": self.model})}
         named |= {f"map/{k}": one.parts() for k, one in enumerate(self.maps)}
         if self.prepare is not None:
             named["prepare"] = Parts("prepare", {"settings": self.prepare.settings()})
@@ -90,17 +90,17 @@ class Known:
         named = split(parts, "known")
         if "about" not in named:
             raise IntegrityError("the server does not say which plan it runs")
-        course, model = (str(named["about"].facts.get(name)) for name in ("course", "model"))
+        workflow, model = (str(named["about"].facts.get(name)) for name in ("course", "model"))
         sent = [part for name, part in named.items() if name[:4] == "map/"]
         another = IntegrityError("the server runs another plan than this client agreed to")
         if of is not None:
             learning = stage in LEARNING
-            if course != of.fingerprint or (learning and not of.has(sent, of.adapt is not None)):
+            if workflow != of.fingerprint or (learning and not of.has(sent, of.adapt is not None)):
                 raise another
             sent = sent if learning else []  # a model brings its own
         with nullcontext() if of is None else building_only(lambda _: True):
             maps = tuple(restored(part, use) for part in sent)
-        known = cls(maps, None, course, model)
+        known = cls(maps, None, workflow, model)
         if "prepare" in named:
             settings = named["prepare"].facts.get("settings")
             if not isinstance(settings, Mapping):
@@ -298,13 +298,16 @@ class Workflow:
         place
             Where the model is kept, for the stages after the training.
         """
+        if known.prepare is None and stage in (PLASTICITY, TRAINING):
+            raise IntegrityError("the scale is to be fitted first, and no fitted one came")
         match stage:
             case "scaling":
                 return self._exact(FederatedScaling(prepare=self.prepare, channels=self.n_channels))
             case "plasticity" if self.adapt is not None:
                 adapting = self.adapt(_reservoir(known.maps))
                 before = self._exact(adapting, rounds=self.adapt_rounds, share=self.share)
-                return replace(before, prepare=self._prepare(known), min_clients=self.min_clients)
+                prepare = known.prepare or RAW
+                return replace(before, prepare=prepare, min_clients=self.min_clients)
             case "training":
                 return self._training(known)
         if place is not None and stage in (DELIVERY, EVALUATION):
@@ -328,7 +331,7 @@ class Workflow:
             protections=self.protections,
             seed=self.seed,
             limits=self.limits,
-            prepare=self._prepare(known),
+            prepare=known.prepare or RAW,
             channels=None if isinstance(self.channels, int) else self.channels,
             n_targets=self.n_targets,
         )
@@ -355,12 +358,6 @@ class Workflow:
             if isinstance(one, Masking):
                 return (one.exact(of_few=of_few),)
         return ()
-
-    @staticmethod
-    def _prepare(known: Known) -> Prepare:
-        if known.prepare is None:
-            raise IntegrityError("the scale is to be fitted first, and no fitted one came")
-        return known.prepare
 
     @staticmethod
     def after(known: Known, result: object) -> Known:

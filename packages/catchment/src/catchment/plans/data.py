@@ -356,24 +356,12 @@ class Wearables(Origin):
     steps: int = 128
 
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+        how = {"windows_per_user": self.windows_per_user, "steps": self.steps}
         clients: Clients = {
-            f"user-{user:03d}": Cached(Wearer(seed, user, self.windows_per_user, self.steps))
+            f"user-{user:03d}": Cached(partial(wearable_user, seed, user, **how))
             for user in range(self.users)
         }
         return Recordings(clients, About(CHANNELS, ACTIVITIES))
-
-
-@dataclass(frozen=True)
-class Wearer:
-    """One invented person's recordings."""
-
-    seed: int
-    user: int
-    windows: int
-    steps: int
-
-    def __call__(self) -> list[Recording]:
-        return wearable_user(self.seed, self.user, windows_per_user=self.windows, steps=self.steps)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ from catchment.engine.local import Source, data_of
 from catchment.features.base import FeatureMap, imported
 from catchment.features.default_map import DefaultMap
 from catchment.features.nvar import NVAR
-from catchment.features.sizes import refuse_large
+from catchment.features.pipeline import refuse_large
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings
@@ -96,7 +96,7 @@ NORMAL_PLAN = "normal"
 HOW_OFTEN = ("rounds", "share", "min_clients", "limits", "seed")
 WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
 Baseline = Literal["random", "majority", "mean", "persistence", "autoregression", "local",
-                   "averaging", "ensemble", "centralised", "personalised"]  # fmt: skip
+                   "averaging", "centralised", "personalised"]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,7 @@ from catchment.data.synthetic import seeded_generator
 from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
 from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
-from catchment.features.base import FeatureMap, label_of, name_of
+from catchment.features.base import FeatureMap, label_of
 from catchment.federation.algorithm import Memory
 from catchment.federation.checks import Limits
 from catchment.federation.client import Elsewhere, devices_of
@@ -214,7 +214,7 @@ class PlanRun:
             self.store.write_facts({"untested": FIRST})
         elif self.week is not None and self.week.earlier is not None:
             place = InMemory(to_bytes(self.week.earlier), self.week.earlier)
-            scores = self._scores(Known(course=self.workflow.fingerprint), place)
+            scores = self._scores(Known(workflow=self.workflow.fingerprint), place)
         known, result = self.workflow.run(self.engines, self.store)
         model = self._with_intervals(result, known).read_from(dict(self.about.columns))
         self.store.save_model(model)
@@ -272,7 +272,7 @@ class PlanRun:
     def _deliver(self, known: Known, place: InMemory) -> None:
         known = replace(known, model=sha256_of(place.content))
         started = self.store.facts()["started"]
-        about = {"plan": known.course, "run": f"{self.store.folder.name} {started}"}
+        about = {"plan": known.workflow, "run": f"{self.store.folder.name} {started}"}
         algorithm = Delivery(sha256=known.model, place=place, content=place.content, about=about)
         self._after(DELIVERY, Plan(algorithm=algorithm), known, "delivered")
 
@@ -305,7 +305,7 @@ class PlanRun:
             "n_features": str(features.n_features),
             "features_fingerprint": features.fingerprint,
             "plan_fingerprint": done.result.plan.fingerprint(),
-            "course": done.known.course,
+            "course": done.known.workflow,
             "scaling": str(self.file.prepare.settings()["scale"]),
             "upload": self.workflow.upload(done.known),
         }
@@ -423,6 +423,19 @@ class Beside:
     watch: Watch | None = None
     models: dict[str, Predictor] = field(default_factory=dict)
 
+    def engines(self, devices: Mapping[str, Elsewhere], **kept: Any) -> LocalClients:
+        """Return all clients of this process, and devices, which train and are given the model."""
+        held = self.held
+        return LocalClients(
+            # A mapping of very many clients is not copied for nothing.
+            clients={**held.train, **devices} if devices else held.train,
+            others={DELIVERY: {**held.at(DELIVERY), **devices}, EVALUATION: held.test},
+            threads=self.threads,
+            workers=self.workers,
+            watch=self.watch,
+            **kept,
+        )
+
     @property
     def folds(self) -> list[list[str]]:
         """The clients dealt at random into folds, as many as the plan says or clients there are."""
@@ -533,7 +546,6 @@ class Beside:
             "autoregression": lambda: training(autoregression(n_inputs, **lags)),
             "local": lambda: local_only(**own, threads=threads),
             "averaging": lambda: training(Plan(algorithm=ReadoutAveraging(ridge="gcv", **own))),
-            "ensemble": lambda: training(_ensemble(weighting="samples", **own)),
             "centralised": lambda: centralised(alone, threads=threads),
             "personalised": lambda: self._personalised(done.model),
         }
@@ -596,15 +608,6 @@ def folds_of(names: list[str], seed: int = 0, n: int | None = None) -> list[list
     order = seeded_generator(seed).permutation(len(names))
     groups = np.array_split(order, min(n or FOLDS, len(names)))
     return [sorted(names[k] for k in group) for group in groups]
-
-
-def _ensemble(features: FeatureMap, **settings: Any) -> AnyPlan:
-    if features.reservoir is None:
-        raise ValueError(
-            'the baseline "ensemble" gives every client a reservoir of its own, and '
-            f"{name_of(features)} has none; leave it out of baselines"
-        )
-    return Plan(algorithm=plugin("algorithms", "ensemble")(features=features, **settings))
 
 
 @dataclass(frozen=True, eq=False)
@@ -680,16 +683,7 @@ def run_plan(
         by_folds = partial(beside.by_folds, store) if file.sharing.test == "folds" else None
         # A round cut short goes on in its middle: begun anew, its noise would be spent twice.
         with Journal(store.folder / JOURNAL) if identities else nullcontext() as journal:
-            engines = LocalClients(
-                # A mapping of very many clients is not copied for nothing.
-                clients={**held.train, **on_line} if on_line else held.train,
-                others={DELIVERY: {**held.at(DELIVERY), **on_line}, EVALUATION: held.test},
-                threads=threads,
-                workers=workers,
-                memories=memories,
-                watch=tell,
-                journal=journal,
-            )
+            engines = beside.engines(on_line, memories=memories, journal=journal)
             # Whatever clients are called, their data are known by these.
             known: dict[str, Sequence[str]] = {}
             for name, source in held.train.items() if file.is_noisy else ():

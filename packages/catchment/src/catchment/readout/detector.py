@@ -1,37 +1,27 @@
 """A trained detector of anomalies: raw recordings in, scores and alarms out.
 
-A score above the threshold is an alarm. The threshold was chosen so that rows of normal recordings
-are above it at a stated rate: as often on new ones, as far as they are like those it was set by.
-
-What is normal, from sums that add: mean and covariance of rows, and how far a new row is off.
-
 Of rows r with weight n, sum s and Gram matrix R'R the mean is m = s / n and the covariance
 S = R'R / n - m m'. It is shrunk towards a multiple of the identity with the same trace,
 
     V = (1 - a) S + a (trace S / F) I,
 
 and a row's score is its squared Mahalanobis distance over the number of columns,
-(r - m)' V^-1 (r - m) / F: about 1 on average over the rows that it was made of.
+(r - m)' V^-1 (r - m) / F: about 1 on average over the rows that it was made of. With shrinkage
+"auto" the share a is the oracle approximation of Chen, Wiesel, Eldar and Hero (IEEE Trans. Signal
+Processing 58, 2010, eq. 23, as scikit-learn's `OAS` has it), because it needs nothing but S and n.
+It takes rows for independent and normal; neighbouring rows of a series are not, so that it rather
+shrinks too little.
 
-With shrinkage "auto" the share a is the oracle approximation of Chen, Wiesel, Eldar and Hero (IEEE
-Trans. Signal Processing 58, 2010, eq. 23, as scikit-learn's `OAS` has it), because it needs nothing
-but S and n. It takes rows for independent and normal; neighbouring rows of a series are not, so
-that it rather shrinks too little. Rows are features, or the errors of a readout, whose moments
-follow from the same sums: with e = y - W'z - b and centred moments
+Rows are features, or the errors of a readout that forecasts the inputs some steps ahead: the first
+scores of a recording are then as many steps later. Their moments follow from the same sums: with
+e = y - W'z - b and centred moments n S_e = Y'Y - W'C - C'W + W'G W.
 
-    n S_e = Y'Y - W'C - C'W + W'G W.
+A score above the threshold is an alarm. The threshold was chosen so that rows of normal recordings
+are above it at a stated rate: as often on new ones, as far as they are like those it was set by.
 
-How unusual every row of a prepared recording is, by its features or by what was forecast of it.
-
-By "features" a row's score is that of its feature row; by "error" it is that of the inputs some
-steps after it, less what a readout forecast of them, and known when those have come: the first
-scores of a recording are then as many steps later.
-
-Score a recording as it comes in: what the map remembers is carried from stretch to stretch.
-
-The scores are those of the recording in one piece, to rounding (to the bit for maps on a grid).
-Windows are scored when they are whole. Preparation that needs all of a recording, such as
-resampling, is refused.
+A stream carries what the map remembers from stretch to stretch. Its scores are those of the
+recording in one piece, to rounding (to the bit for maps on a grid); windows are scored when they
+are whole, and preparation that needs all of a recording, such as resampling, is refused.
 """
 
 from __future__ import annotations
@@ -441,7 +431,7 @@ class DetectorStream:
         self._prepare = replace(detector.prepare, horizon=None)
         self._windows = detector.prepare.window is not None
         if not self._windows:
-            self._goes_on = detector.features.continuation()
+            detector.features.refuse_stretches()
             if not detector.per_step:
                 raise ValueError(
                     "the map gives one row for a whole recording; cut recordings into windows, or "
@@ -474,8 +464,9 @@ class DetectorStream:
 
     def _scores(self, u: Array) -> Array:
         scoring = self.detector.scoring
-        new, arrays = self._goes_on.rows(u, self._carried.steps, self._carried.arrays)
-        self._carried = Carried(self._carried.steps + len(u), arrays)
+        carried, features = self._carried, self.detector.features
+        new, arrays = features.go_on(u, carried.steps, carried.arrays)
+        self._carried = Carried(carried.steps + len(u), arrays)
         z = np.concatenate([self._rows, new])
         self._rows = z[max(len(z) - scoring.lag, 0) :]
         together = np.concatenate([self._before, scoring.of_rows(z, u)])

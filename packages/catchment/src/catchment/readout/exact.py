@@ -9,7 +9,7 @@ summed is added to totals in int64, and before these could overflow their upper 
 from __future__ import annotations
 
 import warnings
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import add
 from typing import NoReturn
 
@@ -21,7 +21,7 @@ from catchment.errors import CoarseTargetsWarning
 from catchment.features.echo_state.run import aligned
 from catchment.readout import integers
 from catchment.readout.grid import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, Grid
-from catchment.readout.statistics import RidgeStatistics, pack
+from catchment.readout.statistics import RidgeStatistics
 
 FINE = 2.0**-16  # targets that are all smaller have fewer than 20 bits
 PIECE = 20  # binary digits of a piece of a target
@@ -220,30 +220,20 @@ def statistics_of(
     """
     F, edge = grid.n_features, M[:, grid.n_features :]
     K = (edge.shape[1] - 1) // len(places)
-    if M.dtype == object:
-        gram = integers.canonical(M[:F, :F][np.triu_indices(F)])
-    else:  # LAPACK moves numbers of 64 bits, whatever they mean
-        gram = pack(np.ascontiguousarray(M[:F, :F]).view(np.float64)).view(np.int64)
+    gram = integers.canonical(np.concatenate([M[i, i:F] for i in range(F)] or [M[0, :0]]))
     below = edge[F:-1]
     weight, edge = float(int(edge[-1, -1])), edge[:F].copy()
     if constant:
         unit = 1 << int(grid.digits[0])
         gram = _times(_times(gram, slice(F), unit), slice(1), unit)
         edge = _times(edge, slice(1), unit)
-    sums = (below[:, -1].copy(), edge[:, :K].copy(), below[:, :K][_upper(K)])
+    sums = (below[:, -1].copy(), edge[:, :K].copy(), below[:, :K][np.triu_indices(K)])
     if places != (0,):
         sums = _of_pieces(below, edge, places)
     target_sum, cross, target_gram = sums
     feature_sum = integers.canonical(edge[:, -1].copy())
     every = (feature_sum, target_sum, gram, cross, target_gram)
     return RidgeStatistics(n_rows, weight, *every, fingerprint, grid)
-
-
-@lru_cache(maxsize=16)
-def _upper(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of a packed upper triangle in a matrix (n, n)."""
-    rows, columns = np.triu_indices(n)
-    return rows, columns
 
 
 def _of_pieces(
@@ -285,20 +275,32 @@ def exact_statistics(
     """
     if z.shape[1] != grid.n_features:
         raise ValueError(f"features have {z.shape[1]} columns, the grid has {grid.n_features}")
-    whole = z / grid.scale
-    off = (np.rint(whole) != whole) | (np.abs(whole) > 2.0**grid.bits)
-    if off.any():
-        row, column = np.argwhere(off)[0]
-        raise ValueError(
-            f"feature {column} is {z[row, column]!r} in row {row}, which is not on its grid of "
-            f"{grid.bits} bits; round rows with catchment.features.grid.on_grid"
+    if not len(z):
+        return RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
+    for first in range(0, len(z), 32):  # so few that they stay in the cache
+        whole = z[first : first + 32] / grid.scale
+        off = (np.rint(whole) != whole) | (np.abs(whole) > 2.0**grid.bits)
+        if off.any():
+            row, column = np.argwhere(off)[0] + (first, 0)
+            raise ValueError(
+                f"feature {column} is {z[row, column]!r} in row {row}, which is not on its grid of "
+                f"{grid.bits} bits; round rows with catchment.features.grid.on_grid"
+            )
+    found = []
+    for value in [1] if weight is None else whole_weights(weight):
+        mine = slice(None) if weight is None else weight == value
+        rows = z[mine]
+        (pieces,), places = target_pieces([y[mine]], grid)
+        constant = bool(
+            rows.size and (rows[:, 0] == 1.0).all() and 0 <= grid.digits[0] <= grid.bits
         )
-    if weight is None:
-        return _unweighted(z, y, grid, fingerprint)
-    found = RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
-    groups = [(value, weight == value) for value in whole_weights(weight)]
-    parts = [_unweighted(z[m], y[m], grid, fingerprint).scaled(value) for value, m in groups]
-    return reduce(add, parts, found)
+        total = ExactGram.of(grid, pieces.shape[1], constant=constant)
+        total.add(np.concatenate([rows, pieces, np.ones((len(rows), 1))], axis=1).T)
+        sums = statistics_of(
+            total.result(), len(rows), grid, places, constant=constant, fingerprint=fingerprint
+        )
+        found.append(sums.scaled(value))
+    return reduce(add, found)
 
 
 def whole_weights(weight: Array) -> list[int]:
@@ -315,16 +317,3 @@ def whole_weights(weight: Array) -> list[int]:
             "them by one number and round, or use a map with grid=None"
         )
     return [int(value) for value in values]
-
-
-def _unweighted(z: Array, y: Array, grid: Grid, fingerprint: str) -> RidgeStatistics:
-    if not len(z):
-        return RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
-    (pieces,), places = target_pieces([y], grid)
-    constant = bool(z.shape[1] and (z[:, 0] == 1.0).all() and 0 <= grid.digits[0] <= grid.bits)
-    total = ExactGram.of(grid, pieces.shape[1], constant=constant)
-    rows = np.concatenate([z, pieces, np.ones((len(z), 1))], axis=1)
-    total.add(rows.T)
-    return statistics_of(
-        total.result(), len(z), grid, places, constant=constant, fingerprint=fingerprint
-    )

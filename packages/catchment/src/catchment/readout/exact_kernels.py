@@ -316,18 +316,6 @@ def find_peaks(energies, n_pieces, height, size, peaks):
 
 
 @njit(nogil=True, cache=True)
-def count_fitting(left, right, g, q, first, n_pieces, limit):
-    """Return the end of the pieces from `first` on whose products fit one sum, one at the least."""
-    above, beside = left[first, g], right[first, q]
-    for c in range(first + 1, n_pieces):
-        above += left[c, g]
-        beside += right[c, q]
-        if above * beside >= limit:
-            return c
-    return n_pieces
-
-
-@njit(nogil=True, cache=True)
 def add_panels(packed, count, width, total, height, left, right, n_pieces, limit):
     """Add the product of all panels to the upper triangle of a flat total (height, height).
 
@@ -344,17 +332,16 @@ def add_panels(packed, count, width, total, height, left, right, n_pieces, limit
                 continue
             first = 0
             while first < n_pieces:
-                last = count_fitting(left, right, g, q, first, n_pieces, limit)
+                # The pieces whose products fit one sum, one at the least.
+                above, beside, last = left[first, g], right[first, q], first + 1
+                while last < n_pieces:
+                    above, beside = above + left[last, g], beside + right[last, q]
+                    if above * beside >= limit:
+                        break
+                    last += 1
                 skip, end = first * PIECE, min(last * PIECE, count)
-                add_tile(
-                    packed,
-                    a + skip * width,
-                    b + skip * width,
-                    end - skip,
-                    total,
-                    place,
-                    height,
-                )
+                at, beyond = a + skip * width, b + skip * width
+                add_tile(packed, at, beyond, end - skip, total, place, height)
                 first = last
 
 

@@ -1,15 +1,10 @@
-"""Forecasts: one step ahead, several horizons at once, or closed loop.
+"""Forecasts: several horizons at once, or one step ahead in closed loop.
 
-A model trained on targets one step ahead is fed its own predictions in closed loop, which any error
-enters. A direct forecast, `Prepare(horizon=(1, 6, 24))`, needs no feedback: one readout has a
-column for each horizon and channel, because ridge regression on more targets costs next to nothing.
-
-Closed-loop forecasts from many places of one series at once, to be compared with what came.
-
-The series is run through once; from each origin its own loop goes on, all of them side by side. On
-one core that is about twenty times as fast as one loop after the other.
-
-What a model of several horizons says of the time after a recording, one row per horizon.
+A direct forecast, `Prepare(horizon=(1, 6, 24))`, needs no feedback: one readout has a column for
+each horizon and channel, because ridge regression on more targets costs next to nothing. A model
+trained on targets one step ahead is fed its own predictions in closed loop, which any error enters.
+To compare it with what came, one series is run through once, and from each of many origins its own
+loop goes on, all of them side by side: about twenty times as fast as one loop after the other.
 """
 
 from __future__ import annotations
@@ -23,14 +18,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from catchment.arrays import Array, as_matrix, refuse_nonfinite
+from catchment.arrays import Array, Integers, as_matrix, refuse_nonfinite
 from catchment.data.prepare import Prepared
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.data.steps import resample
 from catchment.features.base import name_of
 from catchment.features.echo_state.echo_state import EchoState
-from catchment.features.echo_state.run import advance
+from catchment.features.echo_state.run import advance, cut_places
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 
@@ -75,27 +70,13 @@ def forecast(
     features = closed_loop_map(model)
     if horizon < 1:
         raise ValueError(f"horizon is {horizon}; pass at least 1 step")
-    given = _known(model, features, known, horizon)
-    lowest, highest = closed_loop_limits(model, limit)
-    past = warm_up(model, warmup)
-    z, x = features.last(features.checked(past, "warm-up"))
-    scale = model.prepare.scale
-    out = np.empty((horizon, model.n_outputs))
-    first_bound = None
-    for step in range(horizon):
-        free = model.readout(z[None])[0]
-        if not np.isfinite(free).all():
-            raise ValueError(
-                f"the forecast grew beyond all numbers at step {step}; raise the ridge, or use a "
-                "bounded activation such as tanh"
-            )
-        out[step] = np.clip(free, lowest, highest)
-        if first_bound is None and (out[step] != free).any():
-            first_bound = step
-        if step + 1 < horizon:
-            u = np.concatenate([out[step], given[step]])[None]
-            scaled = scale(u) if isinstance(scale, Scaler) else u
-            z, x = features.last(features.reservoir.checked(scaled), x)
+    past, scale = features.checked(warm_up(model, warmup), "warm-up"), model.prepare.scale
+    begin, _, _ = cut_places(len(past), features.reservoir.cut, 0)[-1]
+    future = np.zeros((horizon, features.known_inputs))
+    future[:, model.n_outputs :] = _known(model, features, known, horizon)
+    series = np.concatenate([past[begin:], scale(future) if isinstance(scale, Scaler) else future])
+    at, limits = np.array([len(past) - begin]), closed_loop_limits(model, limit)
+    found, first_bound = _loops(model, features, series, at, horizon, limits)
     if first_bound is not None:
         warnings.warn(
             f"the closed loop left the range of its training targets at step {first_bound} of "
@@ -103,7 +84,7 @@ def forecast(
             ForecastLimitWarning,
             stacklevel=2,
         )
-    return out
+    return np.asarray(found[0])
 
 
 def warm_up(model: Model, warmup: Recording | ArrayLike) -> Array:
@@ -206,26 +187,46 @@ def backtest(model: Model, series: Array, origins: Sequence[int], horizon: int) 
     """
     at, features = np.asarray(origins), closed_loop_map(model)
     filled = features.checked(warm_up(model, Recording(series)), "series")
-    (lowest, highest), K = closed_loop_limits(model), model.n_outputs
-    scale, programs = model.prepare.scale, features.programs
+    return _loops(model, features, filled, at, horizon, closed_loop_limits(model))[0]
+
+
+def _loops(
+    model: Model,
+    features: EchoState,
+    series: Array,
+    at: Integers,
+    horizon: int,
+    limits: tuple[Array | float, Array | float],
+) -> tuple[Array, int | None]:
+    """Return what loops from origins (n,) in a prepared series (T, I) say, (n, horizon, K).
+
+    And the first step, if any, at which a limit held one of them.
+    """
+    scale, programs, K, bound = model.prepare.scale, features.programs, model.n_outputs, None
     found = np.empty((len(at), horizon, K))
     for first in range(0, len(at), LANES):
         now, out = at[first : first + LANES], found[first : first + LANES]
-        run = [block.rows[:, :, :1].copy() for block in advance(programs, [filled[: now.max()]])]
+        run = [block.rows[:, :, :1].copy() for block in advance(programs, [series[: now.max()]])]
         rows = np.concatenate(run, axis=1)[:, now - 1, 0][:, None, :]
         for step in range(horizon):
             state = rows[1 + features.known_inputs :, 0].astype(np.float64)
-            z = features.selected(rows.copy())[:, 0].T.astype(np.float64)
-            out[:, step] = np.clip(model.readout(z), lowest, highest)
+            free = model.readout(features.selected(rows.copy())[:, 0].T.astype(np.float64))
+            if not np.isfinite(free).all():
+                raise ValueError(
+                    f"the forecast grew beyond all numbers at step {step}; raise the ridge, or use "
+                    "a bounded activation such as tanh"
+                )
+            said = out[:, step] = np.clip(free, *limits)
+            bound = step if bound is None and (said != free).any() else bound
             if step + 1 < horizon:
-                u, said = filled[now + step].copy(), out[:, step]
-                if isinstance(scale, Scaler):
-                    said = (said - scale.mean[:K]) / scale.scale[:K]
+                u = series[now + step].copy()
                 u[:, :K] = said
+                if isinstance(scale, Scaler):
+                    u[:, :K] = (said - scale.mean[:K]) / scale.scale[:K]
                 inputs = [one[None] for one in features.reservoir.checked(u)]
                 (block,) = advance(programs, inputs, x0=state)
                 rows = block.rows[:, -1:, : len(u)]
-    return found
+    return found, bound
 
 
 @dataclass(frozen=True, eq=False)

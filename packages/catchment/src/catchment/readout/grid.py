@@ -71,7 +71,6 @@ class Grid:
         """
         if features.feature_grid is None:
             return None
-        # Asked for every client, of which a round may have a million.
         return _grid_of(features.feature_grid, features.bounds.tobytes(), classes)
 
     @classmethod
@@ -110,10 +109,13 @@ class Grid:
     def target_scale(self) -> float:
         return 2.0**-self.target_digits
 
-    @property
+    @cached_property
     def gram_scale(self) -> float | Array:
         """What the entries of a packed Gram matrix are multiplied by; one number if it is one."""
-        return _gram_scale(self.runs)
+        if len(self.runs) == 1:
+            return float(2.0 ** (-2 * self.runs[0][1]))
+        scale = self.scale
+        return np.concatenate([scale[i] * scale[i:] for i in range(len(scale))] or [scale])
 
     @cached_property
     def limbs(self) -> dict[str, int]:
@@ -142,36 +144,22 @@ class Grid:
         """
         return json.dumps([self.bits, self.runs, self.target_digits], separators=(",", ":"))
 
-    @classmethod
-    def from_json(cls, text: str) -> Grid:
+    @staticmethod
+    @lru_cache(maxsize=16)
+    def from_json(text: str) -> Grid:
         """Return the grid of a text; IntegrityError if there is none in it.
 
         >>> Grid.from_json('[8,[[3,8]],0]')
         Grid(bits=8, runs=((3, 8),), target_digits=0)
         """
         try:
-            return _read_grid(text)
+            bits, runs, target_digits = json.loads(text)
+            return Grid(bits, tuple((n, digits) for n, digits in runs), target_digits)
         except (ValueError, TypeError, RecursionError) as error:
             raise IntegrityError(f"{text[:80]!r} describes no grid ({error})") from error
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=16)  # asked for every client, of which a round may have a million
 def _grid_of(bits: int, bounds: bytes, classes: bool) -> Grid:
     digits = digits_after_point(np.frombuffer(bounds), bits)
     return Grid.from_digits(bits, digits, classes=classes)
-
-
-@lru_cache(maxsize=16)
-def _read_grid(text: str) -> Grid:
-    bits, runs, target_digits = json.loads(text)
-    return Grid(bits, tuple((n, digits) for n, digits in runs), target_digits)
-
-
-@lru_cache(maxsize=16)
-def _gram_scale(runs: tuple[tuple[int, int], ...]) -> float | Array:
-    if len(runs) == 1:
-        return float(2.0 ** (-2 * runs[0][1]))
-    scale = Grid(8, runs).scale
-    found = np.concatenate([scale[i] * scale[i:] for i in range(len(scale))] or [scale])
-    found.flags.writeable = False
-    return found

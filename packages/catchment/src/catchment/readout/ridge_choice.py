@@ -210,8 +210,17 @@ def choose_by_gcv(
         coarse = left >= finest * spectrum.target_moments.sum()
         tried = tried[coarse] if coarse.any() else tried[-1:]
 
+    # Errors are a difference of moments: what is below its rounding must not rank ridges.
+    floor, n = 16 * len(spectrum.values) * EPS * spectrum.target_moments, statistics.weight
+
     def scored(some: Array) -> Array:
-        return np.array([_gcv(spectrum, ridge, statistics.weight) for ridge in some])
+        found = np.full((len(some), len(floor)), np.inf)
+        for k, ridge in enumerate(some):
+            left = n - float(spectrum.degrees_of_freedom(ridge))
+            # Less than one: the readout all but interpolates, and the score would be noise.
+            if left >= 1:
+                found[k] = n * np.maximum(spectrum.squared_errors(ridge), floor) / left**2
+        return found
 
     scores = scored(tried)
     if ridges is None and finest == 0:
@@ -304,16 +313,6 @@ def _tried(statistics: RidgeStatistics, ridges: Sequence[float] | Array | None) 
     if tried.ndim != 1 or len(tried) == 0:
         raise ValueError(f"ridges have shape {tried.shape}; pass a list of at least one ridge")
     return checked_ridges(tried, len(tried))
-
-
-def _gcv(spectrum: Spectrum, ridge: float, n: float) -> Array:
-    left = n - float(spectrum.degrees_of_freedom(ridge))
-    # Less than one: the readout all but interpolates, and the score would be noise over noise.
-    if left < 1:
-        return np.full(len(spectrum.target_moments), np.inf)
-    # Errors are a difference of moments: what is below its rounding must not rank ridges.
-    floor = 16 * len(spectrum.values) * EPS * spectrum.target_moments
-    return np.asarray(n * np.maximum(spectrum.squared_errors(ridge), floor) / left**2)
 
 
 def best_ridge(

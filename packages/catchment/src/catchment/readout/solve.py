@@ -1,42 +1,33 @@
 """Ridge regression from its statistics: W = (G + ridge I)^-1 C, by Cholesky unless asked otherwise.
 
 The intercept is not penalised: G and C are centred first and the intercept is the mean target less
-the mean prediction. Normal equations lose digits of the weights as the ridge falls (relative error
-about 1e-12 at ridge 1, 1e-6 at 1e-6 and 1e-3 at 1e-10 for states of condition 7e7), far fewer of
-the predictions. One eigendecomposition serves any number of ridges but is 2 to 30 times less
-accurate below ridge 1e-4, so it is used only where it is faster. What is below the limit of
-`catchment.readout.solve` takes QR factors (catchment-research), or the rows themselves.
+the mean prediction. Dividing features by d is a congruence, G_ij / (d_i d_j), so a readout of
+standardised features is solved from the sums of the raw ones, and its weights, divided by d, are
+for raw features again; d is the spread of all rows together, also where some are left out of a
+solution: everybody's ridge then means the same.
 
-Features divided by their spread before a ridge acts, from the statistics that are there anyway.
+Normal equations lose digits of the weights as the ridge falls (relative error about 1e-12 at ridge
+1, 1e-6 at 1e-6 and 1e-3 at 1e-10 for states of condition 7e7), far fewer of the predictions. One
+eigendecomposition serves any number of ridges but is 2 to 30 times less accurate below ridge 1e-4,
+so it is used only where it is faster.
 
-Dividing features by d is a congruence, G_ij / (d_i d_j), so a readout of standardised features is
-solved from the sums of the raw ones, and its weights, divided by d, are for raw features again. The
-spread is that of all rows together, also where some are left out of a solution: everybody's ridge
-then means the same.
-
-How small a ridge sums of products can tell, and a warning where data ask for a smaller one.
-
-Every entry of G = Z'Z is rounded, in the sum and once more as the mean is taken off, by about eps
-times the mean squared length g of a raw feature column. Errors of F^2 entries that have nothing to
-do with each other move eigenvalues by about eps g sqrt(F), and what solves the system rounds by
-eps times its largest eigenvalue. Below a few times that, G + ridge I need not be positive, and its
-solution is one of the rounding. `benchmarks/results/precision.md` shows it measured: at the limit
-the error on new data is that of the rows to a few per cent, at a tenth of it sums may be refused.
-
-The condition of G says nothing by itself: in directions with small eigenvalues there may be nothing
-to learn. Noise-free series are what has something there.
-
-The ridge solution of whole numbers, each weight rounded once: the same bits by any LAPACK.
+Every entry of G is rounded, in the sum and once more as the mean is taken off, by about eps times
+the mean squared length g of a raw feature column. Errors of F^2 entries that have nothing to do
+with each other move eigenvalues by about eps g sqrt(F), and what solves the system rounds by eps
+times its largest eigenvalue. Below a few times that G + ridge I need not be positive, and its
+solution is one of the rounding: `smallest_ridge` is this limit. `benchmarks/results/precision.md`
+shows it measured. What lies below takes QR factors (FactoredRidge), or the rows themselves. The
+condition of G says nothing by itself: in directions with small eigenvalues there may be nothing to
+learn. Noise-free series are what has something there.
 
 Statistics on a grid are whole numbers, so the normal equations with an intercept,
 
     [n  s'         ] [b]   [t]
     [s  G + P      ] [w] = [C]         P = diag(ridge_k d_i^2), d_i what feature i is divided by,
 
-are one definite system, and its solution to 53 binary digits is one definite array. A factor in
-float64 finds the leading digits of the solution; what they leave of the right side is computed in
-integers, without a rounding, and gives the next digits. It ends when no weight could round
-otherwise.
+are one definite system, and its solution to 53 binary digits is one definite array, by any LAPACK.
+A factor in float64 finds the leading digits; what they leave of the right side is computed in
+integers, without a rounding, and gives the next ones. It ends when no weight could round otherwise.
 """
 
 from __future__ import annotations
@@ -184,32 +175,6 @@ def squared_lengths(statistics: RidgeStatistics) -> tuple[Array, Array]:
         return raw, raw
     centred = raw - known.feature_sum * (known.feature_sum / known.weight)
     return raw, np.where(centred > CONSTANT * raw, centred, 0.0)
-
-
-def warn_of_small_ridge(
-    statistics: RidgeStatistics, ridge: float, smallest: float, diagonal: Array
-) -> None:
-    """Warn if the smallest eigenvalue of G + ridge I, in any units of the features, is rounding.
-
-    Parameters
-    ----------
-    smallest
-        An estimate of that eigenvalue, of features in units that make the diagonal ones.
-    diagonal
-        (F,) of G + ridge I in the features' own units.
-    """
-    limit, F = smallest_ridge(statistics), statistics.n_features
-    raw, _ = squared_lengths(statistics)
-    varied = diagonal > 2 * ridge
-    ratio = float((raw[varied] / diagonal[varied]).mean()) if varied.any() else 0.0
-    rounding = 8 * EPS * F**0.5 * ratio
-    if ridge < limit and smallest < rounding:
-        warnings.warn(
-            f"ridge {ridge:g} is below {limit:.0e}, the smallest that sums of products can tell "
-            f"here ({_condition(statistics)}): the weights hold rounding; {REMEDY}",
-            PrecisionWarning,
-            stacklevel=4,
-        )
 
 
 def warn_of_edge(statistics: RidgeStatistics, ridges: Array, errors: Array) -> None:
@@ -364,7 +329,8 @@ class ExactSystem:
             for k in np.flatnonzero(open_ & (places - begun >= ENOUGH)):
                 # What the solution may be off by if the next step begins at these places.
                 error = 1 << max(point[k] - int(places[k]) + self.step + 1, 0)
-                low, high = ((solution[:, k] + e).astype(np.float64) for e in (-error, error))
+                low = (solution[:, k] - error).astype(np.float64)
+                high = (solution[:, k] + error).astype(np.float64)
                 if places[k] - begun[k] >= MOST or (low == high).all():
                     # Zero where the solution is not known from it.
                     solution[np.abs(solution[:, k]) <= error, k] = 0
@@ -475,8 +441,19 @@ def _solvers(
             enough = smallest_ridge(statistics)
             raise singular_error(known, float(value), statistics.n_rows, enough=enough)
         factor, near = factored
-        if near is not None:
-            warn_of_small_ridge(statistics, float(value), *near)
+        if near is not None and value < (limit := smallest_ridge(statistics)):
+            # Whether the smallest eigenvalue, in any units of the features, is rounding.
+            smallest, diagonal_ = near
+            varied = diagonal_ > 2 * value
+            ratio = squared_lengths(statistics)[0][varied] / diagonal_[varied]
+            mean = float(ratio.mean()) if varied.any() else 0.0
+            if smallest < 8 * EPS * statistics.n_features**0.5 * mean:
+                warnings.warn(
+                    f"ridge {value:g} is below {limit:.0e}, the smallest that sums of products can "
+                    f"tell here ({_condition(statistics)}): the weights hold rounding; {REMEDY}",
+                    PrecisionWarning,
+                    stacklevel=3,
+                )
         yield np.flatnonzero(group == i), float(value), partial(_by_factor, factor)
 
 

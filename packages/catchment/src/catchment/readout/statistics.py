@@ -8,19 +8,13 @@ how the data were cut.
 
 Where the features lie on a grid (see `catchment.readout.grid`) every sum is a whole number and
 exact: in which order, on how many threads and on which machine it was added does not show in it.
-`catchment.readout.solve` solves them to the last bit.
 
-The linear map from features to outputs.
-
-Symmetric matrices as their upper triangle, row after row: half the memory and half the bytes.
-
-Read column after column, the same numbers are LAPACK's packed lower triangle, so LAPACK converts
-them and the Cholesky solver works on the lower triangle without a mirrored copy.
-
-Z Z' is added to a running sum one triangle only, in place, and without the interpreter's lock:
-numpy's Z @ Z.T copies the triangle to the other one and returns a new matrix that must be added,
-which for blocks that fit the cache costs more than a tenth of the product. So dsyrk is called where
-scipy keeps it for compiled code.
+Symmetric matrices are kept as their upper triangle, row after row. Read column after column, the
+same numbers are LAPACK's packed lower triangle, so LAPACK converts them and the Cholesky solver
+works on the lower triangle without a mirrored copy. Z Z' is added to a running sum one triangle
+only, in place, and without the interpreter's lock: numpy's Z @ Z.T copies the triangle and returns
+a new matrix, which for blocks that fit the cache costs more than a tenth of the product. So dsyrk
+is called where scipy keeps it for compiled code.
 """
 
 from __future__ import annotations

@@ -13,8 +13,14 @@ from catchment.report.charts import (
     shortened as shortened,
     signal_chart as signal_chart,
 )
-from catchment.report.headline import lead as lead
-from catchment.report.html import MOST_ROUNDS as MOST_ROUNDS, render as render
+from catchment.report.html import (
+    MOST_MARKS as MOST_MARKS,
+    MOST_ROUNDS as MOST_ROUNDS,
+    SOME_CLIENTS as SOME_CLIENTS,
+    _places as _places,
+    lead as lead,
+    render as render,
+)
 from catchment.report.pages import (
     DARK as DARK,
     LIGHT as LIGHT,
@@ -24,11 +30,6 @@ from catchment.report.pages import (
     score as score,
     style as style,
     theme as theme,
-)
-from catchment.report.scores import (
-    MOST_MARKS as MOST_MARKS,
-    SOME_CLIENTS as SOME_CLIENTS,
-    _places as _places,
 )
 
 __all__ = [

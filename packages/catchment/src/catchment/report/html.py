@@ -1,28 +1,437 @@
 """A run as one HTML file that works offline: no script, no font, no picture from elsewhere.
 
 It reads the run's folder and nothing else. What the page says is in `run.jinja`, a template of
-Jinja; its pictures are those of `catchment.report.scores`. Colours follow the reader's choice of
-light or dark.
+Jinja, which calls the functions here: words about who trained, the figures in short and what left,
+and pictures of its rounds and of how well it serves its clients. Colours follow the reader's choice
+of light or dark.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from html import escape
 from importlib import resources
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from catchment.arrays import Array
+from catchment.federation.measure.baselines import Row
+from catchment.federation.messages import Record, Refusal
+from catchment.federation.messages import left_out as refused_in
+from catchment.federation.runs.drawn import MOST_RECORDINGS, DrawnRecording
 from catchment.federation.runs.explain import explain, say_bytes, thin_clients
+from catchment.federation.runs.folder import PLAN
 from catchment.federation.runs.read import Run, map_scores, read_run
+from catchment.federation.runs.read import worst_client as worst_of
+from catchment.federation.workflow import EVALUATION, PLASTICITY, TRAINING
 from catchment.files import replace_file
 from catchment.plugins import installed, plugin
-from catchment.report import headline, scores
-from catchment.report.pages import named, page, score
+from catchment.report.charts import Line, dot_chart, line_chart, signal_chart
+from catchment.report.pages import figure, named, page, score, scrolling
+
+MOST_NAMED = 3  # clients that were left out
+DELIVERY = "delivery"
+
+
+def title_of(run: Run) -> str:
+    """Return what a run is called."""
+    return run.facts.get("title") or run.folder.name
+
+
+def worst_client(run: Run) -> tuple[str, float]:
+    """Return the test client with the worst score, and the score; "" if nobody has one."""
+    name = worst_of(run.scores, run.metric)
+    return name, run.scores[name][run.metric] if name else math.nan
+
+
+def judged_by_labels(run: Run) -> bool:
+    """Return whether test rows are of more than one class, so that a detector can be wrong twice.
+
+    Without labels all rows of a detector's test are taken for normal.
+    """
+    return run.confusion is not None and sum(row.any() for row in run.confusion) > 1
+
+
+def metric_name(run: Run) -> str:
+    """Return what the metric is called: of a detector without labels it is no accuracy."""
+    detects = any(one.threshold is not None for one in run.drawn)
+    return "share without an alarm" if detects and not judged_by_labels(run) else run.metric
+
+
+def lead(run: Run) -> str:
+    """Return in one sentence what was run, and on how many clients of those asked."""
+    facts = run.facts
+    when = facts.get("started", "")[:10]
+    words = [
+        f"{facts.get('algorithm', 'A plan')} on {facts.get('source', 'data')}",
+        _trained(run.rounds.get(TRAINING, ())),
+        _tested(run),
+        *([when] if when else []),
+    ]
+    return f"{', '.join(words)}."
+
+
+def data_lines(run: Run) -> list[str]:
+    """Return what was seen in the data, where the run wrote it down, as a page says it."""
+    lines = []
+    for line in json.loads(run.facts.get("summary", "[]")):
+        mark, _, rest = str(line).strip().partition(" ")
+        marked = {"x": f"left out: {rest}", "!": f"warning: {rest}"}
+        lines.append(marked.get(mark, str(line).strip()))
+    return lines
+
+
+def fold_scores(run: Run) -> list[float]:
+    """Return the score of each fold, where a run was tested by folds and wrote them down."""
+    scores = (one.get("score") if isinstance(one, dict) else one for one in _folds(run))
+    return [math.nan if value is None else float(value) for value in scores]
+
+
+def _folds(run: Run) -> list[Any]:
+    """Return what is known of each fold: its score, or that among other things by name."""
+    found: list[Any] = json.loads(run.facts.get("folds", "[]"))
+    return found
+
+
+def _untested(run: Run) -> dict[str, str]:
+    """Return whom no fold could test, and why."""
+    found: dict[str, str] = {}
+    for one in _folds(run):
+        if isinstance(one, dict):
+            found |= one.get("untested", {})
+    return found
+
+
+def _trained(training: Sequence[Record]) -> str:
+    fewest = min(training, key=lambda record: record.n_used - record.n_asked, default=None)
+    if fewest is None:
+        return "nobody has trained yet"
+    least = "at least " if len({record.n_used for record in training}) > 1 else ""
+    return f"{least}{_of(fewest)} trained"
+
+
+def _tested(run: Run) -> str:
+    records = run.rounds.get(EVALUATION, ())
+    if records:
+        one = records[-1]
+        return f"{_share(one)} {'was' if one.n_used == 1 else 'were'} tested"
+    n = sum(bool(name) for name in run.scores)
+    return (
+        f"{n:,} were tested, each by a model that had not seen them" if n else "nobody was tested"
+    )
+
+
+def _of(record: Record) -> str:
+    return f"{_share(record)} {'client' if record.n_asked == 1 else 'clients'}"
+
+
+def _share(record: Record) -> str:
+    if record.n_used == record.n_asked:
+        return f"{record.n_used:,}"
+    return f"{record.n_used:,} of {record.n_asked:,}"
+
+
+def left_out(run: Run, number: int) -> tuple[str, list[Markup]]:
+    """Return how many trained, and who did not or was not tested, and why, if anybody."""
+    training = run.rounds.get(TRAINING, ())
+    fewest = min(training, key=lambda record: record.n_used - record.n_asked, default=None)
+    found: dict[str, Refusal] = {}
+    for one in sorted(refused_in(run.rounds), key=lambda one: one.stage != TRAINING):
+        found.setdefault(one.client, one)
+    for name, reason in _untested(run).items():
+        found.setdefault(name, Refusal(name, "", reason, EVALUATION))
+    silent = 0
+    if fewest is not None:
+        silent = fewest.n_asked - fewest.n_used - len({r.client for r in fewest.refused})
+    how = {EVALUATION: "was not tested", DELIVERY: "did not get the model"}
+    told = []
+    for one in list(found.values())[:MOST_NAMED]:
+        about = (Markup(named(one.client)), how.get(one.stage, "was left out"), one.reason)
+        told.append(Markup("{} {}: {}").format(*about))
+    if len(found) > MOST_NAMED:
+        more = f'<a href="#refused-{number}">{len(found) - MOST_NAMED:,} more were left out</a>'
+        told.append(Markup(more))
+    if silent > 0:
+        told.append(Markup(f"{silent:,} did not answer to the end"))
+    return "" if fewest is None else f"{_of(fewest)} trained", told
+
+
+def refusals(run: Run) -> list[tuple[str, int, Refusal]]:
+    """Return the answers that were not used, each with its stage and its round."""
+    return [
+        (stage, record.round, one)
+        for stage, records in run.rounds.items()
+        for record in records
+        for one in record.refused
+    ]
+
+
+def bar(row: Row, run: Run) -> float:
+    """Return the share of the longest bar that the bar of a row of the comparison has."""
+    scores = [one.score for one in run.comparison or () if math.isfinite(one.score)]
+    longest = 1.0 if row.metric == "accuracy" else max(scores, default=1.0) or 1.0
+    return min(1.0, row.score / longest) if math.isfinite(row.score) else 0.0
+
+
+_FACTS = {
+    "map": "feature map",
+    "map_label": "what it is",
+    "units": "reservoir units",
+    "n_features": "features",
+    "features_fingerprint": "features' fingerprint",
+    "plan_fingerprint": "plan's fingerprint",
+    "model_sha256": "model file, SHA-256",
+    "scaling": "scaling of inputs",
+    "started": "started",
+    "finished": "finished",
+}
+
+
+def settings(run: Run) -> tuple[dict[str, str], str]:
+    """Return settings and fingerprints of a run by what they are called, and its plan's text."""
+    shown = {label: run.facts[name] for name, label in _FACTS.items() if run.facts.get(name)}
+    plan = run.folder / PLAN
+    return shown, plan.read_text(encoding="utf-8") if plan.is_file() else ""
+
+
+def figures_by_round(run: Run) -> Iterator[str]:
+    """Yield every figure of the stages that learn: drawn over their rounds, or as a number."""
+    single = []
+    for stage in (PLASTICITY, TRAINING):
+        records = run.rounds.get(stage, ())
+        for name in dict.fromkeys(name for record in records for name in record.figures):
+            values = np.array([record.figures.get(name, math.nan) for record in records])
+            known = values[np.isfinite(values)]
+            if len(known) > 1:
+                yield _figure_chart(stage, name, values)
+            elif len(known) == 1:
+                told = _said(name, float(known[0]))
+                single.append(f"<dt>{escape(name)}, {escape(stage)}</dt><dd>{told}</dd>")
+    if single:
+        yield figure("Figures of the rounds", f"<dl>{''.join(single)}</dl>")
+
+
+def _figure_chart(stage: str, name: str, values: Array) -> str:
+    chart = line_chart(
+        [Line(np.arange(1.0, len(values) + 1), values, "s0")],
+        label=f"{name} after every round of {stage}",
+        x_label="round",
+        y_label=name,
+        whole_x=True,
+        limits=SHARES if "accuracy" in name else (-math.inf, math.inf),
+    )
+    known = values[np.isfinite(values)]
+    first, last = (_said(name, float(value)) for value in known[[0, -1]])
+    heading = f"{name[0].upper()}{name[1:]}"
+    return figure(heading, chart, f"{stage.capitalize()}: from {first} to {last}.")
+
+
+def _said(name: str, value: float) -> str:
+    return score(value, "accuracy" if "accuracy" in name else name)
+
+
+MOST_CLIENTS = 30  # in a chart with a row each
+SOME_CLIENTS = 20  # of more than that: the worst, below a mark for each
+MOST_MARKS = 2000  # of clients without a row
+FEW_CLIENTS = 9  # in a chart no taller than others
+MOST_OUTPUTS = 3
+MOST_BESIDE = 10  # classes of a confusion that has half of the page
+SHARES, ERRORS = (0.0, 1.0), (0.0, math.inf)
+
+
+def client_scores(run: Run) -> Iterator[str]:
+    """Yield a chart of every test client's score, the worst first."""
+    values = {name: found[run.metric] for name, found in run.scores.items() if name}
+    if not values:
+        return
+    worst, _ = worst_client(run)
+    more, called = run.metric == "accuracy", metric_name(run)
+    order = sorted(values, key=lambda n: (math.isnan(values[n]), values[n]), reverse=not more)
+    if not more:  # those without a score come last in either order
+        order.sort(key=lambda name: math.isnan(values[name]))
+    shown, note, every = order, "", list[float]()
+    if len(order) > MOST_CLIENTS:
+        shown, every = order[:SOME_CLIENTS], _places(list(values.values()))
+        note = f" All {len(order):,} are marked above; the worst {SOME_CLIENTS} have a row."
+    chart = dot_chart(
+        shown,
+        [values[name] for name in shown],
+        label=f"{called} of every test client",
+        x_label=called,
+        marked=worst,
+        whole=run.scores.get("", {}).get(run.metric),
+        every=every,
+        write=lambda value: score(value, run.metric, digits=3),
+        tick=_tick(run.metric),
+        limits=SHARES if more else ERRORS,
+    )
+    line = f"The line is the {called} of all rows together."
+    alike = len(order) > 1 and min(values.values()) == max(values.values())
+    first = "All are alike." if alike else f"The worst first: {worst}."
+    text = f"{first} {line}{note}"
+    yield figure("Every client", chart, text, kind="tall" if len(shown) > FEW_CLIENTS else "")
+
+
+def _places(values: list[float]) -> list[float]:
+    """Return values as they are, of very many one for each place where there is any.
+
+    >>> len(_places([k / 1e5 for k in range(100_000)]))
+    1001
+    """
+    if len(values) <= MOST_MARKS:
+        return values
+    known = np.array([value for value in values if math.isfinite(value)])
+    low, wide = known.min(initial=math.inf), np.ptp(known) if len(known) else 0.0
+    if not wide > 0:
+        return list(map(float, known[:1]))
+    places = np.unique(np.rint((known - low) / wide * 1000))
+    return [float(low + place / 1000 * wide) for place in places]
+
+
+def folds(run: Run) -> Iterator[str]:
+    """Yield a chart of the score of every fold, where the run was tested by folds."""
+    values = fold_scores(run)
+    known = [value for value in values if math.isfinite(value)]
+    if not known:
+        return
+    mean = sum(known) / len(known)
+    ends = " to ".join(score(end, run.metric) for end in (min(known), max(known)))
+    chart = dot_chart(
+        [f"fold {k}" for k in range(1, len(values) + 1)],
+        values,
+        label=f"{run.metric} of every fold",
+        x_label=run.metric,
+        whole=mean,
+        whole_name="mean",
+        write=lambda value: score(value, run.metric, digits=3),
+        tick=_tick(run.metric),
+        limits=SHARES if run.metric == "accuracy" else ERRORS,
+    )
+    text = f"Mean {score(mean, run.metric)}, from {ends}. In each fold a model of the other folds "
+    yield figure("Folds", chart, f"{text}is tested on clients that it has not seen.")
+
+
+def signals(run: Run, number: int) -> Iterator[str]:
+    """Yield signals of the clients served worst and best, with what was predicted."""
+    worst, _ = worst_client(run)
+    for one in reversed(run.drawn):
+        how = "worst" if one.client == worst else "best"
+        title = f"Served {how}: {one.client}" if len(run.drawn) > 1 else f"Signals of {one.client}"
+        anchor = f"signals-{number}" if one.client == worst else ""
+        yield figure(title, signal_chart(one), _drawn_caption(run, one), anchor=anchor)
+
+
+def ridge_path(run: Run) -> Iterator[str]:
+    """Yield the error of every ridge that was tried."""
+    if run.path is None or not np.isfinite(run.path.errors).any():
+        return
+    path, known = run.path, run.path.errors[np.isfinite(run.path.errors)]
+    lines = [Line(path.ridges, path.errors[:, k], "faint") for k in range(len(path.outputs))]
+    mean = Line(path.ridges, path.errors.mean(axis=1), "s0", "mean of the outputs")
+    chosen = path.chosen[:1] if len(path.chosen) == 1 else ()
+    chart = line_chart(
+        [*(lines if len(lines) > 1 else []), mean],
+        label="error on left-out clients for every ridge tried",
+        x_label="ridge",
+        y_label="mean squared error",
+        log_x=True,
+        log_y=bool(known.min() > 0 and known.max() > 30 * known.min()),
+        marks=[(ridge, f"chosen: {ridge:.3g}") for ridge in chosen],
+    )
+    yield figure(
+        "Choosing the ridge", chart, "Error on what was left out, for every ridge on the path."
+    )
+
+
+def forecasts(run: Run) -> Iterator[str]:
+    """Yield the worst client's true and predicted numbers that no other picture shows."""
+    drawn = run.forecast
+    if drawn is None:
+        return
+    steps = np.arange(len(drawn.target), dtype=np.float64)
+    for k, output in enumerate(drawn.outputs[:MOST_OUTPUTS]):
+        if k == 0 and any(one.client == drawn.client for one in run.drawn):
+            continue
+        chart = line_chart(
+            [
+                Line(steps, drawn.target[:, k], "s0", "true"),
+                Line(steps, drawn.predicted[:, k], "s1", "predicted"),
+            ],
+            label=f"true and predicted values of {drawn.client}",
+            x_label="step",
+            y_label=output,
+        )
+        caption = f"The worst test client, {drawn.client}. Where clients are elsewhere, this "
+        yield figure("Predictions", chart, f"{caption}picture stays with them.")
+
+
+def confusion(run: Run) -> Iterator[str]:
+    """Yield the table of true against predicted classes, shaded by share of the true class."""
+    if run.confusion is None:
+        return
+    counts = run.confusion
+    totals = counts.sum(axis=1)
+    head = "".join(f'<th scope="col"><span>{escape(name)}</span></th>' for name in run.classes)
+    rows = []
+    for k, (name, row, total) in enumerate(zip(run.classes, counts, totals, strict=True)):
+        cells = "".join(
+            f'<td style="--share:{count / max(total, 1):.3f}">{count}</td>' for count in row
+        )
+        right = score(row[k] / total, "accuracy") if total else "-"
+        first = f'<th scope="row" title="{escape(name)}">{escape(name)}</th>'
+        rows.append(f'<tr>{first}{cells}<td class="n">{right}</td></tr>')
+    shown = scrolling(
+        f'<table class="confusion"><thead><tr><td></td>{head}<th scope="col"><span>right</span>'
+        f"</th></tr></thead><tbody>{''.join(rows)}</tbody></table>",
+        "What is taken for what",
+        broad=len(run.classes) > 5,
+    )
+    text = "Rows are true classes, columns what the model said; counts over all test clients."
+    if np.count_nonzero(totals) == 1:
+        (only,) = np.flatnonzero(totals)
+        text += f" All are of one class, {run.classes[only]}, so that a score says little."
+    kind = "wide" if len(run.classes) > MOST_BESIDE else ""
+    yield figure("What is taken for what", shown, text, kind=kind)
+
+
+def _drawn_caption(run: Run, one: DrawnRecording) -> str:
+    value = run.scores.get(one.client, {}).get(run.metric, math.nan)
+    known = f"{run.metric[:1].upper()}{run.metric[1:]} {score(value, run.metric)}. "
+    if one.threshold is not None:
+        return _alarms_caption(run, one)
+    if not one.names_classes:
+        what = one.output or "the target"
+        return f"{known}Above, raw signals; below, {what} as it was and as it was predicted."
+    known_spans = sum(span.truth is not None for span in one.spans)
+    wrong = f"{one.n_wrong} of {known_spans} stretches are wrong" if one.n_wrong else "No mistake"
+    if not np.isnan(one.signals).all(axis=1).any():  # nothing parts two recordings
+        return f"{known}Raw signals of one recording. {wrong} here."
+    some = f"{known}Raw signals of up to {MOST_RECORDINGS} recordings, one after the other. "
+    return f"{some}{wrong} here, where recordings with mistakes are drawn first, up to half of all."
+
+
+def _alarms_caption(run: Run, one: DrawnRecording) -> str:
+    """Return what is seen of a detector: alarms, and mistakes only where there are labels."""
+    value = score(run.scores.get(one.client, {}).get(run.metric, math.nan), run.metric)
+    seen = "Raw signals, and below them scores over time with the threshold."
+    if judged_by_labels(run):
+        return f"{value} of the rows are as they are labelled. {seen}"
+    return f"{value} of the rows are without an alarm; if all are normal, others are false. {seen}"
+
+
+def _tick(metric: str) -> Callable[[float], str]:
+    if metric == "accuracy":
+        return lambda value: f"{100 * value:.3g} %"
+    return lambda value: f"{value:.3g}"
+
 
 MOST_ROUNDS = 30  # that are shown at once
 
@@ -46,7 +455,7 @@ def write_report(folders: Sequence[str | Path], path: str | Path) -> Path:
 
 def render(runs: Sequence[Run]) -> str:
     """Return the page about some runs."""
-    title = headline.title_of(runs[0]) if len(runs) == 1 else "Runs side by side"
+    title = title_of(runs[0]) if len(runs) == 1 else "Runs side by side"
     return page(title, _templates().get_template("run.jinja").render(title=title, runs=runs))
 
 
@@ -56,9 +465,9 @@ def _templates() -> Environment:
     made = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_source))
     made.globals |= {
         one.__name__: one
-        for one in (headline.title_of, headline.worst_client, headline.metric_name, headline.lead,
-                    headline.fold_scores, headline.left_out, headline.data_lines, headline.bar,
-                    headline.refusals, headline.settings, explain, thin_clients, map_scores,
+        for one in (title_of, worst_client, metric_name, lead,
+                    fold_scores, left_out, data_lines, bar,
+                    refusals, settings, explain, thin_clients, map_scores,
                     score)
     }  # fmt: skip
     made.globals |= {
@@ -80,16 +489,16 @@ def _source(name: str) -> str:
 
 def _pictures(run: Run, number: int) -> Markup:
     """Return all pictures in two columns, so that none has an empty half beside it."""
-    folds, path = list(scores.folds(run)), list(scores.ridge_path(run))
+    by_fold, path = list(folds(run)), list(ridge_path(run))
     figures = chain(
-        scores.client_scores(run),
+        client_scores(run),
         # The best and the worst stand beside each other, below one row of two.
-        folds or path,
-        scores.signals(run, number),
-        path if folds else [],
-        scores.forecasts(run),
-        scores.confusion(run),
-        scores.figures_by_round(run),
+        by_fold or path,
+        signals(run, number),
+        path if by_fold else [],
+        forecasts(run),
+        confusion(run),
+        figures_by_round(run),
     )
     return Markup("".join(figures))
 
@@ -104,5 +513,5 @@ def _served(run: Run, number: int) -> Markup:
 
 def _link(run: Run, number: int, served: str) -> str:
     """Return where the page says more of the worst client; "" if it does not."""
-    drawn = any(one.client == headline.worst_client(run)[0] for one in run.drawn)
+    drawn = any(one.client == worst_client(run)[0] for one in run.drawn)
     return f"served-{number}" if served else f"signals-{number}" if drawn else ""

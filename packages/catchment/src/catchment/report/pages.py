@@ -1,4 +1,4 @@
-"""The parts of a page: its frame and colours, tables, figures, and how numbers are written.
+"""The parts of a page: its frame and colours, figures, and how numbers are written.
 
 Colours of every picture: told apart by colour-blind readers, on a light or a dark page.
 
@@ -8,7 +8,6 @@ The series colours are those of Okabe and Ito (2008), ordered by contrast with t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
@@ -78,47 +77,6 @@ def page(title: str, body: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<title>{escape(title)}</title><style>{style()}</style></head>"
         f"<body><main>{body}</main></body></html>\n"
-    )
-
-
-def table(
-    head: Sequence[str],
-    rows: Sequence[tuple[str, Sequence[str]]],
-    numbers: Iterable[int],
-    kind: str,
-    label: str = "",
-) -> str:
-    """Return a table; each row has its class and its cells, which are HTML already.
-
-    Parameters
-    ----------
-    numbers
-        Columns of numbers, which end at one edge.
-    label
-        What it shows, for those who do not see it.
-
-    >>> table(["a"], [("", ["1"])], [], "", "one").count('<th scope="row">1</th>')
-    1
-    """
-    right = set(numbers)
-
-    def cell(k: int, text: str, tag: str, scope: str = "") -> str:
-        marks = (f' scope="{scope}"' if scope else "") + (' class="n"' if k in right else "")
-        return f"<{tag}{marks}>{text}</{tag}>"
-
-    def row(texts: Sequence[str]) -> str:
-        return "".join(
-            cell(k, text, "td") if k else cell(k, text, "th", "row") for k, text in enumerate(texts)
-        )
-
-    top = "".join(cell(k, text, "th", "col") for k, text in enumerate(head))
-    body = "".join(
-        f"<tr{f' class={mark}' if mark else ''}>{row(cells)}</tr>" for mark, cells in rows
-    )
-    return scrolling(
-        f'<table class="{kind}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>',
-        label,
-        broad=len(head) > 4,
     )
 
 

@@ -616,23 +616,6 @@ class SequenceScaler(OneToOneFeatureMixin, TransformerMixin, ReadingEstimator): 
             np.concatenate(given.inputs) * self.scale_ + self.mean_, turned=given.turned
         )
 
-    @property
-    def mean_(self) -> Array:
-        """What is taken off each channel."""
-        return self._numbers().mean
-
-    @property
-    def scale_(self) -> Array:
-        """What each channel is divided by, 1 for a constant one."""
-        return self._numbers().scale
-
-    def _numbers(self) -> Scaler:
-        check_is_fitted(self, "prepare_")
-        scale = self.prepare_.scale
-        if isinstance(scale, Scaler):
-            return scale
-        return Scaler(np.zeros(self.n_channels_), np.ones(self.n_channels_))
-
     def _learn(self, X: Inputs, *, reset: bool) -> Self:
         self.pooled_ = False
         given = self._read(self._oriented(X, reset=reset), pooled=False, reset=reset)
@@ -640,6 +623,9 @@ class SequenceScaler(OneToOneFeatureMixin, TransformerMixin, ReadingEstimator): 
         new = prepare.moments(given.recordings())
         self.moments_: Moments = new if reset else self.moments_ + new
         self.prepare_: Prepare = prepare.fitted(self.moments_) if self.scale else prepare
+        self.mean_, self.scale_ = np.zeros(self.n_channels_), np.ones(self.n_channels_)
+        if isinstance(self.prepare_.scale, Scaler):
+            self.mean_, self.scale_ = self.prepare_.scale.mean, self.prepare_.scale.scale
         return self
 
 

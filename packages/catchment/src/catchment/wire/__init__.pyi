@@ -38,14 +38,15 @@ from catchment.wire.structure import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment.wire.bits import (
+from catchment.wire.bits import packed as packed, unpacked as unpacked
+from catchment.wire.messages import (
     CHUNK as CHUNK,
     FEWEST as FEWEST,
+    MAGIC as MAGIC,
+    MAX_HEADER as MAX_HEADER,
+    VERSION as VERSION,
     check_length as check_length,
-    packed as packed,
-    unpacked as unpacked,
 )
-from catchment.wire.messages import MAGIC as MAGIC, MAX_HEADER as MAX_HEADER, VERSION as VERSION
 from catchment.wire.structure import FEW as FEW, Gathered as Gathered, gathered as gathered
 
 __all__ = [

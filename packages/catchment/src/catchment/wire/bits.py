@@ -12,14 +12,16 @@ unfolds to below sixteen times its own length.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.compiling import njit
 from catchment.errors import IntegrityError
+from catchment.wire.messages import CHUNK, FEWEST, PLANE, check_length
 
-CHUNK = 64
-FEWEST = 4
-_PLANE = 8  # bytes
+_ONE, _FIRST = np.uint64(1), np.uint64(0xFFFFFFFF)
 
 
 def packed(numbers: NDArray[np.int64]) -> bytes:
@@ -28,10 +30,8 @@ def packed(numbers: NDArray[np.int64]) -> bytes:
     >>> len(packed(np.arange(-100, 100)))  # 4 chunks of 8 bits in place of 1600 bytes
     252
     """
-    from catchment.wire.bit_kernels import pack
-
     v = np.ascontiguousarray(numbers, dtype=np.int64).reshape(-1)
-    widths = np.empty(_chunks(v.size), dtype=np.uint8)
+    widths = np.empty(-(-v.size // CHUNK), dtype=np.uint8)
     planes = np.empty(CHUNK * len(widths), dtype=np.uint64)
     n_planes = pack(v, FEWEST, widths, planes)
     return widths.tobytes() + planes[:n_planes].astype("<u8", copy=False).tobytes()
@@ -43,13 +43,11 @@ def unpacked(content: memoryview, n: int) -> NDArray[np.int64]:
     >>> unpacked(memoryview(packed(np.arange(-100, 100))), 200)[:3]
     array([-100,  -99,  -98])
     """
-    from catchment.wire.bit_kernels import unpack
-
-    n_chunks = _chunks(n)
+    n_chunks = -(-n // CHUNK)
     check_length(n, len(content))
     widths = np.frombuffer(content[:n_chunks], dtype=np.uint8)
     n_planes = int(widths.sum(dtype=np.int64))
-    if widths.min() < FEWEST or widths.max() > 64 or len(content) != n_chunks + _PLANE * n_planes:
+    if widths.min() < FEWEST or widths.max() > 64 or len(content) != n_chunks + PLANE * n_planes:
         raise IntegrityError(f"{len(content)} bytes of packed numbers do not fit their own widths")
     # A copy: a message need not lie where a word of eight bytes may.
     planes = np.frombuffer(bytes(content[n_chunks:]), dtype="<u8").astype(np.uint64, copy=False)
@@ -62,17 +60,70 @@ def unpacked(content: memoryview, n: int) -> NDArray[np.int64]:
     return numbers
 
 
-def check_length(n: int, n_bytes: int) -> None:
-    """Refuse a number of bytes that cannot hold n packed numbers, before anything is made of it.
+@njit(cache=True)
+def pack(numbers: Any, fewest: int, widths: Any, planes: Any) -> int:
+    """Fill the width of each chunk and its planes, one after the other; return their number.
 
-    >>> check_length(10**12, 1000)
-    Traceback (most recent call last):
-    catchment.errors.IntegrityError: 1000 bytes cannot be 1000000000000 packed numbers
+    `planes` is a uint64 vector with room for 64 of each chunk.
     """
-    least = _chunks(n) * (1 + _PLANE * FEWEST)
-    if n <= CHUNK or not least <= n_bytes < 8 * n:
-        raise IntegrityError(f"{n_bytes} bytes cannot be {n} packed numbers")
+    words = np.empty(64, np.uint64)
+    n, used = len(numbers), 0
+    for chunk in range(len(widths)):
+        start = 64 * chunk
+        every = np.uint64(0)
+        for k in range(64):
+            word = np.uint64(0)
+            if start + k < n:
+                v = numbers[start + k]
+                word = (np.uint64(v) << _ONE) ^ np.uint64(v >> np.int64(63))
+            words[k] = word
+            every |= word
+        width = 0
+        while every:
+            every >>= _ONE
+            width += 1
+        width = max(width, fewest)
+        _turn(words)
+        widths[chunk] = width
+        for k in range(width):
+            planes[used + k] = words[k]
+        used += width
+    return used
 
 
-def _chunks(n: int) -> int:
-    return -(-n // CHUNK)
+@njit(cache=True)
+def unpack(widths: Any, planes: Any, fewest: int, numbers: Any) -> int:
+    """Fill the numbers; return 0, 1 if a width could be smaller, 2 if the filling is not empty."""
+    words = np.empty(64, np.uint64)
+    n, used = len(numbers), 0
+    for chunk in range(len(widths)):
+        width = int(widths[chunk])
+        for k in range(64):
+            words[k] = planes[used + k] if k < width else np.uint64(0)
+        used += width
+        if width > fewest and words[width - 1] == 0:
+            return 1
+        _turn(words)
+        start = 64 * chunk
+        for k in range(64):
+            word = words[k]
+            if start + k < n:
+                numbers[start + k] = np.int64((word >> _ONE) ^ (~(word & _ONE) + _ONE))
+            elif word != 0:
+                return 2
+    return 0
+
+
+@njit(cache=True)
+def _turn(words: Any) -> None:
+    """Turn 64 words of 64 bits about the diagonal, by exchanging halves at six scales."""
+    j, mask = 32, _FIRST
+    while j:
+        shift = np.uint64(j)
+        for begin in range(0, 64, 2 * j):
+            for k in range(begin, begin + j):
+                moved = ((words[k] >> shift) ^ words[k + j]) & mask
+                words[k + j] ^= moved
+                words[k] ^= moved << shift
+        j >>= 1
+        mask ^= mask << np.uint64(j)

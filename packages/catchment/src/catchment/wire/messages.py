@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError
-from catchment.wire.bits import CHUNK, check_length, packed, unpacked
 
 MAGIC = b"CTMT"
 VERSION = 2
@@ -54,6 +53,8 @@ _TYPES = {
     "u1": "|u1",
 }
 PACKED = "i8"
+# Packed numbers: how many make a chunk, the fewest bits of each, and the bytes of a plane of bits.
+CHUNK, FEWEST, PLANE = 64, 4, 8
 
 Fact = str | int | float | bool | None | Sequence["Fact"] | Mapping[str, "Fact"]
 
@@ -104,7 +105,7 @@ class Parts:
         # Clients of a round mostly send the same header, word for word.
         read = _layout if size <= SHORT_HEADER else _layout.__wrapped__
         layout, payload = read(bytes(body[4 : 4 + size])), body[4 + size :]
-        if version == WITHOUT_PACKING and any(placed.packed for placed in layout.arrays):
+        if version == WITHOUT_PACKING and layout.packed:
             raise IntegrityError("the message has format 1, in which no array is packed")
         if layout.n_bytes != len(payload):
             raise IntegrityError(
@@ -222,6 +223,7 @@ class _Layout:
     facts: dict[str, Fact]
     arrays: tuple[_Placed, ...]
     n_bytes: int
+    packed: bool  # whether any array is
 
 
 def _open(message: bytes, limit: int) -> tuple[int, memoryview]:
@@ -260,15 +262,16 @@ def _layout(text: bytes) -> _Layout:
     kind, facts, listed = (header.get(name) for name in ("kind", "facts", "arrays"))
     if not (isinstance(kind, str) and isinstance(facts, dict) and isinstance(listed, list)):
         raise IntegrityError("the message header lacks kind, facts or arrays")
-    arrays, start = [], 0
+    arrays, start, some_packed = [], 0, False
     for entry in listed:
         dtype, shape, n_packed = _described(entry)
+        some_packed |= n_packed is not None
         plain = math.prod(shape) * dtype.itemsize
         end = start + (plain if n_packed is None else n_packed)
         native = dtype.newbyteorder("=")
         arrays.append(_Placed(dtype, native, shape, start, end, n_packed is not None))
         start = end
-    return _Layout(kind, facts, tuple(arrays), start)
+    return _Layout(kind, facts, tuple(arrays), start, some_packed)
 
 
 def _finite(text: str) -> float:
@@ -346,6 +349,18 @@ def _described(entry: object) -> tuple[np.dtype[Any], tuple[int, ...], int | Non
     raise IntegrityError(f"the message header describes an array as {str(entry)[:80]}")
 
 
+def check_length(n: int, n_bytes: int) -> None:
+    """Refuse a number of bytes that cannot hold n packed numbers, before anything is made of it.
+
+    >>> check_length(10**12, 1000)
+    Traceback (most recent call last):
+    catchment.errors.IntegrityError: 1000 bytes cannot be 1000000000000 packed numbers
+    """
+    least = -(-n // CHUNK) * (1 + PLANE * FEWEST)
+    if n <= CHUNK or not least <= n_bytes < 8 * n:
+        raise IntegrityError(f"{n_bytes} bytes cannot be {n} packed numbers")
+
+
 @cache
 def _code(dtype: np.dtype[Any]) -> str:
     code = dtype.str[1:]
@@ -361,6 +376,8 @@ def _written(array: NDArray[Any]) -> tuple[list[Any], bytes | memoryview]:
         array = contiguous.reshape(array.shape)  # a number would have become a vector
     code = _code(array.dtype)
     if code == PACKED and array.size > CHUNK:
+        from catchment.wire.bits import packed
+
         content = packed(array)
         if len(content) < array.nbytes:
             return [code, array.shape, len(content)], content
@@ -369,6 +386,8 @@ def _written(array: NDArray[Any]) -> tuple[list[Any], bytes | memoryview]:
 
 def _read(placed: _Placed, payload: memoryview) -> NDArray[Any]:
     if placed.packed:
+        from catchment.wire.bits import unpacked
+
         numbers = unpacked(payload[placed.start : placed.end], math.prod(placed.shape))
         return numbers.reshape(placed.shape)
     array: NDArray[Any] = np.ndarray(placed.shape, placed.dtype, payload, placed.start)

@@ -456,7 +456,10 @@ def measured(value: object) -> Iterator[Measured]:
 def marked(value: object, mark: Mark) -> str:
     """Return the name of the field of a value that has a mark beside it, or nothing."""
     made: Any = type(value)
-    return next((name for name, marks in marks_of(made).items() if mark in marks), "")
+    for name, marks in marks_of(made).items():
+        if mark in marks:
+            return name
+    return ""
 
 
 def places_of(value: object, mark: Mark) -> list[int]:
@@ -521,7 +524,7 @@ def plus(one: T, other: T) -> T:
     Traceback (most recent call last):
     catchment.errors.UploadError: values of unit 'm' and 'km' do not add
     """
-    if is_dataclass(one) and not defines(type(one), "__add__"):
+    if not isinstance(one, Summable) and is_dataclass(one) and not defines(type(one), "__add__"):
         return _combined(one, other, plus)
     return cast(Any, one) + other  # type: ignore[no-any-return]
 
@@ -584,7 +587,10 @@ def _by_key(part: Part, one: Mapping[Any, Any], other: Mapping[Any, Any], how: A
             "different",
             f"{part.name} {_short(sorted(other))} do not add to {_short(sorted(one))}",
         )
-    return {key: _one_sum(part, held, other[key], how) for key, held in one.items()}
+    found = {}
+    for key, held in one.items():
+        found[key] = _one_sum(part, held, other[key], how)
+    return found
 
 
 def _short(value: object) -> str:
@@ -624,6 +630,8 @@ def taken_apart(value: object) -> Parts:
     >>> sent.kind, sent.arrays
     ('sum', (array([2.]), array([1., 4.])))
     """
+    if isinstance(value, Structure):
+        return value.parts()
     if value is None:
         return NOTHING
     if isinstance(value, np.ndarray):

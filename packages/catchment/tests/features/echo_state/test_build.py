@@ -13,14 +13,13 @@ import pytest
 from scipy import stats
 
 from catchment.errors import FingerprintError
-from catchment.features import Recipe
+from catchment.features import Recipe, Reservoir
 from catchment.features.echo_state import (
     ACTIVATIONS,
     TOPOLOGIES,
     LayerWeights,
     Mixture,
     Spread,
-    build,
     fingerprint,
 )
 from catchment.features.echo_state import reservoir as build_module
@@ -36,13 +35,16 @@ KEPT = {
 
 FINGERPRINT_OF_STDIN = """
 import sys
-from catchment.features.echo_state import build
 from catchment.features.echo_state import fingerprint
-from catchment.features import Recipe
+from catchment.features import Recipe, Reservoir
 for line in sys.stdin:
-    print(fingerprint(build(Recipe.from_json(line))))
+    print(fingerprint(Reservoir.from_recipe(Recipe.from_json(line)).layers))
 assert "scipy.sparse.linalg" not in sys.modules, "a prepared recipe asked for an eigenvalue"
 """
+
+
+def build(recipe: Recipe) -> tuple[LayerWeights, ...]:
+    return Reservoir.from_recipe(recipe).layers
 
 
 def one(recipe: Recipe) -> LayerWeights:

@@ -18,11 +18,10 @@ from scipy.sparse.linalg import ArpackNoConvergence
 
 from catchment import single_blas_thread
 from catchment.errors import FinerRadiusWarning
-from catchment.features import Recipe
+from catchment.features import Recipe, Reservoir
 from catchment.features.echo_state import (
     SparseRows,
     Wiring,
-    build,
     common_radius,
     raw_matrix,
     rounded_radius,
@@ -229,7 +228,8 @@ def test_building_says_where_a_radius_lies_on_the_edge() -> None:
     assert built.scale == (1.0 / radius,)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert build(Recipe.from_json(built.to_json()))[0].W.n_nonzero == 36
+        again = Reservoir.from_recipe(Recipe.from_json(built.to_json()))
+        assert again.layers[0].W.n_nonzero == 36
 
 
 def test_the_radius_of_a_cycle_comes_from_decimals() -> None:

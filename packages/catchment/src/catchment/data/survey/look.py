@@ -243,9 +243,7 @@ def survey(
     """
     paths = find_files(files)
     opened, problems = _opened(paths, client_by)
-    tables: dict[Path, Facts] = {}
-    for table in opened:
-        tables[table.path] = {name: facts_of(values) for name, values in table.columns.items()}
+    tables = {one.path: {n: facts_of(v) for n, v in one.columns.items()} for one in opened}
     by: ClientBy = "column" if client is not None else client_by
     roles = Roles(tuple(listed(inputs)), label, tuple(listed(target)), client, by, recording, time)
     filled = [facts for facts in tables.values() if facts and next(iter(facts.values())).n]
@@ -265,14 +263,12 @@ def survey(
     for table in opened:
         try:
             found = _recordings(table, roles, occurring, per_step)
-        except SettingError as error:  # for somebody who has, or is about to write, a plan
-            problems.append(_problem(table.path, error.in_plan()))
         except ValueError as error:
-            problems.append(_problem(table.path, str(error)))
-        else:
-            unsorted += [table.path.name] if _is_unsorted(table, roles) else []
-            for name, own in found.items():
-                held.setdefault(name, []).extend((table.path, one) for one in own)
+            problems.append(_problem(table.path, error))
+            continue
+        unsorted += [table.path.name] if _is_unsorted(table, roles) else []
+        for name, own in found.items():
+            held.setdefault(name, []).extend((table.path, one) for one in own)
     clients = tuple(_seen_client(name, held[name]) for name in sorted(held))
     if named is None and label is not None:
         named = _in_order({name for one in clients for name in one.labels})
@@ -289,13 +285,16 @@ def _opened(paths: Sequence[Path], client_by: str) -> tuple[list[Table], list[Pr
         try:
             opened.append(Table(path, read_columns(path), client_by))
         except (ValueError, OSError) as error:
-            said = str(error).removeprefix(f"{path.name} cannot be read: ")
-            problems.append(_problem(path, said))
+            problems.append(_problem(path, error))
     return opened, problems
 
 
-def _problem(path: Path, said: str) -> Problem:
-    reason, _, remedy = " ".join(said.removeprefix("client 'all': ").split()).partition("; ")
+def _problem(path: Path, error: Exception) -> Problem:
+    # For somebody who has, or is about to write, a plan.
+    said = error.in_plan() if isinstance(error, SettingError) else str(error)
+    for before in ("client 'all': ", f"{path.name} cannot be read: "):
+        said = said.removeprefix(before)
+    reason, _, remedy = " ".join(said.split()).partition("; ")
     return Problem(path, reason, remedy or "mend it or leave it out")
 
 

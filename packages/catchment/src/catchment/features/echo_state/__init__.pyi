@@ -30,7 +30,6 @@ from catchment.features.echo_state.recipe import (
 from catchment.features.echo_state.reservoir import (
     DENSE_FROM as DENSE_FROM,
     Program as Program,
-    build as build,
     fingerprint as fingerprint,
     programs_on_grid as programs_on_grid,
 )

@@ -28,12 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array
 from catchment.errors import IntegrityError
-from catchment.features.base import (
-    Continuation,
-    FeatureMap,
-    checked_bits,
-    on_grid,
-)
+from catchment.features.base import Arrays, FeatureMap, checked_bits, on_grid
 from catchment.features.echo_state.recipe import (
     Mixture,
     Recipe,
@@ -57,7 +52,6 @@ from catchment.features.echo_state.run import (
     SegmentsError,
     Totals,
     advance,
-    cut_places,
     plan_batches,
     pooled_rows,
     run_batch,
@@ -469,14 +463,6 @@ class EchoState(FeatureMap):
         parts = [f"_part{k}" for k in range(self.segments)] if self.segments > 1 else [""]
         return [f"{kind}_{name}{part}" for part in parts for kind in kinds for name in base]
 
-    def continuation(self) -> Continuation:
-        if self.segments == 1:
-            return EchoStateContinuation(self)
-        raise ValueError(
-            f"segments is {self.segments}, equal parts of a recording whose end is not known while "
-            "it goes on; use segments=1, or cut recordings into windows"
-        )
-
     def __call__(self, u: ArrayLike) -> Array:
         """Return the feature rows of one sequence: (T - washout, F), or (1, F) if pooled."""
         return self.rows([u])[0]
@@ -510,20 +496,18 @@ class EchoState(FeatureMap):
 
         With a grid they are cut off at its range and rounded to it.
         """
-        return self._long_enough(self.reservoir.checked(u, name), name)
+        return self.checked_all([u], name)[0]
 
-    def checked_all(self, inputs: Sequence[ArrayLike]) -> list[Array]:
+    def checked_all(self, inputs: Sequence[ArrayLike], name: str = "sequence {}") -> list[Array]:
         """Return what `checked` does for each sequence, with one warning for all of them."""
-        us = self.reservoir.checked_all(inputs)
-        return [self._long_enough(u, f"sequence {k}") for k, u in enumerate(us)]
-
-    def _long_enough(self, inputs: Array, name: str) -> Array:
-        if len(inputs) < self.washout + self.segments:
-            raise ValueError(
-                f"{name} has {len(inputs)} steps, fewer than washout {self.washout} + "
-                f"{self.segments}; shorten the washout or leave the sequence out"
-            )
-        return inputs
+        us = self.reservoir.checked_all(inputs, name)
+        for k, u in enumerate(us):
+            if len(u) < self.washout + self.segments:
+                raise ValueError(
+                    f"{name.format(k)} has {len(u)} steps, fewer than washout {self.washout} + "
+                    f"{self.segments}; shorten the washout or leave the sequence out"
+                )
+        return us
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -600,23 +584,6 @@ class EchoState(FeatureMap):
             return rows[chosen[0][0] : chosen[-1][1]]
         return np.concatenate([rows[first:last] for first, last in chosen])
 
-    def last(self, u: Array, x: Array | None = None) -> tuple[Array, Array]:
-        """Return the features (F,) and the state (N, 1) after the last of checked inputs (T, I).
-
-        Parameters
-        ----------
-        x
-            (N, 1) state before the first input, which is gone on from without a cut; from rest, and
-            cut as every sequence is, if not given.
-        """
-        if x is None:
-            begin, _, _ = cut_places(len(u), self.reservoir.cut, 0)[-1]
-            u = u[begin:]
-        for block in advance(self.programs, [u], x0=x):
-            rows = block.rows[:, -1:]
-        state = rows[1 + self.reservoir.n_inputs :, 0].astype(np.float64)
-        return self.selected(rows)[:, 0, 0].astype(np.float64), state
-
     def selected(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """Return the features (F, T, lanes) of a block's rows, rounded as all are."""
         z = self.select(rows)
@@ -653,6 +620,71 @@ class EchoState(FeatureMap):
                     part = block.rows[:, begin - block.start : end - block.start, b]
                     out[lane.source][at + begin : at + end] = part.T
 
+    # Going on with a recording.
+
+    def refuse_stretches(self) -> None:
+        if self.segments > 1:
+            raise ValueError(
+                f"segments is {self.segments}, equal parts of a recording whose end is not known "
+                "while it goes on; use segments=1, or cut recordings into windows"
+            )
+
+    def go_on(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
+        """Return the rows of the next steps; states (parts, N) and sums of a pool are carried."""
+        inputs, (L, M) = self.reservoir.checked(u), self.reservoir.cut
+        stop, begun = steps + len(inputs), max(steps, self.washout)
+        waiting, sums, kept = iter(carried[0] if carried else ()), carried[1:], []
+        out = np.empty((max(0, stop - begun) if self.pool is None else 0, self.n_features))
+        # Each part runs from its rest on, and gives rows from its first step to before its end.
+        parts = [(0, self.washout, stop + 1)] if L == 0 else [
+            (max(0, end - L - M), max(end - L, self.washout), end)
+            for end in range(steps // L * L + L, stop + M + L, L)
+            if end > self.washout
+        ]  # fmt: skip
+        for rest, first, end in parts:
+            low, high = max(rest, steps), min(end, stop)
+            x = next(waiting) if rest < steps else np.zeros(self.n_units)
+            lane = inputs[low - steps : high - steps]
+            for block in advance(self.programs, [lane], cuts=[first - low], x0=x[:, None]):
+                # Features may be rounded where they lie, so the state is taken first.
+                x = block.rows[-self.n_units :, -1, 0].astype(np.float64)
+                at = low + block.start
+                if at < first:
+                    continue
+                if self.pool is None:
+                    z = self.selected(block.rows)[:, :, 0].T
+                    out[at - begun : at - begun + len(z)] = z
+                else:
+                    sums = self._with_steps(sums, self.select(block.rows))
+            if end > stop:
+                kept.append(x)
+        return out, (np.array(kept).reshape(len(kept), self.n_units), *sums)
+
+    def at_end(self, steps: int, carried: Arrays) -> Array:
+        n = steps - self.washout
+        if self.pool is None or n < 1:
+            return super().at_end(steps, carried)
+        return self.rounded(self._totals(n, carried[1:]).rows())
+
+    def _with_steps(self, sums: Arrays, Z: Rows) -> Arrays:
+        """Return the sums of a pool with those of some steps (n, T, 1)."""
+        if self.pool == "last":
+            return (Z[:, -1, 0].astype(np.float64),)
+        totals = self._totals(1, sums)
+        running = totals.sums[0, 0].reshape(*totals.sums.shape[2:], 1)
+        totals.add(running, Z, [] if sums else [0])
+        return (running[:, :, 0],)
+
+    def _totals(self, n_steps: int, sums: Arrays) -> Totals:
+        assert self.pool is not None
+        assert self.pool != "auto"
+        totals = Totals(self.pool, self.step_bounds, [[0, n_steps]], self.reservoir.grid)
+        for kept in sums:
+            # Once every pool without a grid kept three sums, the second of which it needs.
+            older = kept.ndim == 2 and len(kept) > totals.sums.shape[2]
+            totals.sums[0, 0] = kept[1:2] if older else kept
+        return totals
+
 
 def _reservoir(facts: Mapping[str, Fact], arrays: Sequence[NDArray[Any]]) -> Reservoir:
     """Return the reservoir of a map that was kept."""
@@ -673,128 +705,3 @@ def _reservoir(facts: Mapping[str, Fact], arrays: Sequence[NDArray[Any]]) -> Res
         return reservoir
     gain, shift = arrays
     return reservoir.with_plasticity(gain, shift, cut=cut)
-
-
-Arrays = tuple[Array, ...]
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Steps `begin` to `end` (None: the last there is) of a recording, of which those from `first`
-    on give rows."""
-
-    begin: int
-    first: int
-    end: int | None
-
-    def under_way(self, step: int) -> bool:
-        """Whether it has run before a step and goes on at it."""
-        return self.begin < step and (self.end is None or step < self.end)
-
-
-@dataclass(frozen=True, eq=False)
-class EchoStateContinuation:
-    """An echo state map that carries states (parts, N), and behind them the sums of its pool."""
-
-    features: EchoState
-
-    def rows(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
-        """Return the rows of the next steps and what to carry; see `Continuation`."""
-        features = self.features
-        inputs = features.reservoir.checked(u)
-        stop = steps + len(inputs)
-        waiting = iter(carried[0] if carried else ())
-        fold = None if features.pool is None else _Pool(features, carried[1:])
-        n_rows = max(0, stop - max(steps, features.washout)) if fold is None else 0
-        out = np.empty((n_rows, features.n_features))
-        kept = []
-        for part in self._parts(steps, stop):
-            x = next(waiting) if part.under_way(steps) else None
-            for at, block, after in self._blocks(part, inputs, steps, x):
-                state = after
-                if block is None:
-                    continue
-                if fold is None:
-                    first = at - max(steps, features.washout)
-                    z = features.selected(block.rows)[:, :, 0].T
-                    out[first : first + len(z)] = z
-                else:
-                    fold.add(features.select(block.rows))
-            if part.under_way(stop):
-                kept.append(state)
-        states = np.array(kept).reshape(len(kept), features.reservoir.n_units)
-        return out, (states, *(() if fold is None else fold.arrays))
-
-    def end(self, steps: int, carried: Arrays) -> Array:
-        """Return the row of a pool, if there is one; see `Continuation`."""
-        n = steps - self.features.washout
-        if self.features.pool is None or n < 1:
-            return np.empty((0, self.features.n_features))
-        return _Pool(self.features, carried[1:]).row(n)
-
-    def _parts(self, start: int, stop: int) -> Iterator[_Part]:
-        """Yield the parts that run at some of the steps from start to stop."""
-        washout = self.features.washout
-        L, M = self.features.reservoir.cut
-        if L == 0:
-            yield _Part(0, washout, None)
-            return
-        for k in range(start // L, (stop - 1 + M) // L + 1):
-            if (k + 1) * L > washout:
-                yield _Part(max(0, k * L - M), max(k * L, washout), (k + 1) * L)
-
-    def _blocks(
-        self, part: _Part, inputs: Array, steps: int, x: Array | None
-    ) -> Iterator[tuple[int, Block | None, Array]]:
-        """Yield a part's blocks with their first step and the state after them.
-
-        Steps that give no row have no block. `inputs` begin at step `steps`, x (N,) is the state
-        before.
-        """
-        stop = steps + len(inputs)
-        begin, end = max(part.begin, steps), stop if part.end is None else min(part.end, stop)
-        reservoir, skip = self.features.reservoir, part.first - begin
-        for block in advance(
-            self.features.programs,
-            [inputs[begin - steps : end - steps]],
-            cuts=[skip],
-            x0=None if x is None else x[:, None],
-        ):
-            last = 1 + reservoir.n_inputs + reservoir.n_units
-            # Features may be rounded where they lie, so the state is taken first.
-            state = block.rows[1 + reservoir.n_inputs : last, -1, 0].astype(np.float64)
-            yield begin + block.start, block if block.start >= skip else None, state
-
-
-class _Pool:
-    """The sums of a pool over a recording's steps so far."""
-
-    def __init__(self, features: EchoState, arrays: Arrays) -> None:
-        self.features, self.arrays = features, arrays
-
-    def add(self, Z: Rows) -> None:
-        """Add steps (n, T, 1)."""
-        if self.features.pool == "last":
-            self.arrays = (Z[:, -1, 0].astype(np.float64),)
-            return
-        totals = self._totals(1)
-        running = totals.sums[0, 0].reshape(*totals.sums.shape[2:], 1)
-        totals.add(running, Z, [] if self.arrays else [0])
-        self.arrays = (running[:, :, 0],)
-
-    def row(self, n_steps: int) -> Array:
-        """Return the row (1, F) of so many steps."""
-        return self.features.rounded(self._totals(n_steps).rows())
-
-    def _totals(self, n_steps: int) -> Totals:
-        features = self.features
-        assert features.pool is not None
-        assert features.pool != "auto"
-        grid = features.reservoir.grid
-        totals = Totals(features.pool, features.step_bounds, [[0, n_steps]], grid)
-        if self.arrays:
-            (kept,) = self.arrays
-            # Once every pool without a grid kept three sums, the second of which it needs.
-            older = kept.ndim == 2 and len(kept) > totals.sums.shape[2]
-            totals.sums[0, 0] = kept[1:2] if older else kept
-        return totals

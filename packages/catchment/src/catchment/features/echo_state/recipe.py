@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from math import isqrt
 from numbers import Real
+from threading import Lock
 from typing import Any
 
 from catchment.errors import IntegrityError
@@ -139,17 +140,6 @@ def cut_of(value: object, name: str) -> tuple[int, int]:
     return L, M
 
 
-def sha256_hex(value: object, name: str) -> str:
-    """Return the value if it is written like a SHA-256.
-
-    >>> len(sha256_hex("0" * 64, "fingerprint"))
-    64
-    """
-    if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{64}", value):
-        raise ValueError(f"{name} is {value!r}; give the 64 hexadecimal digits of a SHA-256")
-    return value
-
-
 @dataclass(frozen=True)
 class Spread:
     """Leak rates that differ from unit to unit, between low and high.
@@ -203,22 +193,8 @@ class Mixture:
         return tuple((name, fraction) for name, fraction in pairs if fraction > 0.0)
 
 
-def leak(value: object, name: str) -> float | Spread:
-    """Return a leak rate in (0, 1], or the Spread itself.
-
-    >>> leak(0.3, "leak_rate")
-    0.3
-    """
-    return value if isinstance(value, Spread) else real(value, name, above=0.0, at_most=1.0)
-
-
-def activation(value: object, name: str) -> str | Mixture:
-    """Return the name of an activation, or the Mixture itself.
-
-    >>> activation("tanh", "activation")
-    'tanh'
-    """
-    return value if isinstance(value, Mixture) else choice(value, name, options=ACTIVATIONS)
+def _or(kind: type, check: Callable[[object, str], object]) -> Callable[[object, str], object]:
+    return lambda value, name: value if isinstance(value, kind) else check(value, name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,6 +217,7 @@ class Layer:
 __all__ = ["Layer", "Mixture", "Recipe", "Spread"]
 
 FORMAT = 1
+_one_at_a_time = Lock()
 DEFAULT_CONNECTIONS = 10
 DEFAULT_REWIRING = 0.1
 DEFAULT_JUMP_WEIGHT = 0.5
@@ -258,8 +235,8 @@ _CHECKS: dict[str, Callable[[object, str], object]] = {
     "input_scaling": partial(real, at_least=0.0),
     "input_connections": whole,
     "bias_scaling": partial(real, at_least=0.0),
-    "leak_rate": leak,
-    "activation": activation,
+    "leak_rate": _or(Spread, partial(real, above=0.0, at_most=1.0)),
+    "activation": _or(Mixture, partial(choice, options=ACTIVATIONS)),
     "gain": real,
     "shift": real,
     "scale": real,
@@ -389,8 +366,8 @@ class Recipe:
             raise ValueError(
                 "a recipe carries scale and fingerprint together; clear both, or call prepared()"
             )
-        if self.fingerprint is not None:
-            sha256_hex(self.fingerprint, "fingerprint")
+        if not re.fullmatch("[0-9a-f]{64}", self.fingerprint or "0" * 64):
+            raise ValueError(f"fingerprint is {self.fingerprint!r}; give the 64 hexadecimal digits")
         self._check_grid()
         for index in range(self.n_layers):
             _layer(self, index)
@@ -433,10 +410,14 @@ class Recipe:
         >>> recipe.prepared() is recipe
         True
         """
-        # build reads recipes, so a recipe can only ask for it when called.
-        from catchment.features.echo_state.reservoir import prepare
+        # Reservoirs read recipes, so a recipe can only ask for them when called.
+        from catchment.features.echo_state.reservoir import prepared
 
-        return self if self.is_prepared else prepare(self)
+        if self.is_prepared:
+            return self
+        # Without the lock, clients that start together would each solve for the same eigenvalue.
+        with _one_at_a_time:
+            return prepared(self)
 
     def unprepared(self) -> Recipe:
         """Return the recipe without what `prepared` found out, to change a setting of it.
@@ -581,13 +562,18 @@ def _wiring(at: dict[str, Any], units: int, index: int, seed: int) -> Wiring:
         rewiring = DEFAULT_REWIRING if small_world else 0.0
     if weight is None:
         weight = DEFAULT_JUMP_WEIGHT if cycle_jumps else 0.0
+    jump = max(2, isqrt(units)) if at["jump"] is None else at["jump"]
+    if cycle_jumps and not 2 <= jump <= units // 2:
+        raise ValueError(
+            f"jump is {jump}; for {units} units give a whole number from 2 to {units // 2}"
+        )
     return Wiring(
         topology=topology,
         units=units,
         density=density,
         connections=_connections(topology, units, density, connections),
         rewiring=rewiring,
-        jump=_jump(units, at["jump"]) if cycle_jumps else 1,
+        jump=jump if cycle_jumps else 1,
         jump_weight=weight,
         random_signs=at["random_signs"],
         seed=seed,
@@ -609,14 +595,4 @@ def _connections(topology: str, units: int, density: float | None, given: int | 
         )
     if topology != "random" and (given % 2 or given < 2):
         raise ValueError(f"connections is {given}; topology {topology!r} needs an even number >= 2")
-    return given
-
-
-def _jump(units: int, given: int | None) -> int:
-    if given is None:
-        return max(2, isqrt(units))
-    if not 2 <= given <= units // 2:
-        raise ValueError(
-            f"jump is {given}; for {units} units give a whole number from 2 to {units // 2}"
-        )
     return given

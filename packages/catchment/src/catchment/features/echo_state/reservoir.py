@@ -22,14 +22,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Integers, as_matrix, frozen, refuse_nonfinite
-from catchment.errors import ClippingWarning, FinerRadiusWarning, FingerprintError
+from catchment.errors import FinerRadiusWarning, FingerprintError
+from catchment.features.base import OR_WIDER, warn_of_clipping
 from catchment.features.echo_state.recipe import (
     Layer,
     Mixture,
@@ -201,32 +201,6 @@ def programs_on_grid(
     return tuple(programs)
 
 
-_one_at_a_time = Lock()
-
-
-def build(recipe: Recipe) -> tuple[LayerWeights, ...]:
-    """Return the weights of each layer.
-
-    A recipe that is not prepared is prepared first; a prepared one is checked against its
-    fingerprint.
-
-    >>> (layer,) = build(Recipe(units=4, topology="ring", spectral_radius=0.5))
-    >>> layer.W.values
-    array([0.5, 0.5, 0.5, 0.5])
-    """
-    recipe = recipe.prepared()
-    layers = _weights(recipe)
-    found = fingerprint(layers, recipe.grid, recipe.input_range, recipe.cut)
-    if found != recipe.fingerprint:
-        clear = "scale and fingerprint" if recipe.grid is None else "scale, fingerprint and cut"
-        raise FingerprintError(
-            f"the recipe says fingerprint {recipe.fingerprint}, its weights have {found}; if you "
-            f"changed a setting, clear {clear} and call prepared(), otherwise get the recipe "
-            "again from its sender"
-        )
-    return layers
-
-
 def fingerprint(
     layers: Sequence[LayerWeights],
     grid: int | None = None,
@@ -235,7 +209,7 @@ def fingerprint(
 ) -> str:
     """Return the SHA-256, in hexadecimal, of all numbers of all layers, and of a grid.
 
-    >>> len(fingerprint(build(Recipe(units=4, topology="ring"))))
+    >>> len(fingerprint(Reservoir.from_recipe(Recipe(units=4, topology="ring")).layers))
     64
     """
     sha = hashlib.sha256(b"".join(layer.digest() for layer in layers))
@@ -244,19 +218,9 @@ def fingerprint(
     return sha.hexdigest()
 
 
-def prepare(recipe: Recipe) -> Recipe:
-    """Return the recipe with its scales and fingerprint; many callers of one recipe cost one.
-
-    >>> prepare(Recipe(units=4, topology="ring", spectral_radius=0.5)).scale
-    (0.5,)
-    """
-    # Without the lock, clients that start together would each solve for the same eigenvalue.
-    with _one_at_a_time:
-        return _prepared(recipe)
-
-
 @lru_cache(maxsize=256)
-def _prepared(recipe: Recipe) -> Recipe:
+def prepared(recipe: Recipe) -> Recipe:
+    """Return the recipe with its scales and fingerprint."""
     scale = tuple(_scale(layer) for layer in recipe.layers)
     # Any fingerprint and cut would do here: they are replaced by those of the weights.
     cut = None if recipe.grid is None else (0, 0)
@@ -371,9 +335,6 @@ def unit_activations(layer: Layer) -> NDArray[np.uint8]:
     return placed
 
 
-MANY_CLIPPED = 0.01  # share of inputs beyond the range from which to warn
-
-
 @dataclass(frozen=True, eq=False)
 class Reservoir:
     """One or more layers of fixed weights; layer l is driven by the states of layer l - 1.
@@ -406,10 +367,24 @@ class Reservoir:
 
     @classmethod
     def from_recipe(cls, recipe: Recipe) -> Reservoir:
-        """Return the reservoir of a recipe, checked against its fingerprint if it has one."""
+        """Return the reservoir of a recipe, checked against its fingerprint if it has one.
+
+        >>> recipe = Recipe(units=4, topology="ring", spectral_radius=0.5)
+        >>> Reservoir.from_recipe(recipe).layers[0].W.values
+        array([0.5, 0.5, 0.5, 0.5])
+        """
         prepared = recipe.prepared()
+        layers = _weights(prepared)
+        found = fingerprint(layers, prepared.grid, prepared.input_range, prepared.cut)
+        if found != prepared.fingerprint:
+            clear = "scale and fingerprint" if recipe.grid is None else "scale, fingerprint and cut"
+            raise FingerprintError(
+                f"the recipe says fingerprint {prepared.fingerprint}, its weights have {found}; if "
+                f"you changed a setting, clear {clear} and call prepared(), otherwise get the "
+                "recipe again from its sender"
+            )
         return cls(
-            build(prepared),
+            layers,
             prepared,
             grid=prepared.grid,
             input_range=prepared.input_range,
@@ -566,41 +541,29 @@ class Reservoir:
 
         With a grid they are cut off at its range and rounded to it.
         """
-        return self._on_grid([self._fitting(u, name)])[0]
+        return self.checked_all([u], name)[0]
 
-    def checked_all(self, inputs: Sequence[ArrayLike]) -> list[Array]:
+    def checked_all(self, inputs: Sequence[ArrayLike], name: str = "sequence {}") -> list[Array]:
         """Return what `checked` does for each sequence, with one warning for all of them."""
-        return self._on_grid([self._fitting(u, f"sequence {k}") for k, u in enumerate(inputs)])
-
-    def _on_grid(self, us: list[Array]) -> list[Array]:
-        if self.grid is None:
+        us = []
+        for k, given in enumerate(inputs):
+            u, called = as_matrix(given, name.format(k)), name.format(k)
+            if u.shape[1] != self.n_inputs:
+                raise ValueError(
+                    f"{called} has {u.shape[1]} columns, the reservoir was built for "
+                    f"{self.n_inputs}; pass an array of shape (T, {self.n_inputs})"
+                )
+            if len(u) == 0:
+                raise ValueError(f"{called} has no steps; leave empty sequences out")
+            refuse_nonfinite(u, called)
+            us.append(u)
+        if self.grid is None or not us:
             return us
         # Together, because very many short sequences would each cost a few small operations.
-        ends = np.cumsum([len(u) for u in us]).tolist()
-        joined = us[0] if len(us) == 1 else np.concatenate(us or [np.empty((0, self.n_inputs))])
+        joined = us[0] if len(us) == 1 else np.concatenate(us)
         rounded, n_clipped = inputs_on_grid(joined, self.grid, self.input_range)
-        share = n_clipped / max(1, joined.size)
-        if share > MANY_CLIPPED:
-            warnings.warn(
-                f"{share:.2%} of the input values lie beyond {self.input_range:g} and were cut off "
-                "there; scale the inputs to a standard deviation of 1, or pass a larger "
-                "input_range",
-                ClippingWarning,
-                stacklevel=3,
-            )
-        return [rounded[end - len(u) : end] for u, end in zip(us, ends, strict=True)]
-
-    def _fitting(self, u: ArrayLike, name: str) -> Array:
-        inputs = as_matrix(u, name)
-        if inputs.shape[1] != self.n_inputs:
-            raise ValueError(
-                f"{name} has {inputs.shape[1]} columns, the reservoir was built for "
-                f"{self.n_inputs}; pass an array of shape (T, {self.n_inputs})"
-            )
-        if len(inputs) == 0:
-            raise ValueError(f"{name} has no steps; leave empty sequences out")
-        refuse_nonfinite(inputs, name)
-        return inputs
+        warn_of_clipping(n_clipped, joined.size, self.input_range, OR_WIDER)
+        return np.split(rounded, np.cumsum([len(u) for u in us])[:-1])
 
     def with_plasticity(
         self, gain: Array, shift: Array, *, cut: tuple[int, int] | None = None

@@ -363,7 +363,8 @@ def rounded(values: Array, digits: int | Integers) -> Array:
 
 _UNIT = ("bias", "leak", "gain", "shift", "activation")
 _SPARSE = ("starts", "columns", "values")
-_PER_LAYER = len(_UNIT) + 2 * (len(_SPARSE) + 1)
+_MATRIX = (np.int64, np.uint32, np.float64, np.int64)  # kinds of the arrays of a matrix
+_KINDS = (*[np.float64] * 4, np.uint8, *_MATRIX, *_MATRIX)  # and of a layer
 
 
 def layer_arrays(layer: LayerWeights) -> tuple[NDArray[Any], ...]:
@@ -377,40 +378,31 @@ def layer_arrays(layer: LayerWeights) -> tuple[NDArray[Any], ...]:
 
 def layers_of(arrays: Sequence[NDArray[Any]]) -> tuple[LayerWeights, ...]:
     """Return the layers whose arrays these are, after checking what the kernels trust."""
-    if not arrays or len(arrays) % _PER_LAYER:
-        raise ValueError(f"{len(arrays)} arrays came, a layer has {_PER_LAYER}")
-    starts = range(0, len(arrays), _PER_LAYER)
-    return tuple(_layer(arrays[first : first + _PER_LAYER]) for first in starts)
+    size = len(_KINDS)
+    if not arrays or len(arrays) % size:
+        raise ValueError(f"{len(arrays)} arrays came, a layer has {size}")
+    found = []
+    for first in range(0, len(arrays), size):
+        mine = arrays[first : first + size]
+        for array, kind in zip(mine, _KINDS, strict=True):
+            if array.dtype != kind:
+                raise TypeError(f"an array has type {array.dtype}, not {np.dtype(kind)}")
+        if (mine[4] >= len(ACTIVATIONS)).any():
+            raise ValueError(f"activation {mine[4].max()} is unknown")
+        found.append(LayerWeights(_sparse(*mine[5:9]), _sparse(*mine[9:]), *mine[:5]))
+    return tuple(found)
 
 
-def _layer(arrays: Sequence[NDArray[Any]]) -> LayerWeights:
-    bias, leak, gain, shift, activation = arrays[: len(_UNIT)]
-    for array in (bias, leak, gain, shift):
-        _typed(array, np.float64)
-    _typed(activation, np.uint8)
-    if (activation >= len(ACTIVATIONS)).any():
-        raise ValueError(f"activation {activation.max()} is unknown")
-    middle = len(_UNIT) + len(_SPARSE) + 1
-    W, W_in = _sparse(arrays[len(_UNIT) : middle]), _sparse(arrays[middle:])
-    return LayerWeights(W, W_in, bias, leak, gain, shift, activation)
-
-
-def _sparse(arrays: Sequence[NDArray[Any]]) -> SparseRows:
+def _sparse(
+    starts: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], width: NDArray[Any]
+) -> SparseRows:
     """Return the matrix, after checking that every index is inside."""
-    starts, columns, values, width = arrays
-    for array, dtype in ((starts, np.int64), (columns, np.uint32), (values, np.float64)):
-        _typed(array, dtype)
     n_columns = int(width[0]) if width.shape == (1,) else -1
     inside = starts.ndim == columns.ndim == values.ndim == 1 and len(columns) == len(values)
     inside = inside and len(starts) > 0 and starts[0] == 0 and starts[-1] == len(values)
     if not (inside and (np.diff(starts) >= 0).all() and (columns < max(n_columns, 0)).all()):
         raise ValueError("a sparse matrix points outside itself")
     return SparseRows(starts, columns, values, n_columns)
-
-
-def _typed(array: NDArray[Any], dtype: type[np.generic]) -> None:
-    if array.dtype != dtype:
-        raise TypeError(f"an array has type {array.dtype}, not {np.dtype(dtype)}")
 
 
 TOPOLOGIES = (

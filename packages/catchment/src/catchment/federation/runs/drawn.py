@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +32,7 @@ ENOUGH_STEPS = 6000  # beyond this, further recordings are not added
 Said = str | float
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """From one time to another: the truth where it is known, and what was predicted.
 
     >>> Span(0.0, 2.5, "walk", "run", 0.6).is_wrong
@@ -51,11 +49,6 @@ class Span:
     def is_wrong(self) -> bool:
         """Whether it is another class than the true one; of numbers nobody can say that."""
         return isinstance(self.truth, str) and self.truth != self.predicted
-
-    def to_list(self) -> list[Any]:
-        """Return it as a list that JSON can hold."""
-        ends = [_short(self.start), _short(self.end)]
-        return [*ends, *(_plain(one) for one in (self.truth, self.predicted, self.probability))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,44 +95,37 @@ class DrawnRecording:
         return sum(span.is_wrong for span in self.spans)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON can hold it: numbers of five digits, None for missing ones."""
-        told: dict[str, Any] = {
-            "client": self.client,
-            "channels": list(self.channels),
-            "times": [_short(float(value)) for value in self.times],
-            "signals": [[_plain(float(value)) for value in row] for row in self.signals],
-            "spans": [span.to_list() for span in self.spans],
-            "output": self.output,
-            "unit": self.unit,
-        }
-        if self.threshold is not None:
-            points = [[_short(float(time)), _plain(float(score))] for time, score in self.scores]
-            told |= {"scores": points, "threshold": _short(self.threshold)}
-        return told
+        """Return it as JSON can hold it: numbers of seven digits, None for missing ones."""
+        told = {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
+        return told if self.threshold is not None else {**told, "scores": []}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> DrawnRecording:
         """Return what `to_dict` made a dictionary of."""
-        channels, scored = tuple(map(str, found["channels"])), found.get("scores", [])
-        numbers = np.array(
-            [[math.nan if value is None else value for value in row] for row in found["signals"]],
-            dtype=np.float64,
-        )
-        spans = ((float(start), float(end), *rest) for start, end, *rest in found["spans"])
+        channels = tuple(map(str, found["channels"]))
         return cls(
             str(found["client"]),
             channels,
             np.array(found["times"], dtype=np.float64),
-            numbers.reshape(-1, len(channels)),
-            tuple(Span(*span) for span in spans),
+            np.array(found["signals"], dtype=np.float64).reshape(-1, len(channels)),
+            tuple(Span(float(start), float(end), *rest) for start, end, *rest in found["spans"]),
             str(found.get("output", "")),
             str(found.get("unit", "step")),
-            np.array(
-                [[time, math.nan if score is None else score] for time, score in scored],
-                dtype=np.float64,
-            ).reshape(-1, 2),
+            np.array(found.get("scores", []), dtype=np.float64).reshape(-1, 2),
             found.get("threshold"),
         )
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it."""
+    match value:
+        case np.ndarray():
+            return _plain(value.tolist())
+        case list() | tuple():
+            return [_plain(one) for one in value]
+        case float():
+            return float(f"{value:.7g}") if math.isfinite(value) else None
+    return value
 
 
 def draw(
@@ -176,11 +162,11 @@ def draw(
         raise ValueError("there are no recordings to draw; pass at least one")
     looked_at = _spread(range(len(raw)), MOST_LOOKED_AT)
     unit = "second" if all(raw[k].times is not None for k in looked_at) else "step"
-    spans = _spans(model, raw, client, set(looked_at), unit, output)
+    spans, points = _said(model, raw, client, set(looked_at), unit, output)
     chosen = _chosen(raw, looked_at, spans)
     starts, times, signals = _joined([raw[k] for k in chosen], unit)
     moved = [
-        replace(span, start=start + span.start, end=start + span.end)
+        span._replace(start=start + span.start, end=start + span.end)
         for k, start in zip(chosen, starts, strict=True)
         for span in spans.get(k, ())
     ][:MOST_SPANS]
@@ -194,9 +180,11 @@ def draw(
     drawn = DrawnRecording(client, names[:MOST_CHANNELS], times, signals, tuple(moved), named, unit)
     if not isinstance(model, Detector):
         return drawn
-    return replace(
-        drawn, scores=_scores(model, raw, chosen, starts, unit), threshold=model.threshold
-    )
+    begins = zip(chosen, starts, strict=True)
+    every = [(start + end, score) for k, start in begins for end, score in points.get(k, ())]
+    found = np.array(every).reshape(-1, 2)
+    scores = np.column_stack(thinned(found[:, 0], found[:, 1:]))
+    return replace(drawn, scores=scores, threshold=model.threshold)
 
 
 def thinned(times: Array, signals: Array, most: int = MOST_POINTS) -> tuple[Array, Array]:
@@ -275,49 +263,35 @@ def _times(recording: Recording, unit: str) -> Array:
     return times
 
 
-def _spans(
+def _said(
     model: Predictor,
     raw: list[Recording],
     client: str,
     chosen: Set[int],
     unit: str,
     output: int,
-) -> dict[int, list[Span]]:
-    """Return what the model says of chosen recordings, by their number; each begins at 0."""
+) -> tuple[dict[int, list[Span]], dict[int, list[tuple[float, float]]]]:
+    """Return what the model says of chosen recordings, by their number; each begins at 0.
+
+    Beside it, of a detector, are its scores, each with the end of its row.
+    """
     # Prepared twice: once with their targets, once with their places. Both cut the same pieces.
     every = zip(model.prepare.inputs(raw), model.prepare.apply(raw), strict=True)
     pieces = [(piece, whole) for piece, whole in every if piece.source in chosen]
     outputs = model.outputs_of([whole for _, whole in pieces], client)
     found: dict[int, list[Span]] = {}
-    said = partial(_said_of, model, output)
+    scores: dict[int, list[tuple[float, float]]] = {}
     for (piece, whole), rows in zip(pieces, outputs, strict=True):
         begin = raw[piece.source].times
         first = 0.0 if unit == "step" or begin is None else float(begin[0])
         places, truths = _places(piece, len(rows), model, unit), _truths(whole, model, len(rows))
         for (start, end), row, y in zip(places, rows, truths, strict=True):
-            span = Span(start - first, end - first, *said(row, y))
+            span = Span(start - first, end - first, *_said_of(model, output, row, y))
             _add(found.setdefault(piece.source, []), span)
-    return found
-
-
-def _scores(
-    model: Detector, raw: list[Recording], chosen: Sequence[int], starts: Sequence[float], unit: str
-) -> Array:
-    """Return times and scores (n, 2) of chosen recordings, each moved to where it starts."""
-    begins = dict(zip(chosen, starts, strict=True))
-    pieces = [piece for piece in model.prepare.inputs(raw) if piece.source in begins]
-    points = []
-    for piece, rows in zip(
-        pieces, model.outputs_of([one.recording for one in pieces]), strict=True
-    ):
-        times = raw[piece.source].times
-        first = 0.0 if unit == "step" or times is None else float(times[0])
-        moved = begins[piece.source] - first
-        ends = [moved + end for _, end in _places(piece, len(rows), model, unit)]
-        points += [(end, model.pair_of(row)[0]) for end, row in zip(ends, rows, strict=True)]
-    found = np.array(points).reshape(-1, 2)
-    times, scores = thinned(found[:, 0], found[:, 1:])
-    return np.column_stack([times, scores])
+            if isinstance(model, Detector):
+                score = float(model.pair_of(row)[0])
+                scores.setdefault(piece.source, []).append((end - first, score))
+    return found, scores
 
 
 def _places(piece: Prepared, n_rows: int, model: Predictor, unit: str) -> list[tuple[float, float]]:
@@ -357,24 +331,13 @@ def _said_of(
 def _add(found: list[Span], span: Span) -> None:
     """Add a span; one that overlaps the next ends there, and what goes on as it was is one span."""
     if found and found[-1].end > span.start:
-        found[-1] = replace(found[-1], end=span.start)
+        found[-1] = found[-1]._replace(end=span.start)
     last = found[-1] if found else span
     alike = (last.truth, last.predicted) == (span.truth, span.predicted)
     follows = math.isclose(last.end, span.start, abs_tol=1e-9)
     if found and alike and follows and isinstance(span.predicted, str):
         lengths = (last.end - last.start, span.end - span.start)
         mean = np.average([last.probability or 0, span.probability or 0], weights=lengths)
-        found[-1] = replace(last, end=span.end, probability=float(mean))
+        found[-1] = last._replace(end=span.end, probability=float(mean))
     else:
         found.append(span)
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.7g}")
-
-
-def _plain(value: Said | None) -> Said | None:
-    """Return a value as JSON can hold it."""
-    if value is None or isinstance(value, str):
-        return value
-    return float(f"{value:.5g}") if math.isfinite(value) else None

@@ -35,7 +35,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
@@ -252,7 +252,7 @@ class RunFolder:
                     if kind.holds:
                         said = (kind.name, kind.holds, json.dumps(kind.tells))
                         self.database.execute("INSERT OR IGNORE INTO kinds VALUES (?, ?, ?)", said)
-        return StageKeeper(self, stage, plan, logs=logs)
+        return StageKeeper(self, stage, plan, logs, self.keep_every)
 
     def flush(self) -> None:
         """Commit the messages so far."""
@@ -320,7 +320,8 @@ class RunFolder:
     def close(self) -> None:
         """Write what is left and let go of the folder."""
         try:
-            self.flush()
+            with self.transaction():
+                pass
             if self.in_memory:
                 self.content = self.database.serialize()
                 return
@@ -342,32 +343,34 @@ class RunFolder:
 
 
 @final
+@dataclass(frozen=True, eq=False)
 class StageKeeper(Keeper[S]):
     """Writes down one stage of a run and goes on where it stopped; `RunFolder.keeper` makes it."""
 
-    def __init__(
-        self, folder: RunFolder, stage: str, plan: Plan[S, Any, Any], *, logs: bool
-    ) -> None:
-        self._folder, self._stage, self._plan, self._logs = folder, stage, plan, logs
-        self.keep_every = folder.keep_every
+    folder: RunFolder
+    stage: str
+    plan: Plan[S, Any, Any]
+    logs: bool
+    keep_every: float
 
     def resume(self) -> tuple[S, tuple[Record, ...]] | None:
         """Return the state and records of the finished rounds, or None if there are none."""
-        folder, stage = self._folder, self._stage
+        folder, stage = self.folder, self.stage
+        if folder.in_memory and stage not in folder.states:
+            return None
         records = records_of(folder.database, stage)
         if not records:
             return None
-        if self._logs:
-            done = (stage, len(records), self._plan.rounds)
-            rounds_log.info("%s: %d of %d rounds are done", *done)
+        if self.logs:
+            rounds_log.info("%s: %d of %d rounds are done", stage, len(records), self.plan.rounds)
         if folder.in_memory:
             return folder.states[stage], records
         state = last_state_of(folder.database, folder.folder, stage)
-        return self._plan.algorithm.load_state(state), records
+        return self.plan.algorithm.load_state(state), records
 
     def begun(self, round_: int) -> Parts | None:
         """Return what was kept of a round that is not over, None if there is nothing to use."""
-        path = self._folder.state_path(self._stage, round_, PART)
+        path = self.folder.state_path(self.stage, round_, PART)
         if not path.is_file():
             return None
         try:
@@ -378,50 +381,51 @@ class StageKeeper(Keeper[S]):
 
     def keep_begun(self, round_: int, parts: Parts) -> None:
         """Keep the part of a round that is done, once its messages are in the ledger."""
-        self._folder.flush()
-        path = self._folder.state_path(self._stage, round_, PART)
+        self.folder.flush()
+        path = self.folder.state_path(self.stage, round_, PART)
         replace_file(path, parts.to_bytes(), mode=PRIVATE)
 
     def note(self, entry: Entry) -> None:
         shapes = json.dumps(entry.shapes, separators=(",", ":"))
         what = (entry.direction, entry.purpose, shapes, entry.n_bytes, entry.sha256, entry.epsilon)
-        self._folder.entries.append((self._stage, entry.round, entry.client, *what))
-        if len(self._folder.entries) >= BATCH:
-            self._folder.flush()
+        self.folder.entries.append((self.stage, entry.round, entry.client, *what))
+        if len(self.folder.entries) >= BATCH:
+            self.folder.flush()
 
     def close_round(self, state: S, record: Record) -> None:
         """Keep a state and then commit its round; the state before it is no longer needed."""
-        folder, algorithm, written = self._folder, self._plan.algorithm, ""
-        at = (self._stage, record.round)
+        folder, algorithm, written = self.folder, self.plan.algorithm, ""
+        at = (self.stage, record.round)
         counts = (record.n_asked, record.n_used, record.seconds, record.bytes_down, record.bytes_up)
         if folder.in_memory:
-            folder.states[self._stage] = state
+            folder.states[self.stage] = state
         else:
             content = algorithm.save_state(state).to_bytes()
             replace_file(folder.state_path(*at), content, mode=PRIVATE)
             written = hashlib.sha256(content).hexdigest()
         with folder.transaction():
             folder.insert("rounds", [(*at, *counts, written)])
-            folder.insert("refusals", [(*at, r.client, r.code, r.reason) for r in record.refused])
-            folder.insert("figures", [(*at, *named) for named in record.figures.items()])
+            for one in record.refused:
+                folder.insert("refusals", [(*at, one.client, one.code, one.reason)])
+            for named in record.figures.items():
+                folder.insert("figures", [(*at, *named)])
             if written:
-                digests = digests_of(algorithm.tally(state))
-                rows = [(*at, one.client, one.sha256, int(one.is_exact)) for one in digests]
-                folder.insert("digests", rows)
+                sums = digests_of(algorithm.tally(state))
+                folder.insert("digests", [(*at, d.client, d.sha256, int(d.is_exact)) for d in sums])
         if written:
             folder.state_path(*at, PART).unlink(missing_ok=True)
             if record.round > 0:
-                folder.state_path(self._stage, record.round - 1).unlink(missing_ok=True)
-        if self._logs:
+                folder.state_path(self.stage, record.round - 1).unlink(missing_ok=True)
+        if self.logs:
             self._log(record)
 
     def _log(self, record: Record) -> None:
         """Say that a round is over; every client that is left out is one line of warning."""
         how = (record.n_used, record.n_asked, record.seconds)
-        about = (self._stage, record.round + 1, self._plan.rounds, *how)
+        about = (self.stage, record.round + 1, self.plan.rounds, *how)
         rounds_log.info("%s, round %d of %d: %d of %d clients, %.1f s", *about)
         for one in record.refused:
-            told = (one.client, self._stage, one.reason, one.code)
+            told = (one.client, self.stage, one.reason, one.code)
             rounds_log.warning("%s was left out of the %s: %s (%s)", *told)
 
 
@@ -485,8 +489,11 @@ def records_of(database: sqlite3.Connection, stage: str) -> tuple[Record, ...]:
         "WHERE stage = ? ORDER BY round",
         (stage,),
     )
-    told = ((refused.get(row[0], ()), figures.get(row[0], {}), row) for row in rows)
-    return tuple(replace(Record(*row), refused=tuple(r), figures=f) for r, f, row in told)
+    found = []
+    for row in rows:
+        told = tuple(refused.get(row[0], ()))
+        found.append(replace(Record(*row), refused=told, figures=figures.get(row[0], {})))
+    return tuple(found)
 
 
 def last_state_of(database: sqlite3.Connection, folder: Path, stage: str) -> Parts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.wire import Fact, Parts, digest, plain_text
+from catchment.wire import Parts, digest, plain_text
 
 if TYPE_CHECKING:
     from catchment.federation.messages import Record
@@ -41,10 +41,14 @@ class Entry:
         parts: Parts,
         message: bytes,
     ) -> Entry:
+        match parts.facts:  # the privacy cost that it states, itself or for what is masked in it
+            case {"epsilon": float(stated)} | {"outline": {"facts": {"epsilon": float(stated)}}}:
+                epsilon: float | None = stated
+            case _:
+                epsilon = None
+        about = (round_, client, direction, plain_text(parts.kind, 80))
         shapes = tuple(map(np.shape, parts.arrays))
-        sha256 = digest(message).hex()
-        about = (round_, client, direction, plain_text(parts.kind, 80), shapes)
-        return cls(*about, len(message), sha256, _epsilon(parts.facts))
+        return cls(*about, shapes, len(message), digest(message).hex(), epsilon)
 
 
 class About(NamedTuple):
@@ -120,16 +124,6 @@ class Entries:
             about = self.abouts[k]
             head = (about.round, client, about.direction, about.purpose, about.shapes)
             yield Entry(*head, n_bytes[at], digits[64 * at : 64 * at + 64], about.epsilon)
-
-
-def _epsilon(facts: Mapping[str, Fact]) -> float | None:
-    """Return the privacy cost that a message states, itself or for what is masked in it."""
-    match facts:
-        case {"epsilon": float(epsilon)}:
-            return epsilon
-        case {"outline": {"facts": {"epsilon": float(epsilon)}}}:
-            return epsilon
-    return None
 
 
 class Keeper(Generic[S]):

@@ -606,8 +606,6 @@ def file_name(client: str) -> str:
     return re.sub(r"[^\w.-]", "_", client)
 
 
-# Algorithms of other packages that can do without a client, by the names of their entry points.
-FORGETTING = {"FactoredRidge": "factors", "ReservoirEnsemble": "ensemble"}
 SETTLED = {
     "scaling": "the mean and the spread of each channel, by which inputs are scaled",
     "plasticity": "the gains and shifts of the reservoir's units",
@@ -649,12 +647,12 @@ def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> Witho
                 f"be taken out of it; run the plan again without {client}"
             )
     shared = model.model if isinstance(model, PersonalModels) else model
-    if isinstance(shared, Detector) and told.name == "FederatedNormal":
-        found = _unlearned_normal(told, Path(folder), client, shared)
-    elif isinstance(shared, Model):
-        found = _unlearned(told, Path(folder), client, shared)
-    else:
-        raise _cannot(told.name, client)
+    found = _unlearned(told, Path(folder), client, shared)
+    if found is None:
+        raise FederationError(
+            f"what other clients sent to {told.name} depends on {client}, or was not kept one by "
+            f"one; run the plan again without {client}"
+        )
     stages = [SETTLED[stage.name] for stage in run.stages if stage.name in SETTLED]
     if told.name == "Candidates":
         stages.append("the choice among the feature maps")
@@ -668,44 +666,36 @@ def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> Witho
     return WithoutClient(known, certificate)
 
 
-def _unlearned_normal(
-    told: Described, folder: Path, client: str, shared: Detector
-) -> WithoutClient:
-    """Return the detector without a client, its threshold by what the others have counted."""
-    labels = told.settings.get("classes")
-    known = {**told.settings, "features": shared.features}
-    algorithm = FederatedNormal(**{**known, "classes": None if labels is None else tuple(labels)})
-    state = algorithm.load_state(last_state(folder, TRAINING))
-    refuse_sum(state.by_client, client)
-    left = unlearn_normal(algorithm, state, client)
+def _unlearned(told: Described, folder: Path, client: str, shared: Any) -> WithoutClient | None:
+    """Return the model, not yet prepared, of the algorithms that can do without one client."""
+    parts, algorithm, among = last_state(folder, TRAINING), cast(Any, None), None
+    if isinstance(shared, Detector) and told.name == "FederatedNormal":
+        labels = told.settings.get("classes")
+        known = {**told.settings, "classes": None if labels is None else tuple(labels)}
+        algorithm = FederatedNormal(**{**known, "features": shared.features})
+    elif isinstance(shared, Model) and told.name in BY_PLUGIN:
+        without = plugin("algorithms", BY_PLUGIN[told.name]).without_client
+        made: WithoutClient | None = without(told, shared, parts, client)
+        return made
+    elif isinstance(shared, Model):
+        among = told.chosen(shared, parts)
+        algorithm = told.rebuilt(shared) if among is None else among[0]
+    if algorithm is None:
+        return None
+    state = algorithm.load_state(parts) if among is None else among[1]
+    groups = isinstance(state, RidgeState) and bool(state.by_group)
+    refuse_sum(state.by_client, client, groups=groups)
+    left: Any = UNLEARN[type(algorithm)](algorithm, state, client)
     return WithoutClient(algorithm.result(left.state), left.certificate)
 
 
-def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> WithoutClient:
-    """Return the model, not yet prepared, of the algorithms that can do without one client."""
-    parts = last_state(folder, TRAINING)
-    match told.rebuilt(shared):
-        case FederatedRidge() as ridge:
-            state = ridge.load_state(parts)
-            refuse_sum(state.by_client, client, groups=bool(state.by_group))
-            forgotten = unlearn(ridge, state, client)
-            return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
-        case BalancedRidge() as balanced:
-            by_class = balanced.load_state(parts)
-            refuse_sum(by_class.by_client, client)
-            left = unlearn_by_class(balanced, by_class, client)
-            return WithoutClient(balanced.result(left.state), left.certificate)
-    among = told.chosen(shared, parts)
-    if among is not None:
-        ridge, sums = among
-        forgotten = unlearn(ridge, sums, client)
-        return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
-    if told.name in FORGETTING:
-        made = plugin("algorithms", FORGETTING[told.name])
-        rest: WithoutClient | None = made.without_client(told, shared, parts, client)
-        if rest is not None:
-            return rest
-    raise _cannot(told.name, client)
+UNLEARN: dict[type, Callable[..., object]] = {
+    FederatedRidge: unlearn,
+    BalancedRidge: unlearn_by_class,
+    FederatedNormal: unlearn_normal,
+}
+# Algorithms of other packages that can do without a client, by the names of their entry points.
+BY_PLUGIN = {"FactoredRidge": "factors", "ReservoirEnsemble": "ensemble"}
 
 
 def refuse_sum(by_client: Mapping[str, object], client: str, *, groups: bool = False) -> None:
@@ -715,10 +705,3 @@ def refuse_sum(by_client: Mapping[str, object], client: str, *, groups: bool = F
             f"the run kept only {what}, so that what {client} sent cannot be taken "
             f"out of it; run the plan again without {client}"
         )
-
-
-def _cannot(name: str, client: str) -> FederationError:
-    return FederationError(
-        f"what other clients sent to {name} depends on {client}, or was not kept one by one; run "
-        f"the plan again without {client}"
-    )
