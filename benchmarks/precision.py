@@ -32,7 +32,7 @@ from catchment import Array, EchoState, Pipeline, Prepare, Recording, Run, feder
 from catchment.data import contiguous, lorenz, mackey_glass
 from catchment.errors import PrecisionWarning, SingularError
 from catchment.readout import Readout, nrmse
-from catchment_research.factors import factor_path
+from catchment_research.factors import FactoredRidge, factor_path
 
 PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "statistics.md"
 HORIZONS = {"Mackey-Glass": 6, "Lorenz": 10}
@@ -108,7 +108,7 @@ def measured(cell: Cell) -> dict[str, Any]:
     clients = {name: list(part) for name, part in contiguous(data.train, N_CLIENTS).items()}
     runs = {
         f"{what}, {how}": _federated(described, clients, upload, ridge)
-        for what, upload in (("sums", "statistics"), ("factors", "factors"))
+        for what, upload in (("sums", "statistics"), ("factors", FactoredRidge))
         for how, ridge in (("by clients", "clients"), ("gcv", "gcv"))
     }
     found = {

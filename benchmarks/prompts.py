@@ -22,11 +22,11 @@ from catchment import Array
 from catchment.engine import run_locally
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan
-from catchment.federation.learn import Adam
 from catchment.privacy import PromptNoise
 from catchment.privacy.dp import gaussian_multiplier
 from catchment.readout import train
 from catchment_lab.audit import Drive, Setting, context_of, correlation, generated
+from catchment_research.learn import Adam
 from catchment_research.prompt import (
     EdgeController,
     LanguageServer,

@@ -27,6 +27,7 @@ from catchment.data import contiguous, lorenz, mackey_glass, narma
 from catchment.errors import PrecisionWarning
 from catchment.readout import ForecastLimitWarning, Model, forecast, nrmse
 from catchment_lab.datasets import load
+from catchment_research.factors import FactoredRidge
 
 PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "statistics.md"
 UNITS, WASHOUT, N_CLIENTS, TRAIN, TEST = 300, 100, 5, 6000, 2000
@@ -34,8 +35,8 @@ LOOP, STARTS, AHEAD = 84, 40, 10
 WAYS: dict[str, tuple[Any, Any]] = {
     "sums, default bits": ("auto", "statistics"),
     "sums, float64": (None, "statistics"),
-    "factors, default bits": ("auto", "factors"),
-    "factors, float64": (None, "factors"),
+    "factors, default bits": ("auto", FactoredRidge),
+    "factors, float64": (None, FactoredRidge),
 }
 SCALES: dict[str, Any] = {"standardised": "federated", "as they are": "none"}
 Task = tuple[Recording, Callable[[Model], float]]

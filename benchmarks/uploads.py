@@ -27,7 +27,7 @@ from catchment import EchoState, Recording, evaluate, federate
 from catchment.data import synthetic_wearables
 from catchment.features import FeatureMap, MiniRocket
 from catchment.federation import Record
-from catchment.federation.learn import MASKED_FLOAT, masked_bytes
+from catchment.readout import Grid, packed_length
 from catchment_research.learn import ConjugateGradients
 
 Clients = Mapping[str, Sequence[Recording]]
@@ -35,6 +35,12 @@ MAPS: dict[str, FeatureMap] = {
     **{f"reservoir {units}": EchoState(units, seed=0) for units in (50, 100, 200, 400)},
     **{f"MiniRocket {n}": MiniRocket(n, seed=0) for n in (504, 1008, 2016)},
 }
+UPLOADS: dict[str, Any] = {
+    "statistics": "statistics",
+    "auto": "auto",
+    "gradients": ConjugateGradients,
+}
+MASKED_WHOLE, MASKED_FLOAT = 8, 16  # bytes of a number in a secure sum
 RIDGE = 10.0  # one for all, so that readouts can be compared
 WINDOWS = (40, 200)  # of a client
 
@@ -46,12 +52,23 @@ def people(windows: int) -> tuple[Clients, Clients]:
     return {n: everyone[n] for n in names[:10]}, {n: everyone[n] for n in names[10:]}
 
 
+def masked_bytes(features: FeatureMap, n_targets: int) -> int:
+    """Return the bytes of one client's statistics in a secure sum."""
+    F, K = features.n_features, n_targets
+    entries = {"feature_sum": F, "target_sum": K, "cross": F * K}
+    entries |= {"gram": packed_length(F), "target_gram": packed_length(K)}
+    grid = Grid.of(features, classes=True)
+    if grid is None:
+        return MASKED_FLOAT * sum(entries.values())
+    return sum(MASKED_WHOLE * grid.limbs[name] * n for name, n in entries.items())
+
+
 def measured(name: str, described: FeatureMap, windows: int) -> dict[str, object]:
     """Return the bytes of a client by every upload, and the accuracy."""
     train, test = people(windows)
     runs = {
-        upload: federate(described, train, ridge=RIDGE, upload=upload)
-        for upload in ("statistics", "auto", "gradients")
+        way: federate(described, train, ridge=RIDGE, upload=upload)
+        for way, upload in UPLOADS.items()
     }
     plain, auto, rounds = runs["statistics"], runs["auto"], runs["gradients"]
     features, K = plain.known.maps[0], plain.model.readout.n_outputs
@@ -71,7 +88,7 @@ def measured(name: str, described: FeatureMap, windows: int) -> dict[str, object
         "dense float64": 8 * (F * F + F * K),
         "statistics": _each(plain.records),
         "smallest": _each(auto.records),
-        "secure statistics": masked_bytes(features, K, classes=True)[0],
+        "secure statistics": masked_bytes(features, K),
         "gradients": _each(rounds.records),
         "secure gradients": MASKED_FLOAT * (F * (K + 2) + F * directions),
         "rounds": n_rounds,

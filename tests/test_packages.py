@@ -48,7 +48,6 @@ PLANS = {
     "sources": '[data]\nsource = "{}"\n',
     "algorithms": WEARABLES + '[learn]\nalgorithm = "{}"\n',
     "protections": WEARABLES + '[[protect]]\nname = "{}"\n',
-    "uploads": WEARABLES + '[learn]\nupload = "{}"\n',
 }
 
 TAKEN_AWAY = """

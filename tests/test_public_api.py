@@ -46,10 +46,9 @@ FACES = {
         "read_run"
     ),
     "catchment.federation.learn": (
-        "Adagrad Adam BalancedRidge Candidates Certificate FederatedNormal "
-        "FederatedRidge FederatedScaling GradientAveraging Mean "
-        "Momentum PersonalIncrements PersonalReadouts ReadoutAveraging "
-        "SHARES SelectedRidge UnknownThreshold Yogi group_of join "
+        "BalancedRidge Candidates Certificate FederatedNormal FederatedRidge FederatedScaling "
+        "PersonalIncrements PersonalReadouts ReadoutAveraging "
+        "SHARES SelectedRidge UnknownThreshold group_of join "
         "mixed personalise retired retired_by_class towards unlearn unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (
@@ -104,12 +103,12 @@ FACES = {
     "catchment_lab.watch": "Snapshot look watching",
     "catchment_research": "RoundedUpload from_reservoirpy model_from_reservoirpy",
     "catchment_research.factors": (
-        "FactoredRidge RidgeFactors accumulate_factors automatic_factors choose_by_factor_blocks "
-        "load_factors save_factors without_client"
+        "FactoredRidge RidgeFactors accumulate_factors choose_by_factor_blocks"
     ),
     "catchment_research.learn": (
-        "AlignedRidge ConjugateGradients DeepRidge Ensemble ReservoirEnsemble StackedEnsemble "
-        "Stacking cluster_clients cluster_sums joint_features"
+        "Adagrad Adam AlignedRidge ConjugateGradients DeepRidge Ensemble GradientAveraging Mean "
+        "Momentum ReservoirEnsemble ServerOptimiser StackedEnsemble Stacking Yogi cluster_clients "
+        "cluster_sums joint_features"
     ),
     "catchment_research.partial": (
         "Dropout Examples FederatedTraining FollowTheLeader Freeze LocalSteps Maker NetworkModel "

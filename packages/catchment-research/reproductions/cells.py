@@ -18,8 +18,7 @@ import numpy as np
 from catchment import Array, ordered_map, single_blas_thread
 from catchment.data import Recording
 from catchment.features import FeatureMap
-from catchment.federation import Rows, WeightedSum
-from catchment.federation.learn import Weighting, client_weight
+from catchment.federation import Rows, WeightedSum, Weighting, client_weight
 from catchment.readout import ClassCounts, Readout, RidgeStatistics, solve_path
 from catchment_lab.search import ridges_of
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from catchment.federation import Plan, Progress, Record
+from catchment.federation import Plan, Record
 from catchment.federation.runs import Keeper
+from catchment_research.learn import Progress
 from catchment_research.partial import Trained
 
 PAUSE = 30.0  # seconds between two files

@@ -23,7 +23,7 @@ import torch
 from catchment.engine import Source, data_of
 from catchment.errors import FederationError
 from catchment.federation import Plan, Record, Result, Turn
-from catchment.federation.learn import Arrays
+from catchment_research.learn import Arrays
 from catchment_research.partial import (
     Examples,
     FederatedTraining,

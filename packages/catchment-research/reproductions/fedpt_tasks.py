@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from catchment.engine import Source
-from catchment.federation.learn import Mean, Momentum, ServerOptimiser
+from catchment_research.learn import Mean, Momentum, ServerOptimiser
 from catchment_research.partial import IGNORED, Examples, LocalSteps, Schedule
 from reproductions.data.values import Images
 from reproductions.fedpt_data import (

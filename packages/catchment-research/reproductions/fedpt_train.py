@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import Limits, Plan, Result
-from catchment.federation.learn import ServerOptimiser
+from catchment_research.learn import ServerOptimiser
 from catchment_research.partial import (
     IGNORED,
     Examples,

@@ -13,9 +13,10 @@ import numpy as np
 from catchment.engine import run_locally
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan
-from catchment.federation.learn import Adam, FederatedRidge, Mean
+from catchment.federation.learn import FederatedRidge
 from catchment.privacy import PromptNoise
 from catchment.readout import Readout
+from catchment_research.learn import Adam, Mean
 from catchment_research.partial import LocalSteps
 from catchment_research.prompt import (
     EdgeController,

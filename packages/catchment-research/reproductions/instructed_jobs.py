@@ -23,8 +23,8 @@ from functools import lru_cache
 import numpy as np
 
 from catchment import Array, Integers
-from catchment.federation.learn import Adam, Arrays
 from catchment.readout import Readout
+from catchment_research.learn import Adam, Arrays
 from catchment_research.prompt import (
     Answer,
     EdgeController,

@@ -15,8 +15,8 @@ import numpy as np
 
 from catchment import Array, single_blas_thread
 from catchment.federation import augmented
-from catchment.federation.learn import largest_eigenvalue
 from catchment.readout import Readout, RidgeStatistics
+from catchment_research.learn import largest_eigenvalue
 from reproductions.cells import Chosen, Subjects, accuracy, summed
 
 Affine = tuple[Array, Array]

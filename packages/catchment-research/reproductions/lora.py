@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from catchment import Integers
 from catchment.errors import MissingExtraError
-from catchment.federation import UNKNOWN, Algorithm, Data, Progress, TrainedSum, Turn
-from catchment.federation.learn import Arrays, Mean, ServerOptimiser
+from catchment.federation import Algorithm, Data, Turn
 from catchment.wire import Parts
+from catchment_research.learn import UNKNOWN, Arrays, Mean, Progress, ServerOptimiser, TrainedSum
 from catchment_research.partial import LocalSteps, gaussian
 from catchment_research.prompt import Example, TransformersLM, as_tokens
 

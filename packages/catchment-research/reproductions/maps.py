@@ -31,6 +31,7 @@ from catchment.readout import (
     scale_of,
     solve_readout,
 )
+from catchment_research.learn import ConjugateGradients
 from reproductions.map_methods import LARGE, MAJORITY, METHODS, OVER_ROUNDS
 from reproductions.map_sets import FoldedSet, available, folded, label_of
 from reproductions.map_values import (
@@ -306,7 +307,7 @@ def rounds_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feat
     training = {name: list(data.clients[name]) for name in data.training(0)}
     begun = time.process_time()
     pipeline = Pipeline(Prepare(scale=data.scale), features)
-    run = federate(pipeline, training, classes=data.classes, upload="gradients", threads=1)
+    run = federate(pipeline, training, classes=data.classes, upload=ConjugateGradients, threads=1)
     seconds = time.process_time() - begun
     scores = evaluate(run.model, {name: list(data.clients[name]) for name in data.folds[0]})
     up = sum(record.bytes_up for record in run.records) / len(training)

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from catchment.federation import TrainedSum
 from catchment.wire import Parts
+from catchment_research.learn import TrainedSum
 from catchment_research.prompt import Answer, Projection, Question
 
 FLOAT = 4

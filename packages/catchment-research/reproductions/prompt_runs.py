@@ -10,8 +10,8 @@ import numpy as np
 
 from catchment.engine import run_locally
 from catchment.federation import Float32, Plan, Record
-from catchment.federation.learn import Arrays
 from catchment.federation.runs import Keeper
+from catchment_research.learn import Arrays
 from catchment_research.prompt import Example, LanguageServer, Traffic, TransformersLM
 from reproductions.fedresprompt_values import Cell
 

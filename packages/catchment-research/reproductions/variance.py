@@ -20,7 +20,7 @@ from catchment.errors import FederationError
 from catchment.features import Recipe, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Plan
-from catchment.federation.learn import Momentum
+from catchment_research.learn import Momentum
 from catchment_research.plasticity import FederatedPlasticity, IntrinsicPlasticity, MomentPlasticity
 from reproductions.cells import Cell
 from reproductions.fedip import trained_cell

@@ -11,9 +11,9 @@ from catchment import Array, Recipe, Reservoir
 from catchment.engine import run_locally
 from catchment.features import EchoState
 from catchment.federation import Plan
-from catchment.federation.learn import Mean
 from catchment.privacy import PromptNoise
 from catchment_lab.audit import Drive, context_of, correlation, relative_error
+from catchment_research.learn import Mean
 from catchment_research.prompt import (
     EdgeController,
     Example,

@@ -14,6 +14,7 @@ import catchment as ct
 from catchment.data import synthetic_wearables
 from catchment.errors import DeviceError, RefusedClientsWarning, TooFewClientsError
 from catchment.federation import ByRound, Turn
+from catchment.federation.learn import ReadoutAveraging
 from catchment.readout import RidgeStatistics, to_bytes
 from catchment.wire import NOTHING, Parts
 from catchment_edge import Device
@@ -322,8 +323,8 @@ def test_channels_are_compared_before_the_sensor_is_read() -> None:
 
 def test_only_a_ridge_can_be_trained_on_a_device() -> None:
     device = board()
-    with pytest.warns(RefusedClientsWarning, match="cannot take part in ConjugateGradients"):
-        federated(device, upload="gradients")
+    with pytest.warns(RefusedClientsWarning, match="cannot take part in ReadoutAveraging"):
+        federated(device, upload=ReadoutAveraging)
 
 
 def test_what_is_left_of_an_abandoned_answer_is_passed_over() -> None:

@@ -118,13 +118,13 @@ def test_a_million_units_are_refused_from_sizes(
     assert found.exit_code != 0
     said = str(found.exception)
     assert "2,000,005,000,003 numbers takes 16.0 TB, and this machine has" in said
-    assert 'fewer units, upload = "gradients" in [learn], or project' in said
+    assert 'fewer units, algorithm = "conjugate_gradients", or project' in said
 
 
 def test_gradients_need_no_gram() -> None:
-    plan = LAKE.replace("UNITS", "1000000").replace(
-        "ridge = 0.01", 'ridge = 0.01\nupload = "gradients"'
-    )
+    large = LAKE.replace("UNITS", "1000000")
+    plan = large.replace('algorithm = "ridge"', 'algorithm = "conjugate_gradients"')
+    assert plan != large
     assert parse_plan(plan).maps[0] == EchoState(1_000_000)
 
 

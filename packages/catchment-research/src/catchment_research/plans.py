@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from catchment.features import FeatureMap
 from catchment.federation import Algorithm
-from catchment.federation.learn import Adam, Mean, ServerOptimiser
 from catchment_research.learn.alignment import AlignedRidge as Aligned
+from catchment_research.learn.optimisers import Adam, Mean, ServerOptimiser
 from catchment_research.learn.stacking import StackedEnsemble as Stacked
 
 __all__ = ["Aligned", "Partial", "Prompt", "Stacked"]

@@ -17,18 +17,14 @@ from catchment.engine import run_locally
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Float32, Plan, Protection, SmallestUpload
 from catchment.federation.learn import (
-    Adam,
     BalancedRidge,
     Candidates,
     FederatedNormal,
     FederatedRidge,
     FederatedScaling,
-    GradientAveraging,
-    Momentum,
     PersonalReadouts,
     ReadoutAveraging,
     SelectedRidge,
-    Yogi,
 )
 from catchment.federation.measure import (
     Evaluation,
@@ -40,13 +36,17 @@ from catchment.readout import Gaussian, Model, Unit, train
 from catchment_research import RoundedUpload
 from catchment_research.factors import FactoredRidge
 from catchment_research.learn import (
+    Adam,
     AlignedRidge,
     ConjugateGradients,
     DeepRidge,
     Ensemble,
+    GradientAveraging,
+    Momentum,
     ReservoirEnsemble,
     StackedEnsemble,
     Stacking,
+    Yogi,
 )
 from catchment_research.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment_research.prompt import (

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from catchment import Plan, federate
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation import Algorithm, Float32, Needs, Turn, WeightedSum
-from catchment.federation.learn import Arrays
 from catchment.privacy import SecureSum, make_identities
 from catchment.readout import RidgeStatistics
 from catchment.wire import Parts, taken_apart
 from catchment_research import RoundedUpload, packed_codes, unpacked_codes
+from catchment_research.learn import Arrays
 
 Bits = Literal[32, 16, 8, 4, 2, 1]
 FEW: tuple[Bits, ...] = (16, 8, 4, 2, 1)

@@ -8,8 +8,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from catchment import Array
-from catchment.federation.learn import Arrays
 from catchment.privacy.dp import gaussian_epsilon
+from catchment_research.learn import Arrays
 from catchment_research.partial import (
     FollowTheLeader,
     schedule_epsilon,

@@ -16,10 +16,10 @@ from catchment import Plan, federate
 from catchment.engine import run_locally
 from catchment.errors import TooFewClientsError
 from catchment.federation import Result, RunFolder, Turn
-from catchment.federation.learn import Adam
 from catchment.privacy import Clip, GaussianNoise, SecureSum, epsilon_spent, make_identities
 from catchment.wire import taken_apart
 from catchment_research import RoundedUpload
+from catchment_research.learn import Adam
 from catchment_research.partial import (
     Change,
     Examples,

@@ -18,8 +18,8 @@ from catchment import Array, Integers  # noqa: E402
 from catchment.engine import run_locally  # noqa: E402
 from catchment.errors import FederationError, IntegrityError  # noqa: E402
 from catchment.federation import Plan  # noqa: E402
-from catchment.federation.learn import Adam, Mean  # noqa: E402
 from catchment.wire import Parts  # noqa: E402
+from catchment_research.learn import Adam, Mean  # noqa: E402
 from catchment_research.prompt import (  # noqa: E402  # noqa: E402  # noqa: E402
     Answer,
     Answers,

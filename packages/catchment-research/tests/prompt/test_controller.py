@@ -10,7 +10,7 @@ import torch
 
 from catchment import Array, Recipe, Reservoir
 from catchment.features import EchoState
-from catchment.federation.learn import Adam, Mean, Momentum
+from catchment_research.learn import Adam, Mean, Momentum
 from catchment_research.prompt import EdgeController, Example, Projection
 
 P = Projection(bottleneck=3, length=2, width=5, seed=4, scale=0.5)

@@ -12,8 +12,8 @@ from catchment import Array
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation import Float32, Plan, Turn
-from catchment.federation.learn import Adam, Mean
 from catchment.privacy import Clip, GaussianNoise, PromptNoise, SecureSum, make_identities
+from catchment_research.learn import Adam, Mean
 from catchment_research.prompt import Answer, EdgeController, Example, LanguageServer, Question
 from tests.prompt.world import MODEL, PROJECTION, WORDS, clients, features, training, waves
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import pytest
 import scipy.linalg
@@ -20,11 +18,8 @@ from catchment.readout import (
     solve_readout,
     squared_errors,
 )
-from catchment_research.factors import solve_rows
 
 pytestmark = pytest.mark.processor
-
-Method = Literal["qr", "svd"]
 
 
 def rows(n: int = 80, F: int = 7, K: int = 3, seed: int = 0) -> tuple[Array, Array]:
@@ -89,56 +84,6 @@ def test_a_ridge_per_output(n_outputs: int, intercept: bool) -> None:
     np.testing.assert_allclose(readout(z), theirs.fit(z, y).predict(z), rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("method", ["qr", "svd"])
-@pytest.mark.parametrize("ridge", [0.0, 1e-12, 1e-3, 10.0])
-@pytest.mark.parametrize("intercept", [True, False])
-def test_rows_agree_with_least_squares_on_the_augmented_system(
-    method: Method, ridge: float, intercept: bool
-) -> None:
-    z, y = rows()
-    weight = np.random.default_rng(2).uniform(0.1, 2.0, len(z))
-    root = np.sqrt(weight)[:, None]
-    ones = [np.ones((len(z), 1))] if intercept else []
-    Z = np.vstack([root * np.hstack([z, *ones]), np.sqrt(ridge) * np.eye(7, 7 + intercept)])
-    expected = scipy.linalg.lstsq(Z, np.vstack([root * y, np.zeros((7, 3))]))[0]
-    readout = solve_rows(z, y, ridge, weight=weight, intercept=intercept, method=method)
-    np.testing.assert_allclose(readout.weights, expected[:7], rtol=1e-9, atol=1e-11)
-    if intercept:
-        np.testing.assert_allclose(readout.intercept, expected[7], rtol=1e-9)
-
-
-@pytest.mark.parametrize("method", ["qr", "svd"])
-def test_rows_keep_the_digits_that_normal_equations_lose(method: Method) -> None:
-    z, y = smooth_states()
-    ridge = 1e-10
-    U, s, V = np.linalg.svd(z - z.mean(axis=0), full_matrices=False)
-    expected = V.T @ (s[:, None] / (s[:, None] ** 2 + ridge) * (U.T @ (y - y.mean(axis=0))))
-    exact = solve_rows(z, y, ridge, method=method).weights
-    normal = solve_readout(RidgeStatistics.from_states(z, y), ridge).weights
-    scale = np.linalg.norm(expected)
-    assert np.linalg.norm(exact - expected) < 1e-7 * scale
-    assert np.linalg.norm(normal - expected) > np.linalg.norm(exact - expected)
-
-
-def test_rows_without_a_target_or_a_weight_are_left_out() -> None:
-    z, y = rows()
-    expected = solve_rows(z[2:], y[2:], 0.1)
-    weight = np.ones(len(z))
-    weight[0] = 0.0
-    y[1, 2] = np.nan
-    np.testing.assert_allclose(solve_rows(z, y, 0.1, weight=weight).weights, expected.weights)
-
-
-def test_dependent_features_at_ridge_zero_are_an_error_or_the_smallest_weights() -> None:
-    z, y = rows()
-    z = np.hstack([z, z[:, :1]])
-    with pytest.raises(SingularError, match="8 features in 80 rows have rank 7"):
-        solve_rows(z, y, 0.0, method="qr")
-    smallest = solve_rows(z, y, 0.0, method="svd")
-    expected = scipy.linalg.lstsq(z - z.mean(axis=0), y - y.mean(axis=0))[0]
-    np.testing.assert_allclose(smallest.weights, expected, atol=1e-10)
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_a_singular_system_names_rank_and_remedy_and_the_remedy_works(seed: int) -> None:
     z, y = rows(seed=seed)
@@ -158,8 +103,6 @@ def test_fewer_rows_than_features_need_a_ridge() -> None:
     statistics = RidgeStatistics.from_states(z, y)
     with pytest.raises(SingularError, match="in 5 rows have rank 4"):
         solve_readout(statistics, 0.0)
-    with pytest.raises(SingularError, match="in 5 rows"):
-        solve_rows(z, y, 0.0)
     np.testing.assert_allclose(solve_readout(statistics, 0.1)(z), reference(z, y, 0.1), rtol=1e-9)
 
 
@@ -198,14 +141,6 @@ def test_solving_nothing_is_an_error() -> None:
         solve_readout(RidgeStatistics.zero(3, 1), 1.0)
     with pytest.raises(ValueError, match="weight 0"):
         solve_readout(RidgeStatistics.from_states(*rows()).scaled(0.0), 1.0)
-    with pytest.raises(ValueError, match="no rows"):
-        solve_rows(np.zeros((0, 2)), np.zeros((0, 1)), 1.0)
-    with pytest.raises(ValueError, match="choose 'qr' or 'svd'"):
-        solve_rows(*rows(), 1.0, method="lu")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="one finite, non-negative number per row"):
-        solve_rows(*rows(), 1.0, weight=np.ones(3))
-    with pytest.raises(ValueError, match="equally many rows"):
-        solve_rows(np.zeros((3, 2)), np.zeros((2, 1)), 1.0)
 
 
 def test_statistics_survive_being_solved() -> None:
@@ -236,7 +171,9 @@ def test_the_spectrum_of_a_singular_system_has_errors_without_raising() -> None:
     z = np.hstack([z, z[:, :1]])
     spectrum = Spectrum.of(RidgeStatistics.from_states(z, y))
     assert spectrum.degrees_of_freedom(0.0) == pytest.approx(8.0)
-    expected = ((y - solve_rows(z, y, 0.0, method="svd")(z)) ** 2).sum(axis=0)
+    centred = z - z.mean(axis=0)
+    W = scipy.linalg.lstsq(centred, y - y.mean(axis=0))[0]
+    expected = ((y - y.mean(axis=0) - centred @ W) ** 2).sum(axis=0)
     np.testing.assert_allclose(spectrum.squared_errors(0.0), expected, rtol=1e-9)
 
 

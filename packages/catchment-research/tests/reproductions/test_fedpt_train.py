@@ -18,7 +18,7 @@ from torch.func import functional_call, grad, vmap
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import Plan, Record
-from catchment.federation.learn import Mean, Momentum
+from catchment_research.learn import Mean, Momentum
 from catchment_research.partial import (
     IGNORED,
     Examples,

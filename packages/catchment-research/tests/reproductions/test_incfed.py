@@ -13,8 +13,8 @@ import pytest
 from catchment import Plan, Recipe
 from catchment.engine import run_locally
 from catchment.features import EchoState
-from catchment.federation.learn import GradientAveraging
 from catchment_lab.search import Random, Space
+from catchment_research.learn import GradientAveraging
 from reproductions import incfed as study_module
 from reproductions.cells import Cell, accuracy, read_subjects, summed
 from reproductions.connectivity import READINGS, Connectivity, Wired, draw

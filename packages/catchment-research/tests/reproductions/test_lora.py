@@ -14,13 +14,8 @@ pytest.importorskip("peft")
 
 from catchment.engine import run_locally  # noqa: E402
 from catchment.errors import UploadError  # noqa: E402
-from catchment.federation import (  # noqa: E402
-    Float32,
-    Plan,
-    TrainedSum,
-    Turn,
-)
-from catchment.federation.learn import Adam  # noqa: E402
+from catchment.federation import Float32, Plan, Turn  # noqa: E402
+from catchment_research.learn import Adam, TrainedSum  # noqa: E402
 from catchment_research.partial import LocalSteps  # noqa: E402
 from catchment_research.prompt import Example, TransformersLM  # noqa: E402
 from reproductions.lora import Adapted, AdapterTraining, Lora, SoftPrompt  # noqa: E402

@@ -11,7 +11,6 @@ maps           feature maps that [features] may name
 algorithms     settings of algorithms that [learn] may name
 plasticity     what [plasticity] may name
 protections    protections that [[protect]] may name
-uploads        other exact uploads of a ridge: "factors", "gradients"
 engines        who carries the messages: "flower", "ray", and "device", a client elsewhere
 forms          feature maps and statistics on other hardware: "torch"
 sources        where [data] may come from: public data sets by name
@@ -39,7 +38,6 @@ Group = Literal[
     "algorithms",
     "plasticity",
     "protections",
-    "uploads",
     "engines",
     "forms",
     "sources",
@@ -61,13 +59,17 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         "reports": "served",
     },
     "research": {
-        "algorithms": "aligned conjugate_gradients deep ensemble partial prompt stacking",
+        "algorithms": (
+            "aligned conjugate_gradients deep ensemble factors gradient partial prompt stacking"
+        ),
         "plasticity": "fedip moments",
         "protections": "rounded",
-        "uploads": "factors gradients",
         "models": "network prompt",
     },
 }
+
+# What a setting of a plan file may name, by the setting's type; who defines the type adds it here.
+CHOICES: dict[object, Mapping[str, type]] = {}
 
 
 @cache

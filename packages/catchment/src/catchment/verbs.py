@@ -42,7 +42,7 @@ from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.client import devices_of
 from catchment.federation.learn.automatic import (
     Ridge,
-    UploadKind,
+    Upload,
     Uploads,
     offered_maps,
     refuse_settings,
@@ -309,7 +309,7 @@ def federate(
     *,
     protect: Sequence[Protection] = (),
     ridge: Ridge = "auto",
-    upload: UploadKind = "auto",
+    upload: Upload = "auto",
     classes: Sequence[str] | None = None,
     head: Head | None = None,
     onto: Run | None = None,
@@ -324,7 +324,7 @@ def federate(
     *,
     protect: Sequence[Protection] = (),
     ridge: Ridge = "auto",
-    upload: UploadKind = "auto",
+    upload: Upload = "auto",
     classes: Sequence[str] | None = None,
     head: Head | None = None,
     onto: Run | None = None,
@@ -355,11 +355,9 @@ def federate(
         server sees them one by one and no class is one client's alone, of more than 1000 clients
         "groups" on the same terms, else "gcv".
     upload
-        What clients send, all of it exact: "statistics"; "smallest", the same numbers in fewer
-        where a client has fewer rows than features; "gradients", over rounds, for very many
-        features; "factors", QR factors of the rows, with the digits that sums lose on noise-free
-        series, which no protection hides; or "auto", the cheapest of the others, and `.upload`
-        says why.
+        What clients send: "statistics"; or "auto", the same numbers in fewer where a client has
+        fewer rows than features, and `.upload` says why; or another algorithm that makes a readout
+        of features, such as `ConjugateGradients` and `FactoredRidge` of catchment-research.
     classes
         Names of the outputs if they are classes; those of the recordings if not given, and to be
         given if all clients are devices.
@@ -608,7 +606,7 @@ def _described(
     n_clients: int,
     protect: Sequence[Protection],
     ridge: Ridge,
-    upload: UploadKind,
+    upload: Upload,
     head: Head | None,
     earlier: RidgeState | None,
     options: Options,
@@ -624,12 +622,12 @@ def _described(
         hidden=hidden,
         summed=head is not None or earlier is not None or stride != 1,
         ridge=ridge,
-        n_targets=shared.n_targets if names is None else len(names),
     )
     channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
     told: dict[str, Any] = {"n_inputs": prepare.n_inputs(channels), "per_step": shared.per_step}
-    if uploads.sums_products:
-        refuse_large(known, **told, classes=names is not None, remedy='pass upload="gradients", ')
+    if not callable(upload):
+        remedy = "pass upload=ConjugateGradients of catchment-research, "
+        refuse_large(known, **told, classes=names is not None, remedy=remedy)
     offered = offered_maps(known, **told, hidden=hidden, noisy=noisy, n_clients=n_clients)
     if offered.several:
         given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan, Turn, describe
-from catchment.federation.learn import Adam, FederatedRidge, GradientAveraging, Momentum
-from catchment.readout import Readout
+from catchment.federation.learn import FederatedRidge, ReadoutAveraging
+from catchment.readout import Gaussian
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
 FEATURES = EchoState.of(RESERVOIR)
@@ -72,13 +71,12 @@ OTHER_SETTINGS: dict[str, Plan[Any, Any, Any]] = {
             ridge=0.1,
         )
     ),
-    "algorithm": Plan(algorithm=GradientAveraging(features=FEATURES)),
-    "optimiser": Plan(algorithm=GradientAveraging(features=FEATURES, optimiser=Momentum())),
+    "algorithm": Plan(algorithm=ReadoutAveraging(features=FEATURES, ridge=0.1)),
+    "head": Plan(algorithm=FederatedRidge(features=FEATURES, classes=("a", "b"), head=Gaussian())),
     "its settings": Plan(
-        algorithm=GradientAveraging(features=FEATURES, optimiser=Momentum(momentum=0.5))
-    ),
-    "start": Plan(
-        algorithm=GradientAveraging(features=FEATURES, initial=Readout(np.ones((6, 1)), np.ones(1)))
+        algorithm=FederatedRidge(
+            features=FEATURES, classes=("a", "b"), head=Gaussian(shrinkage=0.5)
+        )
     ),
 }
 
@@ -102,9 +100,9 @@ def test_a_description_is_plain_json_without_folders() -> None:
     )
     assert "somebody" not in text
     assert json.loads(text) == {"a": [1, 2.5, None, True, "x"], "where": "plan.toml"}
-    described = describe(Adam(learning_rate=0.5))
+    described = describe(Gaussian(ridge=0.5))
     assert isinstance(described, dict)
-    assert described["Adam"]["learning_rate"] == 0.5
+    assert described["Gaussian"]["ridge"] == 0.5
 
 
 @dataclass(frozen=True)

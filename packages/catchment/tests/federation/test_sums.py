@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.errors import CatchmentError, FederationError, UploadError
-from catchment.federation import LARGEST_LOSS, Progress, Tally, WeightedSum
+from catchment.federation import Tally, WeightedSum
 from catchment.wire import Parts
 
 numbers = st.floats(-1e6, 1e6)
@@ -79,14 +79,3 @@ def test_a_tally_knows_the_sum_and_who_gave_what(values: dict[str, int]) -> None
     total = reduce(add, (Tally(value, {name: value}) for name, value in values.items()))
     assert total.total == sum(values.values())
     assert dict(total.by_client) == values
-
-
-@given(st.floats(), st.floats(0, 1), st.floats(1e-3, 1e12))
-def test_what_tells_of_progress_is_never_more_than_the_weight(
-    loss: float, accuracy: float, weight: float
-) -> None:
-    sent = Progress(loss, accuracy).weighted(weight)
-    assert all(0 <= number <= weight for number in sent)
-    back = Progress.mean(*sent, scored=True)
-    if 0 <= loss <= LARGEST_LOSS:
-        assert back.loss == pytest.approx(loss, rel=1e-12, abs=1e-300)

@@ -16,13 +16,7 @@ from catchment.engine import data_of
 from catchment.features import DefaultMap, EchoState, name_of
 from catchment.features.echo_state import Spread
 from catchment.federation import Limits, Plan
-from catchment.federation.learn import (
-    Adam,
-    Candidates,
-    FederatedRidge,
-    GradientAveraging,
-    SelectedRidge,
-)
+from catchment.federation.learn import Candidates, FederatedRidge, ReadoutAveraging, SelectedRidge
 from catchment.federation.runs import MODEL
 from catchment.plans import (
     ALGORITHMS,
@@ -111,9 +105,8 @@ step = 25
 label = "majority"
 scale = "own"
 [learn]
-algorithm = "gradient"
-epochs = 2
-optimiser = { name = "adam", learning_rate = 0.5 }
+algorithm = "averaging"
+weighting = "uniform"
 [run]
 rounds = 7
 share = 0.5
@@ -128,8 +121,8 @@ name = "float32"
     )
     file, plan = parse_plan(text), training(text)
     algorithm = plan.algorithm
-    assert isinstance(algorithm, GradientAveraging)
-    assert algorithm.optimiser == Adam(learning_rate=0.5)
+    assert isinstance(algorithm, ReadoutAveraging)
+    assert algorithm.weighting == "uniform"
     features = algorithm.features
     assert isinstance(features, EchoState)
     assert (features.segments, features.washout) == (2, 3)
@@ -268,7 +261,7 @@ def test_noise_does_not_go_with_a_stage_that_it_would_not_cover() -> None:
         (("[features]", "[reservoir]"), "the plan has no setting 'reservoir'"),
         (("units = 10", "unit = 10"), r"\[features\] has no setting 'unit'; did you mean 'units'"),
         (("units = 10", "units = 0"), r"\[features\]: units is 0"),
-        (("units = 10", "units = 1000000"), "this machine has .*fewer units, upload = "),
+        (("units = 10", "units = 1000000"), "this machine has .*fewer units, algorithm = "),
         (
             ("units = 10", 'map = "echostate"'),
             "is 'echostate'; did you mean 'echo_state'",

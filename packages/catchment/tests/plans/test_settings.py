@@ -11,8 +11,8 @@ import pytest
 from annotated_types import Ge
 
 from catchment import Array
-from catchment.federation.learn import Adam, ServerOptimiser
 from catchment.plans import described, nearest, read, schema
+from catchment.readout import Gaussian, Head
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Drawing:
     points: tuple[Point, ...] = ()
     centre: Point | None = None
     pair: tuple[int, int] = (1, 2)
-    server: ServerOptimiser = field(default_factory=Adam)
+    head: Head = field(default_factory=Gaussian)
     filled: bool = False
     names: Mapping[str, int] = field(default_factory=dict)
     pieces: Annotated[int, Ge(1)] | Literal["all"] = 1
@@ -65,7 +65,7 @@ def test_values_of_every_type() -> None:
         points=[{"x": 1, "y": 2.5}, {"x": 0.5}],
         centre={"x": 3},
         pair=[4, 5],
-        server={"name": "adam", "learning_rate": 2},
+        head={"name": "gaussian", "ridge": 2},
         filled=True,
         names={"a": 1},
     )
@@ -76,12 +76,12 @@ def test_values_of_every_type() -> None:
         points=(Point(1.0, 2.5), Point(0.5)),
         centre=Point(3.0),
         pair=(4, 5),
-        server=Adam(learning_rate=2.0),
+        head=Gaussian(ridge=2.0),
         filled=True,
         names={"a": 1},
     )
     assert isinstance(drawing(ratio=2).ratio, float)
-    assert drawing(server="adam").server == Adam()
+    assert drawing(head="gaussian").head == Gaussian()
     assert drawing(colour="none", edge="none") == Drawing()
 
 
@@ -103,9 +103,9 @@ def test_values_of_every_type() -> None:
         ({"points": [{"y": 1}]}, r"entry 1 lacks 'x'; add it"),
         ({"centre": {"x": "far"}}, r"x in centre in \[drawing\] is 'far'"),
         ({"pair": [1, 2, 3]}, r"is \[1, 2, 3\]"),
-        ({"server": {"tau": 1}}, r"name in server in .drawing. is None; choose from mean, mom"),
-        ({"server": "adma"}, r"name in server in .drawing. is 'adma'; did you mean 'adam'"),
-        ({"server": {"name": "adam", "tu": 1}}, r"server in .drawing. has no setting 'tu'; did"),
+        ({"head": {"ridge": 1}}, r"name in head in .drawing. is None; choose from gaussian, unit"),
+        ({"head": "gausian"}, r"name in head in .drawing. is 'gausian'; did you mean 'gaussian'"),
+        ({"head": {"name": "unit", "rige": 1}}, r"head in .drawing. has no setting 'rige'"),
         ({"names": {"a": "b"}}, r"a of names in \[drawing\] is 'b'"),
     ],
 )
@@ -143,10 +143,9 @@ def test_the_schema_says_the_same() -> None:
     assert properties["ratio"]["default"] == 1.0
     assert properties["pieces"]["anyOf"][0] == {"type": "integer", "minimum": 1}
     assert properties["points"]["items"]["required"] == ["x"]
-    servers = properties["server"]["oneOf"]
-    said = [one["properties"]["name"]["const"] for one in servers]
-    assert said == ["mean", "momentum", "adam", "yogi"]
-    assert servers[0]["required"] == ["name"]
+    heads = properties["head"]["oneOf"]
+    assert [one["properties"]["name"]["const"] for one in heads] == ["gaussian", "unit"]
+    assert heads[0]["required"] == ["name"]
     assert properties["names"] == {
         "type": "object",
         "additionalProperties": {"type": "integer"},

@@ -605,7 +605,6 @@ def ridge(**settings_: Any) -> FederatedRidge:
         (learn.PersonalReadouts(ridge=ridge(ridge=0.1)), True),
         (learn.PersonalReadouts(ridge=ridge(ridge=0.1), method="mixed"), True),
         (learn.ReadoutAveraging(features=SUMMARY, classes=CLASSES), False),
-        (learn.GradientAveraging(features=SUMMARY, classes=CLASSES), False),
     ],
 )
 def test_algorithms_take_a_map_on_a_grid(algorithm: Any, whole: bool) -> None:

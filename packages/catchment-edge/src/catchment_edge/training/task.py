@@ -113,13 +113,11 @@ def _check_course(file: PlanFile, course: Workflow) -> None:
 
 
 def _check_upload(course: Workflow, features: FeatureMap) -> None:
-    if not isinstance(course.uploads, Uploads):
-        return
-    chosen = course.uploads.chosen(features, classes=course.classes is not None)
-    if chosen.how != "statistics":
+    classes, uploads = course.classes is not None, course.uploads
+    if isinstance(uploads, Uploads) and uploads.is_smaller(features, classes=classes):
         raise ValueError(
-            f"clients of this plan send {chosen.how!r}, and a device sends plain statistics; write "
-            'upload = "statistics" under [learn]'
+            "clients of this plan send the smaller form of their statistics, and a device sends "
+            'plain ones; write upload = "statistics" under [learn]'
         )
 
 

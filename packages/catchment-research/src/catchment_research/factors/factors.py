@@ -16,28 +16,43 @@ number, so no secure sum hides them and no noise is calibrated to them; they are
 last bits depend on the order of merging and on the processor, also where features lie on a grid;
 and what was merged cannot be taken out again, only left out of a new merge. What they tell is what
 statistics tell: R'R are the statistics.
+
+Householder reflections take new rows B into R without forming a product: [R; B] = Q R~ (LAPACK's
+dtpqrt, which leaves the zeros of R alone). Each column is wrong by a few units in its own last
+place, and no square is ever taken, so R keeps what a Gram matrix loses: columns whose differences
+are below the root of the machine's precision. Rows of R may have any sign; here its diagonal is not
+negative.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
 from typing import Annotated, ClassVar, NoReturn
 
 import numpy as np
+from scipy.linalg import lapack
 
-from catchment import Array, refuse_nonfinite
+from catchment import Array, refuse_nonfinite, single_blas_thread
+from catchment.data import Recording
 from catchment.errors import FingerprintError
-from catchment.readout import Readout, RidgeStatistics, pack, packed_length
+from catchment.features import FeatureMap, Part
+from catchment.readout import (
+    Readout,
+    RidgeStatistics,
+    in_windows,
+    pack,
+    packed_length,
+    recording_targets,
+    unpack_lower,
+)
 from catchment.wire import ROWS, WEIGHT, Kind, Shape, Structure, Triangle
-from catchment_research.factors.triangles import merged, unpacked_triangle, with_rows
 
 NUMBERS = ("feature_mean", "target_mean", "triangle", "cross", "target_triangle")  # as they travel
 ROWS_TOGETHER = 2048  # rows that are taken in at once
+BLOCK = 32  # columns that LAPACK reflects together
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,18 +105,6 @@ class RidgeFactors(Structure):
                 )
         if self.n_rows < 0:
             raise ValueError(f"n_rows is {self.n_rows}; factors cannot hold fewer than no rows")
-
-    @classmethod
-    def zero(cls, n_features: int, n_targets: int, fingerprint: str = "") -> RidgeFactors:
-        """Return the factors of no data.
-
-        >>> RidgeFactors.zero(3, 1).n_features
-        3
-        """
-        size = 1 + n_features + n_targets
-        return cls.from_triangle(
-            np.zeros((size, size)), n_targets, n_rows=0, weight=0.0, fingerprint=fingerprint
-        )
 
     @classmethod
     def from_states(
@@ -257,36 +260,6 @@ class RidgeFactors(Structure):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def digest(self) -> str:
-        """Return the SHA-256 of the factors' bytes in hexadecimal, the last bits included.
-
-        >>> a = RidgeFactors.from_states(np.ones((3, 2)), np.ones((3, 1)))
-        >>> a.digest() == RidgeFactors.from_states(np.ones((3, 2)), np.ones((3, 1))).digest()
-        True
-        """
-        told = [self.n_rows, float(self.weight), self.fingerprint, *self.cross.shape]
-        found = hashlib.sha256(json.dumps(["factors", *told]).encode())
-        for name in NUMBERS:
-            found.update(np.ascontiguousarray(getattr(self, name), dtype="<f8").tobytes())
-        return found.hexdigest()
-
-    def scaled(self, factor: float) -> RidgeFactors:
-        """Return the factors with every row's weight multiplied by a factor that is not negative.
-
-        >>> RidgeFactors.from_states(np.eye(2), np.ones((2, 1))).scaled(0.25).weight
-        0.5
-        """
-        if not factor >= 0:
-            raise ValueError(f"the factor is {factor}; factors of rows have no negative weight")
-        root = float(np.sqrt(factor))
-        return replace(
-            self,
-            weight=self.weight * factor,
-            triangle=self.triangle * root,
-            cross=self.cross * root,
-            target_triangle=self.target_triangle * root,
-        )
-
     def solve(self, ridge: float | Array = 1e-6, *, intercept: bool = True) -> Readout:
         """Return the readout that minimises squared error plus ridge times squared weights.
 
@@ -350,3 +323,142 @@ def without_each(parts: Sequence[RidgeFactors]) -> list[RidgeFactors]:
         found.append(before + after[k])
         before = before + part
     return [*found, before]
+
+
+def with_rows(triangle: Array, rows: Array) -> Array:
+    """Return the factor (n, n) of what a triangle stands for and of further rows (m, n).
+
+    >>> with_rows(np.zeros((2, 2)), np.array([[3.0, 0.0], [4.0, 0.0]])).round(12) + 0.0
+    array([[5., 0.],
+           [0., 0.]])
+    """
+    if len(rows) == 0 or len(triangle) == 0:
+        return triangle
+    return _reflected(triangle, rows, 0)
+
+
+def merged(one: Array, other: Array) -> Array:
+    """Return the factor (n, n) of all rows behind two factors.
+
+    >>> merged(np.diag([3.0, 1.0]), np.diag([4.0, 0.0])).round(12) + 0.0
+    array([[5., 0.],
+           [0., 1.]])
+    """
+    return one if len(one) == 0 else _reflected(one, other, len(one))
+
+
+def _reflected(triangle: Array, rows: Array, n_triangular: int) -> Array:
+    block = min(BLOCK, len(triangle))
+    found, _, _, info = lapack.dtpqrt(n_triangular, block, triangle, rows)
+    if info:
+        raise ValueError(f"LAPACK refused a factor of shape {triangle.shape} (info {info})")
+    upper = np.triu(found)
+    return np.asarray(np.where(upper.diagonal() < 0, -1.0, 1.0)[:, None] * upper)
+
+
+def unpacked_triangle(packed: Array) -> Array:
+    """Return the upper triangle (n, n) of its packed numbers, zeros below it.
+
+    >>> unpacked_triangle(np.array([1.0, 2.0, 3.0]))
+    array([[1., 2.],
+           [0., 3.]])
+    """
+    return np.triu(unpack_lower(packed).T)
+
+
+def accumulate_factors(features: FeatureMap, sequences: Iterable[Recording]) -> RidgeFactors:
+    """Return the factors of all sequences; an iterator is read as it goes.
+
+    Rows whose target is NaN are left out. A target per sequence stands for each of its rows. The
+    result is in float64 on one thread of the CPU, also for features that lie on a grid.
+
+    Parameters
+    ----------
+    features
+        Map from inputs to feature rows.
+    sequences
+        With targets, all of one kind and width.
+
+    >>> from catchment import EchoState
+    >>> u = np.sin(np.arange(200) / 5)
+    >>> features = EchoState(30, seed=1, washout=20).build(1, per_step=True)
+    >>> total = accumulate_factors(features, [Recording(u[:-1], u[1:])])
+    >>> total.n_rows, total.n_features
+    (179, 31)
+    """
+    total: RidgeFactors | None = None
+    with single_blas_thread():
+        for window in in_windows(sequences):
+            part = _of_window(features, window)
+            total = part if total is None else total + part
+    if total is None:
+        raise ValueError("no sequences were given; pass at least one with targets")
+    return total
+
+
+def _of_window(features: FeatureMap, window: Sequence[Recording]) -> RidgeFactors:
+    targets = recording_targets(window, per_step=features.per_step)
+    n_targets, weight = targets[0].shape[-1], np.array([s.weight for s in window])
+    if not features.per_step:
+        running = _Running(features, n_targets)
+        rows = features.rows([s.u for s in window], threads=1)
+        running.take(np.concatenate(rows), np.stack(targets), weight)
+        return running.result()
+    parts = features.stacked([s.u for s in window], targets, np.sqrt(weight), threads=1)
+    return reduce(add, [_of_part(features, part, n_targets) for part in parts])
+
+
+def _of_part(features: FeatureMap, part: Part, n_targets: int) -> RidgeFactors:
+    running = _Running(features, n_targets)
+    for block in part(1):
+        if block is None:
+            running = _Running(features, n_targets)
+            continue
+        n, Z = block
+        running.take_weighted(n, Z[-1], Z[:-1])
+    return running.result()
+
+
+class _Running:
+    """A factor that takes rows in, a few thousand together."""
+
+    def __init__(self, features: FeatureMap, n_targets: int) -> None:
+        size = 1 + features.n_features + n_targets
+        self.n_targets, self._features = n_targets, features
+        self._R = np.zeros((size, size))
+        self._waiting: list[Array] = []
+        self._n_waiting, self._n_rows, self._weight = 0, 0, 0.0
+
+    def take(self, z: Array, y: Array, weight: Array) -> None:
+        """Take rows (n, F) with targets (n, K), NaN where they are not known, and weights (n,)."""
+        known = ~np.isnan(y).any(axis=1)
+        root = np.sqrt(weight[known])
+        columns = np.vstack([z[known].T, y[known].T]) * root
+        self.take_weighted(int(known.sum()), root, columns)
+
+    def take_weighted(self, n_rows: int, root: Array, columns: Array) -> None:
+        """Take columns (F + K, n) that are multiplied by the roots (n,) of their weights."""
+        self._n_rows += n_rows
+        self._weight += float(np.square(root).sum())
+        self._waiting.append(np.vstack([root, columns]).T)
+        self._n_waiting += columns.shape[1]
+        if self._n_waiting >= ROWS_TOGETHER:
+            self._reflect()
+
+    def _reflect(self) -> None:
+        self._R = with_rows(self._R, np.concatenate(self._waiting))
+        self._waiting, self._n_waiting = [], 0
+
+    def result(self) -> RidgeFactors:
+        """Return the factors of all rows so far."""
+        if self._n_waiting:
+            self._reflect()
+        if not np.isfinite(self._R).all():
+            raise ValueError("features or targets are not finite; mend the recordings first")
+        return RidgeFactors.from_triangle(
+            self._R,
+            self.n_targets,
+            n_rows=self._n_rows,
+            weight=self._weight,
+            fingerprint=self._features.fingerprint,
+        )

@@ -3,8 +3,8 @@
 Every client sends a triangular factor of its own rows; the server merges them in the order of the
 clients' names and solves (`catchment_research.factors.factors`). It is what `FederatedRidge` is for
 the sums of products, with as many numbers sent, for data whose Gram matrix is beyond float64:
-noise-free series, inputs that are not scaled. `upload="factors"` of `federate`, or of [learn] in a
-plan file, takes it.
+noise-free series, inputs that are not scaled. `upload=FactoredRidge` of `federate`, or
+`algorithm = "factors"` in [learn] of a plan file, takes it.
 
 The server sees each client's factors, which tell what its statistics tell, and no protection can
 hide or change them.
@@ -14,30 +14,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from catchment.errors import FederationError
+from catchment import Array
+from catchment.errors import UploadError
 from catchment.features import FeatureMap
-from catchment.federation import Algorithm, Data, Kept, Needs, Tally, Turn, added_by_key, stretch
+from catchment.federation import (
+    Algorithm,
+    Data,
+    Kept,
+    Needs,
+    Tally,
+    Turn,
+    added_by_key,
+    check_origin,
+    check_statistics,
+)
 from catchment.federation.learn import (
-    MANY,
-    group_of,
-    group_sums,
-    has_a_class_alone,
+    ALL,
+    certified,
+    check_choice,
+    kept_and_removed,
     learned,
+    left_out,
     readout_figures,
 )
-from catchment.federation.measure import AnyFlag, loss_flags, rows_flags
+from catchment.federation.runs import Described, WithoutClient, refuse_sum
 from catchment.readout import Model, Readout, RidgeChoice, solved_model
 from catchment.wire import LATER, Parts
-from catchment_research.factors.accumulation import accumulate_factors
-from catchment_research.factors.checks import check_factors
-from catchment_research.factors.choice import choose_by_factor_blocks, chosen_from_factors
-from catchment_research.factors.factors import RidgeFactors, merged_factors, without_each
-from catchment_research.factors.solve import factor_errors, factor_scale, solve_factors
+from catchment_research.factors.factors import (
+    NUMBERS,
+    RidgeFactors,
+    accumulate_factors,
+    merged_factors,
+)
+from catchment_research.factors.solve import choose_by_factor_blocks, chosen_from_factors
 
 APART = (
     "QR factors are merged and do not add, so that nothing can hide them in a sum; use "
@@ -51,10 +64,7 @@ UNCHANGED = (
 
 @dataclass(frozen=True, eq=False)
 class FactoredState:
-    """The merged factors of all clients so far, each client's own where kept, and the readout.
-
-    `by_group` are those of groups of clients, where those are kept and no single clients.
-    """
+    """The merged factors of all clients so far, each client's own where kept, and the readout."""
 
     total: RidgeFactors | None = None
     by_client: Mapping[str, RidgeFactors] = field(default_factory=dict)
@@ -62,15 +72,6 @@ class FactoredState:
     choice: RidgeChoice | None = None
     standardised: bool = False
     by_group: Annotated[Mapping[int, RidgeFactors], LATER] = field(default_factory=dict)
-
-    @cached_property
-    def flags(self) -> tuple[AnyFlag, ...]:
-        """Clients that stand out, all of them in the merge; as `RidgeState` has them."""
-        if self.readout is None:
-            return ()
-        losses = left_out_losses(self.by_client, self.readout.ridge, self.standardised)
-        rows = {name: one.n_rows for name, one in self.by_client.items()}
-        return (*loss_flags(losses), *rows_flags(rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +86,8 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
     ridge, per_output, standardise, classes, intercept
         As for `FederatedRidge`. Ridges are tried that are ten powers of ten smaller.
     keep_clients
-        Whether the server keeps each client's factors, as "clients" needs, and flagging and
-        leaving a client out again do; or "groups", the merges of 32 groups of them.
-    increments
-        Rounds over which a client hands in its data, each time the next stretch of it.
+        Whether the server keeps each client's factors, as "clients" needs, and leaving a client out
+        again does.
 
     >>> from catchment import EchoState, Plan, Recording, federate
     >>> features = EchoState(30, washout=20).build(1, per_step=True)
@@ -100,36 +99,15 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
     """
 
     features: FeatureMap
-    ridge: float | Literal["auto", "clients", "groups", "gcv"] = "clients"
+    ridge: float | Literal["auto", "clients", "gcv"] = "auto"
     per_output: bool = False
     standardise: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
-    keep_clients: bool | Literal["groups"] = True
-    increments: int = 1
+    keep_clients: bool = True
     intercept: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.ridge, str) and self.ridge not in ("auto", "clients", "groups", "gcv"):
-            raise ValueError(
-                f"ridge is {self.ridge!r}; pass a number, 'auto', 'clients', 'groups' or 'gcv'"
-            )
-        if self.keep_clients not in (True, False, "groups"):
-            raise ValueError(f"keep_clients is {self.keep_clients!r}; pass True, False or 'groups'")
-        if self.ridge == "clients" and self.keep_clients is not True:
-            raise ValueError(
-                "choosing the ridge by clients needs keep_clients=True; or choose by 'groups' or "
-                "'gcv', or pass a number"
-            )
-        if self.ridge == "groups" and not self.keep_clients:
-            raise ValueError(
-                "choosing the ridge by groups needs keep_clients='groups', or True; or choose by "
-                "'gcv', or pass a number"
-            )
-        if type(self.increments) is not int or self.increments < 1:
-            raise ValueError(
-                f"increments is {self.increments!r}; pass a whole number from 1 on: clients that "
-                "carry their state send statistics"
-            )
+        check_choice(self.ridge, self.keep_clients)
 
     @property
     def standardised(self) -> bool:
@@ -138,18 +116,13 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
 
     @property
     def needs(self) -> Needs:
-        return Needs(each_client=APART, rounds=self.increments, unchanged=UNCHANGED)
+        return Needs(each_client=APART, unchanged=UNCHANGED)
 
     def start(self) -> FactoredState:
         return FactoredState()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeFactors:
-        if self.increments == 1:
-            return accumulate_factors(self.features, data())
-        place = turn.round % self.increments
-        share = place / self.increments, (place + 1) / self.increments
-        part = stretch(data(), *share, washout=self.features.washout)
-        return accumulate_factors(self.features, part)
+        return accumulate_factors(self.features, data())
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeFactors]:
         factors = RidgeFactors.from_parts(parts)
@@ -162,63 +135,28 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
             constant=self.features.constant,
             one_hot=self.classes is not None,
         )
-        if self.keep_clients == "groups":
-            return Tally.in_group(factors, group_of(turn.client))
         return Tally.of(factors, turn.client if self.keep_clients else "")
 
     def server_update(
         self, state: FactoredState, total: Tally[RidgeFactors], turn: Turn
     ) -> FactoredState:
         by_client = added_by_key(state.by_client, total.by_client)
-        by_group = added_by_key(state.by_group, total.by_group)
         whole = total.total if state.total is None else state.total + total.total
-        return self.solved(FactoredState(whole, by_client, by_group=by_group))
+        return self.solved(FactoredState(whole, by_client))
 
     def solved(self, state: FactoredState) -> FactoredState:
         """Return the state with the ridge chosen and the readout solved from its factors."""
         if state.total is None:
             return state
-        choice, readout = self._solution(state.total, state)
-        return replace(state, readout=readout, choice=choice, standardised=self.standardised)
-
-    def _solution(
-        self, total: RidgeFactors, state: FactoredState
-    ) -> tuple[RidgeChoice | None, Readout]:
-        ridge = self._decided(state)
-        settings: dict[str, Any] = {"intercept": self.intercept, "per_output": self.per_output}
-        if ridge not in ("clients", "groups"):
-            return chosen_from_factors(
-                total,
-                ridge,  # type: ignore[arg-type]
-                classes=self.classes is not None,
-                standardise=self.standardised,
-                **settings,
-            )
-        blocks = self._blocks(str(ridge), state)
-        best = choose_by_factor_blocks(blocks, standardise=self.standardised, **settings)
-        scale = factor_scale(total) if self.standardised else None
-        return best, solve_factors(total, best.best, intercept=self.intercept, scale=scale)
-
-    def _decided(self, state: FactoredState) -> float | str:
-        """Return how the ridge is chosen, where "auto" left it open; as `FederatedRidge` does."""
-        if self.ridge != "auto":
-            return self.ridge
-        apart: Mapping[Any, RidgeFactors] = state.by_client or state.by_group
-        if len(apart) < 2 or (self.classes is not None and has_a_class_alone(apart)):
-            return "gcv"
-        return "groups" if state.by_group or len(apart) > MANY else "clients"
-
-    def _blocks(self, ridge: str, state: FactoredState) -> list[RidgeFactors]:
-        """Return the factors of clients, or of groups of them, that are left out in turn."""
-        apart: Mapping[Any, RidgeFactors] = state.by_client
-        if ridge == "groups":
-            apart = state.by_group or group_sums(state.by_client)
-        if len(apart) < 2:
-            raise FederationError(
-                f"choosing the ridge by {ridge} needs 2 or more, {len(apart)} gave factors that "
-                "are kept apart; pass ridge='gcv' or a number"
-            )
-        return [apart[name] for name in sorted(apart)]
+        total, classes, divided = state.total, self.classes is not None, self.standardised
+        how: Any = {"intercept": self.intercept, "per_output": self.per_output}
+        ridge, blocks = left_out(self.ridge, state.by_client, state.by_group, classes=classes)
+        choice = choose_by_factor_blocks(blocks, standardise=divided, **how) if blocks else None
+        ridge = ridge if choice is None else choice.best
+        found, readout = chosen_from_factors(
+            total, ridge, classes=classes, standardise=divided, **how
+        )
+        return replace(state, readout=readout, choice=choice or found, standardised=divided)
 
     def result(self, state: FactoredState) -> Model:
         readout = learned(state.readout)
@@ -233,23 +171,24 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
 
     def kept(self, state: FactoredState) -> Kept:
         rows = {name: one.n_rows for name, one in state.by_client.items()}
-        return Kept(rows, state.flags, state.choice)
+        return Kept(rows, choice=state.choice)
 
-    def without(self, state: FactoredState, client: str) -> FactoredState:
-        """Return the state as if a client had never been there: the others are merged anew.
-
-        Nothing is subtracted. FederationError if the server kept no clients apart.
-        """
-        if client not in state.by_client:
-            raise FederationError(
-                f"{client!r} is not among the {len(state.by_client)} clients whose factors are "
-                "kept; what was merged cannot be taken out again, so keep clients "
-                "(keep_clients=True) or run again without it"
-            )
-        kept = {name: own for name, own in state.by_client.items() if name != client}
-        if not kept:
-            raise FederationError(f"{client} is the only client; without it there is no model")
-        return self.solved(FactoredState(merged_factors(kept), kept))
+    @classmethod
+    def without_client(
+        cls, told: Described, model: Model, parts: Parts, client: str
+    ) -> WithoutClient:
+        """Return the model of a run without a client, the others merged anew."""
+        ridge = cls(**{**told.settings, "features": model.features, "classes": model.classes})
+        state = ridge.load_state(parts)
+        refuse_sum(state.by_client, client)
+        kept, removed = kept_and_removed(state.by_client, client)
+        rest = ridge.solved(FactoredState(merged_factors(kept), kept))
+        assert state.total is not None
+        assert rest.total is not None
+        about = (removed.fingerprint, removed.n_rows)
+        ends = (state.total, rest.total, removed)
+        certificate = certified(client, ALL, *ends, "summed-anew", *about)
+        return WithoutClient(ridge.result(rest), certificate)
 
     def alone(self, state: FactoredState) -> FactoredRidge:
         """Return the algorithm with the ridge that was chosen: alone, nobody can be left out."""
@@ -258,22 +197,52 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
         return replace(self, ridge=state.choice.best)  # type: ignore[arg-type]
 
 
-def left_out_losses(
-    by_client: Mapping[str, RidgeFactors], ridge: float | np.ndarray[Any, Any], standardise: bool
-) -> dict[str, float]:
-    """Return each client's mean squared error under the readout solved without it.
+def check_factors(
+    factors: RidgeFactors,
+    *,
+    fingerprint: str,
+    n_features: int | None = None,
+    n_targets: int | None = None,
+    state_bound: float | Array | None = None,
+    constant: bool = False,
+    one_hot: bool = False,
+) -> None:
+    """Raise UploadError, with a code of its own, for factors that no data can have.
 
-    No client has more weight in a readout than the median one, as for statistics.
+    A triangle with a diagonal that is not negative is a factor of some rows; what its rows amount
+    to is checked as statistics are.
+
+    Parameters
+    ----------
+    fingerprint, n_features, n_targets, state_bound, constant, one_hot
+        As for `check_statistics`.
+
+    >>> factors = RidgeFactors.from_states(np.eye(3), np.ones((3, 1)), fingerprint="f")
+    >>> check_factors(factors, fingerprint="f")
+    >>> check_factors(factors, fingerprint="f", n_features=4)
+    Traceback (most recent call last):
+    catchment.errors.UploadError: 3 features came, 4 are planned
     """
-    filled = {name: one for name, one in sorted(by_client.items()) if one.n_rows and one.weight > 0}
-    if len(filled) < 2:
-        return {}
-    most = float(np.median([one.weight for one in filled.values()]))
-    capped = {name: one.scaled(min(1.0, most / one.weight)) for name, one in filled.items()}
-    scale = factor_scale(merged_factors(capped)) if standardise else None
-    losses = {}
-    for (name, mine), rest in zip(capped.items(), without_each(list(capped.values())), strict=True):
-        readout = solve_factors(rest, ridge, scale=scale)
-        squares = factor_errors(mine, [readout]).sum()
-        losses[name] = float(squares / (mine.weight * mine.n_targets))
-    return losses
+    check_origin(factors, fingerprint, n_features, n_targets)
+    numbers = [getattr(factors, name) for name in NUMBERS]
+    if not all(np.isfinite(one).all() for one in numbers):
+        raise UploadError("not-finite", "the factors hold NaN or infinite numbers")
+    if (factors.inner.diagonal() < 0).any():
+        raise UploadError("factors", "the diagonal of a factor cannot be negative")
+    filled = any(one.any() for one in numbers)
+    if filled and not (factors.n_rows > 0 and factors.weight > 0):
+        raise UploadError(
+            "count",
+            f"{factors.n_rows} rows of weight {factors.weight:g} cannot have a factor that is not "
+            "zero",
+        )
+    # Squares of what is beyond float64 are refused as not finite.
+    with np.errstate(over="ignore", invalid="ignore"):
+        statistics = factors.statistics
+    check_statistics(
+        statistics,
+        fingerprint=fingerprint,
+        state_bound=state_bound,
+        constant=constant,
+        one_hot=one_hot,
+    )

@@ -10,6 +10,15 @@ from catchment_research.learn.ensemble import (
     ReservoirEnsemble as ReservoirEnsemble,
     joint_features as joint_features,
 )
+from catchment_research.learn.gradient import GradientAveraging as GradientAveraging
+from catchment_research.learn.optimisers import (
+    Adagrad as Adagrad,
+    Adam as Adam,
+    Mean as Mean,
+    Momentum as Momentum,
+    ServerOptimiser as ServerOptimiser,
+    Yogi as Yogi,
+)
 from catchment_research.learn.stacking import (
     StackedEnsemble as StackedEnsemble,
     Stacking as Stacking,
@@ -21,8 +30,19 @@ from catchment_research.learn.ensemble import (
     read_member as read_member,
     simplex_weights as simplex_weights,
 )
+from catchment_research.learn.gradient import (
+    Averaged as Averaged,
+    largest_eigenvalue as largest_eigenvalue,
+)
 from catchment_research.learn.gradient_messages import fold_of as fold_of
 from catchment_research.learn.krylov import Krylov as Krylov
+from catchment_research.learn.optimisers import Arrays as Arrays
+from catchment_research.learn.progress import (
+    LARGEST_LOSS as LARGEST_LOSS,
+    Progress as Progress,
+    TrainedSum as TrainedSum,
+    UNKNOWN as UNKNOWN,
+)
 from catchment_research.learn.reservoirs import (
     aligned_reservoir as aligned_reservoir,
     side_by_side as side_by_side,
@@ -30,13 +50,20 @@ from catchment_research.learn.reservoirs import (
 )
 
 __all__ = [
+    "Adagrad",
+    "Adam",
     "AlignedRidge",
     "ConjugateGradients",
     "DeepRidge",
     "Ensemble",
+    "GradientAveraging",
+    "Mean",
+    "Momentum",
     "ReservoirEnsemble",
+    "ServerOptimiser",
     "StackedEnsemble",
     "Stacking",
+    "Yogi",
     "cluster_clients",
     "cluster_sums",
     "joint_features",

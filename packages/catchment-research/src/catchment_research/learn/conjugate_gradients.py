@@ -23,7 +23,7 @@ from catchment import Array
 from catchment.errors import FederationError, UploadError
 from catchment.features import FeatureMap
 from catchment.federation import Algorithm, Data, Kept, Needs, Turn
-from catchment.federation.learn import MOST_ROUNDS, PathErrors, chosen, readout_figures
+from catchment.federation.learn import PathErrors, chosen, readout_figures
 from catchment.readout import CONSTANT, Model, Readout, RidgeChoice
 from catchment.wire import NOTHING, Parts, put_together
 from catchment_research.learn.gradient_messages import (
@@ -120,7 +120,7 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
     ridges: tuple[float, ...] | None = None
     standardise: bool | Literal["auto"] = "auto"
     tolerance: float = 1e-10
-    max_rounds: int = MOST_ROUNDS
+    max_rounds: int = 200
     classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from catchment import Array
 from catchment.errors import FederationError, MissingExtraError
-from catchment.federation.learn import Arrays
 from catchment.privacy.dp import gaussian_epsilon, rounded_normal
+from catchment_research.learn.optimisers import Arrays
 
 FINE = 2.0**30  # steps of the grid on which noise is drawn, per standard deviation
 

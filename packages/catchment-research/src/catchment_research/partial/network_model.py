@@ -20,7 +20,6 @@ from torch import nn
 from catchment import Array
 from catchment.data import RAW, Prepare, Recording
 from catchment.errors import FingerprintError, IntegrityError
-from catchment.federation.learn import Arrays
 from catchment.readout import (
     Predictor,
     Stored,
@@ -31,6 +30,7 @@ from catchment.readout import (
     to_bytes,
     typed,
 )
+from catchment_research.learn.optimisers import Arrays
 from catchment_research.partial.freeze import Freeze, PartialNetwork
 from catchment_research.partial.networks import NETWORKS
 

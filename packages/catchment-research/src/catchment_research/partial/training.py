@@ -24,9 +24,10 @@ import torch
 from numpy.typing import NDArray
 
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation import UNKNOWN, Algorithm, Data, Needs, Progress, Turn
-from catchment.federation.learn import Arrays, Mean, ServerOptimiser
+from catchment.federation import Algorithm, Data, Needs, Turn
 from catchment.wire import ANY_FLOAT, NOT_NEGATIVE, REMARK, WEIGHT, Kind, Parts, Structure
+from catchment_research.learn.optimisers import Arrays, Mean, ServerOptimiser
+from catchment_research.learn.progress import UNKNOWN, Progress
 from catchment_research.partial.dropout import WHOLE, Dropout, Kept, links, masks_of
 from catchment_research.partial.freeze import Freeze, PartialNetwork
 from catchment_research.partial.ftrl import FollowTheLeader

@@ -34,9 +34,9 @@ from catchment.arrays import Array
 from catchment.errors import UploadError
 from catchment.features import Reservoir
 from catchment.features.echo_state import ACTIVATIONS, SparseRows
-from catchment.federation import Algorithm, Data, Turn, WeightedSum
-from catchment.federation.learn import Arrays, Mean, ServerOptimiser, check_weight
+from catchment.federation import Algorithm, Data, Turn, WeightedSum, check_weight
 from catchment.wire import Parts, Shape, Structure
+from catchment_research.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment_research.plasticity.exact_match import inverse_tangent, refined
 from catchment_research.plasticity.rule import (
     ADAPTIVE,
@@ -114,7 +114,7 @@ class FederatedPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
     def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
         N = self.reservoir.n_units
         update = WeightedSum.from_parts(parts).expect((N,), (N,))
-        return check_weight(update, self.weighting, turn)
+        return check_weight(update, self.weighting, turn.client)
 
     def server_update(self, state: Plasticity, total: WeightedSum, turn: Turn) -> Plasticity:
         (gain, shift), memory = self.optimiser.step(

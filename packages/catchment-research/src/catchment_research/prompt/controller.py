@@ -24,7 +24,7 @@ import numpy as np
 from catchment import Array, Integers, frozen, refuse_nonfinite
 from catchment.features import FeatureMap
 from catchment.features.echo_state import Purpose, Words, integers, signs
-from catchment.federation.learn import Arrays, ServerOptimiser
+from catchment_research.learn.optimisers import Arrays, ServerOptimiser
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,7 @@ import numpy as np
 from catchment import Array
 from catchment.data import RAW, Prepare, Recording
 from catchment.errors import IntegrityError
-from catchment.federation import Algorithm, Data, Needs, TrainedSum, Turn
-from catchment.federation.learn import Arrays
+from catchment.federation import Algorithm, Data, Needs, Turn
 from catchment.readout import (
     Predictor,
     Stored,
@@ -32,6 +31,8 @@ from catchment.readout import (
     typed,
 )
 from catchment.wire import Parts
+from catchment_research.learn.optimisers import Arrays
+from catchment_research.learn.progress import TrainedSum
 from catchment_research.prompt.controller import EdgeController, Example, Projection
 from catchment_research.prompt.exchange import LanguageLink, LanguageServer
 from catchment_research.prompt.language import find_model

@@ -13,7 +13,7 @@ import numpy as np
 
 from catchment import Array, Integers
 from catchment.errors import IntegrityError
-from catchment.federation.learn import Arrays
+from catchment_research.learn.optimisers import Arrays
 from catchment_research.prompt.controller import Example
 from catchment_research.prompt.language import softmax
 from catchment_research.prompt.questions import (

@@ -5,7 +5,7 @@ features once, and then, batch by batch, sends bottlenecks to the language model
 gradients back, works out the loss with labels that it keeps, and moves its own copy. What it sends
 up at the end is how far it moved, times its number of examples; the mean of these moves the server
 (federated averaging, McMahan et al., AISTATS 2017, or any optimiser of
-`catchment.federation.learn.optimisers`).
+`catchment_research.learn.optimisers`).
 
 Two parties see two things. The federation's server sees each client's change, its mean loss and,
 unless labels are told, its share of right answers, if no protection hides them in a sum; under
@@ -28,10 +28,11 @@ import numpy as np
 
 from catchment import Array, Integers
 from catchment.errors import IntegrityError
-from catchment.federation import UNKNOWN, Algorithm, Data, Progress, TrainedSum, Turn
-from catchment.federation.learn import Adam, Arrays, Mean, ServerOptimiser
+from catchment.federation import Algorithm, Data, Turn
 from catchment.privacy import PromptNoise
 from catchment.wire import Parts
+from catchment_research.learn.optimisers import Adam, Arrays, Mean, ServerOptimiser
+from catchment_research.learn.progress import UNKNOWN, Progress, TrainedSum
 from catchment_research.prompt.controller import EdgeController, Example
 from catchment_research.prompt.exchange import LanguageLink
 from catchment_research.prompt.language import losses, softmax

@@ -22,8 +22,9 @@ from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import IntegrityError
 from catchment.federation import Plan, Protection
-from catchment.federation.learn import Adam, Arrays, FederatedRidge, ServerOptimiser
+from catchment.federation.learn import FederatedRidge
 from catchment.readout import Readout
+from catchment_research.learn.optimisers import Adam, Arrays, ServerOptimiser
 from catchment_research.prompt.controller import EdgeController, Example, Projection
 from catchment_research.prompt.exchange import LanguageLink
 from catchment_research.prompt.questions import OTHER_QUESTION, Answer, Question, as_tokens

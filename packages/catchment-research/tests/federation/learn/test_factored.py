@@ -25,13 +25,13 @@ from catchment.federation import (
     messages_of,
     read_run,
 )
-from catchment.federation.learn import FederatedRidge, Uploads
+from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import InfluenceCap
 from catchment.federation.runs import MODEL, in_words, unlearn_from_run
 from catchment.plans import parse_plan, read_plan, run_plan
 from catchment.privacy import Clip, GaussianNoise, SecureSum, make_identities
 from catchment.readout import Model, load_model
-from catchment_research.factors import FactoredRidge, unlearn_factors
+from catchment_research.factors import FactoredRidge
 
 pytestmark = pytest.mark.processor
 
@@ -58,11 +58,10 @@ def by_numpy(z: Array, y: Array, ridge: float) -> Array:
 
 def trained(held: Mapping[str, Any], **settings: Any) -> Result[Any, Model]:
     algorithm = FactoredRidge(features=FEATURES, **settings)
-    plan = Plan(algorithm=algorithm, rounds=algorithm.increments)
-    return run_locally(plan, dict(held), threads=1)
+    return run_locally(Plan(algorithm=algorithm), dict(held), threads=1)
 
 
-@pytest.mark.parametrize("settings", [{}, {"keep_clients": False}, {"increments": 3}])
+@pytest.mark.parametrize("settings", [{}, {"keep_clients": False}])
 def test_the_readout_is_that_of_pooled_rows(settings: dict[str, Any]) -> None:
     held = clients()
     done = trained(held, ridge=1e-9, **settings)
@@ -94,9 +93,9 @@ def test_it_chooses_the_ridge_of_the_sums_where_both_can(standardise: bool) -> N
     assert ours.model.target_range == pytest.approx(theirs.model.target_range)
 
 
-@pytest.mark.parametrize("ridge", ["groups", "gcv", "auto", 0.1])
+@pytest.mark.parametrize("ridge", ["clients", "gcv", "auto", 0.1])
 def test_every_way_to_choose_a_ridge(ridge: Any) -> None:
-    done = trained(clients(n=6), ridge=ridge, keep_clients="groups" if ridge == "groups" else True)
+    done = trained(clients(n=6), ridge=ridge)
     assert done.model.readout.n_features == 13
     assert (done.state.choice is None) == (ridge == 0.1)
     assert "rows" in done.records[0].figures
@@ -113,15 +112,6 @@ def test_workers_and_threads_do_not_show() -> None:
         np.testing.assert_array_equal(other.model.readout.weights, one.model.readout.weights)
 
 
-def test_who_stands_out_is_flagged() -> None:
-    held = clients(n=7)
-    name = sorted(held)[3]
-    held[name] = [replace(one, y=-5 * one.y) for one in held[name] if one.y is not None]
-    flags = trained(held, ridge=1e-3).state.flags
-    assert [flag.client for flag in flags] == [name]
-    assert trained(clients(n=3), ridge=1e-3).state.flags == ()
-
-
 def test_a_client_is_left_out_by_merging_the_others_and_never_by_subtraction(
     tmp_path: Path,
 ) -> None:
@@ -134,20 +124,15 @@ def test_a_client_is_left_out_by_merging_the_others_and_never_by_subtraction(
         store.save_model(done.model)
     rest = {name: part for name, part in held.items() if name != gone}
     never: Result[Any, Model] = run_locally(plan, rest, threads=1)
-    forgotten = unlearn_factors(algorithm, done.state, gone)
-    assert forgotten.state.total == never.state.total
-    assert forgotten.certificate.how == "summed-anew"
-    assert forgotten.certificate.confirms(
+    found = unlearn_from_run(tmp_path / "run", gone, done.model)
+    assert found.certificate.how == "summed-anew"
+    assert found.certificate.confirms(
         done.state.total, never.state.total, done.state.by_client[gone]
     )
-    found = unlearn_from_run(tmp_path / "run", gone, done.model)
     assert isinstance(found.model, Model)
     np.testing.assert_array_equal(found.model.readout.weights, never.model.readout.weights)
-    with pytest.raises(FederationError, match="keep clients"):
-        unlearn_factors(algorithm, done.state, "nobody")
-    alone = trained({gone: held[gone]}, ridge=0.1)
-    with pytest.raises(FederationError, match="is the only client"):
-        unlearn_factors(algorithm, alone.state, gone)
+    with pytest.raises(FederationError, match="no client 'nobody'"):
+        unlearn_from_run(tmp_path / "run", "nobody", done.model)
 
 
 def hidden() -> SecureSum:
@@ -169,31 +154,30 @@ def test_no_protection_goes_with_factors_and_each_refusal_says_what_to_use(prote
 
 
 def test_settings_that_are_about_sums_are_refused() -> None:
-    with pytest.raises(ValueError, match="no secure sum hides them"):
-        federate(EchoState(5), clients(), upload="factors", protect=(Float32(),))
-    with pytest.raises(ValueError, match="leave no sum of statistics"):
-        Uploads(asked="factors", summed=True)
-    for line in ("forgetting = 0.5", "window = 2", 'devices = "any"', 'head = "gaussian"'):
-        told = f'[data]\nsource = "wearables"\n[learn]\nupload = "factors"\n{line}\n'
-        with pytest.raises(ValueError, match="use upload='statistics'"):
-            parse_plan(told)
-    for settings in ({"ridge": "best"}, {"keep_clients": "no"}, {"increments": "new"}):
+    with pytest.raises(ValueError, match="use upload='statistics'"):
+        federate(EchoState(5), clients(), upload=FactoredRidge, protect=(Float32(),))
+    with pytest.raises(ValueError, match="leaves no sum of statistics"):
+        federate(EchoState(5), clients(), upload=FactoredRidge, row_stride=2)
+    with pytest.raises(ValueError, match="no setting 'forgetting'"):
+        parse_plan(
+            '[data]\nsource = "wearables"\n[learn]\nalgorithm = "factors"\nforgetting = 0.5\n'
+        )
+    for settings in ({"ridge": "best"}, {"keep_clients": "no"}):
         with pytest.raises(ValueError, match="pass"):
             FactoredRidge(features=FEATURES, **settings)  # type: ignore[arg-type]
-    for ridge, kept in (("clients", False), ("groups", False)):
-        with pytest.raises(ValueError, match="needs keep_clients"):
-            FactoredRidge(features=FEATURES, ridge=ridge, keep_clients=kept)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="needs keep_clients"):
+        FactoredRidge(features=FEATURES, ridge="clients", keep_clients=False)
     with pytest.raises(FederationError, match="needs 2 or more"):
         trained({"a": clients()[sorted(clients())[0]]}, ridge="clients")
 
 
 def test_federate_takes_them_by_one_argument_and_says_so() -> None:
     held = contiguous(series(), 4)
-    run = federate(Pipeline(RAW, EchoState(40, washout=50, grid=None)), held, upload="factors")
+    run = federate(Pipeline(RAW, EchoState(40, washout=50, grid=None)), held, upload=FactoredRidge)
     sums = federate(
         Pipeline(RAW, EchoState(40, washout=50, grid=None)), held, upload="statistics", ridge=1e-6
     )
-    assert run.upload == "clients send factors, as asked for"
+    assert run.upload == "clients send what FactoredRidge asks of them"
     assert run.records[0].bytes_up == pytest.approx(sums.records[0].bytes_up, rel=0.01)
     assert "ridge-factors" in run.explain()
     assert "all that sums tell" in run.explain()
@@ -225,8 +209,7 @@ units = 40
 washout = 50
 grid = "none"
 [learn]
-algorithm = "ridge"
-upload = "factors"
+algorithm = "factors"
 [run]
 baselines = []
 """
@@ -255,7 +238,6 @@ def test_a_plan_file_trains_by_factors_and_another_process_predicts(tmp_path: Pa
     assert "ridge-factors" in purposes
     run = read_run(tmp_path / "run")
     assert "fewer than five rows per feature" not in in_words(run, [])
-    assert run.facts["upload"] == "clients send factors, as asked for"
     code = "import sys; from catchment.cli import main; sys.exit(main())"
     told = subprocess.run(
         [sys.executable, "-c", code, "predict", str(tmp_path / "run"), str(tmp_path / "new.csv")],
@@ -267,26 +249,3 @@ def test_a_plan_file_trains_by_factors_and_another_process_predicts(tmp_path: Pa
     last = float(lines[-1].split(",")[3])
     u = np.loadtxt(tmp_path / "new.csv", skiprows=1)[:, None]
     assert last == pytest.approx(float(model.predict(u)[-1, 0]), abs=1e-4)
-
-
-class KilledError(Exception):
-    """Stands for the end of a process."""
-
-
-def test_a_run_that_is_cut_short_goes_on_to_the_same_bits(tmp_path: Path) -> None:
-    held = clients()
-    plan = Plan(algorithm=FactoredRidge(features=FEATURES, ridge="clients", increments=3), rounds=3)
-    whole = run_locally(plan, held, threads=1)
-
-    def stop(round_: int, done: int, asked: int) -> None:
-        if round_ == 1 and done == 2:
-            raise KilledError
-
-    with RunFolder(tmp_path / "run") as store, pytest.raises(KilledError):
-        run_locally(plan, held, threads=1, keeper=store.keeper("training", plan), watch=stop)
-    with RunFolder(tmp_path / "run", resume=True) as store:
-        again = run_locally(plan, held, threads=1, keeper=store.keeper("training", plan))
-    assert again.state.total == whole.state.total
-    assert again.state.by_client == whole.state.by_client
-    np.testing.assert_array_equal(again.model.readout.weights, whole.model.readout.weights)
-    assert len(again.records) == 3

@@ -16,9 +16,9 @@ from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
 from catchment.errors import TooFewClientsError, UploadError
 from catchment.features import EchoState
 from catchment.federation import Additive, Protection, Read, Turn, Upload, WeightedSum
-from catchment.federation.learn import Momentum
 from catchment.privacy import SecureSum, make_identities
 from catchment.wire import Parts
+from catchment_research.learn import Momentum
 from catchment_research.plasticity import (
     FederatedPlasticity,
     IntrinsicPlasticity,

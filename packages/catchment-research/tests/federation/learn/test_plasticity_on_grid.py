@@ -12,8 +12,8 @@ import pytest
 from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, evaluate, federate
 from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
 from catchment.features import EchoState
-from catchment.federation.learn import Momentum
 from catchment.privacy import SecureSum, make_identities
+from catchment_research.learn import Momentum
 from catchment_research.plasticity import (
     FederatedPlasticity,
     IntrinsicPlasticity,

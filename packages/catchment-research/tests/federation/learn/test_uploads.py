@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +12,8 @@ import pytest
 from catchment import EchoState, Recording, federate
 from catchment.data import synthetic_wearables
 from catchment.federation import messages_of, read_run
-from catchment.federation.learn import FederatedRidge, Uploads, masked_bytes
+from catchment.federation.learn import FederatedRidge, Uploads
 from catchment.plans import parse_plan, run_plan
-from catchment.privacy import SecureSum, make_identities
 from catchment_research.learn import ConjugateGradients
 
 MAP = EchoState(50, seed=1)
@@ -27,12 +24,9 @@ def users(n_users: int = 5, windows: int = 24) -> dict[str, list[Recording]]:
 
 
 def test_the_cheapest_upload_has_the_digest_and_the_model_of_plain_statistics() -> None:
-    plain, auto, small = (
-        federate(MAP, users(), upload=upload) for upload in ("statistics", "auto", "smallest")
-    )
+    plain, auto = (federate(MAP, users(), upload=upload) for upload in ("statistics", "auto"))
     assert auto.statistics.digest() == plain.statistics.digest()
     assert auto.model.readout.weights.tobytes() == plain.model.readout.weights.tobytes()
-    assert small.statistics.digest() == plain.statistics.digest()
     assert auto.records[0].bytes_up < plain.records[0].bytes_up
 
 
@@ -59,63 +53,21 @@ def test_a_run_says_in_one_sentence_which_upload_was_taken_and_why() -> None:
 
 def test_gradients_end_in_the_readout_of_statistics() -> None:
     exact = federate(MAP, users(), ridge=2.0, upload="statistics").model.readout
-    run = federate(MAP, users(), ridge=2.0, upload="gradients")
+    run = federate(MAP, users(), ridge=2.0, upload=ConjugateGradients)
     distance = np.linalg.norm(run.model.readout.weights - exact.weights)
     assert distance < 1e-9 * np.linalg.norm(exact.weights)
     assert len(run.records) > 2
-    chosen = federate(MAP, users(n_users=8), upload="gradients")
+    chosen = federate(MAP, users(n_users=8), upload=ConjugateGradients)
     assert isinstance(chosen.training.plan.algorithm, ConjugateGradients)
     assert chosen.training.plan.algorithm.ridge == "folds"
-
-
-def _as_if(n_features: int) -> Any:
-    """Return a map that knows no more than how many features it has."""
-    settings = {"feature_grid": 8, "n_features": n_features, "bounds": np.ones(n_features)}
-    return SimpleNamespace(**settings)
-
-
-def test_a_secure_sum_takes_gradients_where_statistics_are_large_and_they_surely_less() -> None:
-    hidden = Uploads(protected=True, hidden=True, ridge=1.0, n_targets=6)
-    build = MAP.build(6, per_step=False, classes=True)
-    assert hidden.chosen(build, classes=True).how == "statistics"
-
-    wide = _as_if(20_000)
-    chosen = hidden.chosen(wide, classes=True)
-    once, rounds = masked_bytes(wide, 6, classes=True)
-    assert chosen.how == "gradients"
-    assert rounds < once
-    assert f"{once / 1e6:.1f} MB" in chosen.reason
-    made = hidden.learner(wide, classes=tuple("abcdef"), n_clients=12)
-    assert isinstance(made, ConjugateGradients)
-    assert (made.ridge, made.needs.each_client) == (1.0, "")
-    few = replace(hidden, n_targets=1)
-    assert few.chosen(_as_if(1000), classes=True).how == "statistics"
-    assert replace(hidden, ridge="auto").chosen(wide, classes=True).how == "statistics"
-
-
-def test_bytes_of_statistics_in_a_secure_sum_are_those_of_its_messages() -> None:
-    everyone = users(n_users=3, windows=120)
-    keys = make_identities(everyone)
-    secure = SecureSum(keys, min_clients=3, rows_per_feature=2.0)
-    run = federate(EchoState(40, seed=1), everyone, protect=[secure], ridge=1.0)
-    features = run.known.maps[0]
-    once, _ = masked_bytes(features, 6, classes=True)
-    sent = [
-        one.n_bytes
-        for one in messages_of(run.kept)
-        if (one.stage, one.purpose) == ("training", "secure-upload")
-    ]
-    assert len(sent) == 3
-    assert all(once < n < once + 1500 for n in sent)
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"asked": "least"}, "choose from auto"),
-        ({"asked": "smallest", "protected": True}, "leave out the protections"),
-        ({"asked": "gradients", "hidden": True}, "pass a number as the ridge"),
-        ({"asked": "gradients", "summed": True}, "use upload='statistics'"),
+        ({"hidden": True, "ridge": "groups"}, "pass ridge='clients'"),
+        ({"asked": ConjugateGradients, "summed": True}, "use upload='statistics'"),
     ],
 )
 def test_uploads_that_cannot_be_are_refused_at_once(settings: Any, words: str) -> None:
@@ -144,15 +96,13 @@ algorithm = "ridge"
 
 def test_a_plan_file_chooses_its_upload_too(tmp_path: Any) -> None:
     facts = []
-    for k, said in enumerate(("", 'upload = "statistics"', 'upload = "gradients"\nridge = 1.0')):
+    for k, said in enumerate(("", 'upload = "statistics"')):
         run_plan(parse_plan(PLAN.format(said)), tmp_path / str(k))
         facts.append(read_run(tmp_path / str(k)).facts["upload"])
     assert facts[0].startswith("each client sends the smaller")
-    assert facts[1:] == [f"clients send {one}, as asked for" for one in ("statistics", "gradients")]
+    assert facts[1] == "clients send statistics, as asked for"
     with pytest.raises(ValueError, match="upload in"):
         parse_plan(PLAN.format('upload = "least"'))
-    with pytest.raises(ValueError, match="use upload='statistics'"):
-        parse_plan(PLAN.format('upload = "gradients"\nwindow = 2'))
 
 
 def test_the_figures_of_the_guide_are_those_of_the_benchmark() -> None:

@@ -16,7 +16,6 @@ from catchment.engine import LocalEngine, run_locally
 from catchment.errors import BudgetError, IntegrityError, TooFewClientsError, UploadError
 from catchment.features import EchoState
 from catchment.federation import Cost, Engine, Reply, Turn, WeightedSum, run
-from catchment.federation.learn import GradientAveraging
 from catchment.federation.measure import Evaluation
 from catchment.federation.runs import EntryList
 from catchment.privacy import (
@@ -31,6 +30,7 @@ from catchment.privacy import (
 from catchment.privacy.dp import Clipped, Records
 from catchment.readout import RidgeStatistics, accumulate
 from catchment.wire import NOTHING, Parts
+from catchment_research.learn import GradientAveraging
 from catchment_research.plasticity import FederatedPlasticity
 
 F = EchoState.of(Reservoir.from_recipe(Recipe(units=12, inputs=6, seed=1)), pool="mean")

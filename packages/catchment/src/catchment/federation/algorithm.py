@@ -8,16 +8,10 @@
 By default clients are told nothing, what they send is read, added and checked as its class declares
 (`catchment.wire`), the state is kept in the same way, and the server needs no more than the
 sum. An algorithm that differs overrides the method or property that says otherwise.
-
-Of training `TrainedSum` also tells how well clients did: a client means over its examples as its
-steps met them, and sends three numbers that add: its weight w, w loss / 2^20 and w accuracy. A loss
-above 2^20 is sent as 2^20, so that none of the three is ever larger than the weight, which travels
-anyway: where weights fit into a secure sum, these do. A client that tells nothing sends zeros.
 """
 
 from __future__ import annotations
 
-import math
 import types
 import zlib
 from abc import ABC, abstractmethod
@@ -30,9 +24,11 @@ from typing import (
     Any,
     ClassVar,
     Generic,
+    Literal,
     Protocol,
     Self,
     TypeVar,
+    get_args,
     get_origin,
     get_type_hints,
 )
@@ -46,10 +42,8 @@ from catchment.wire import (
     CLIENTS,
     GATHERED,
     LATER,
-    NOT_NEGATIVE,
     NOTHING,
     POOLED,
-    REMARK,
     WEIGHT,
     Kind,
     Parts,
@@ -72,10 +66,12 @@ Data = Callable[[], Iterable[Any]]
 Upload = Any
 Additive = Any
 Memory = MutableMapping[str, bytes]  # of a client, from message to message
-LARGEST_LOSS = 2.0**20
 S = TypeVar("S")
 U = TypeVar("U")
 V = TypeVar("V")
+W = TypeVar("W", bound="WeightedSum")
+Weighting = Literal["samples", "uniform", "printed"]
+WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -446,56 +442,6 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         ) from error
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Mean loss and share of right answers; None where they are not known."""
-
-    loss: float | None = None
-    accuracy: float | None = None
-
-    def weighted(self, weight: float) -> tuple[float, float, float]:
-        """Return what a client of this weight sends.
-
-        >>> Progress(loss=2.0**19, accuracy=0.25).weighted(8.0)
-        (8.0, 4.0, 2.0)
-        """
-        if self.loss is None:
-            return 0.0, 0.0, 0.0
-        loss = LARGEST_LOSS if math.isnan(self.loss) else min(max(self.loss, 0.0), LARGEST_LOSS)
-        return weight, weight * loss / LARGEST_LOSS, weight * (self.accuracy or 0.0)
-
-    @classmethod
-    def mean(cls, telling: float, loss: float, right: float, *, scored: bool) -> Progress:
-        """Return the mean of what clients sent, from the sums; nothing if none told any.
-
-        Parameters
-        ----------
-        telling, loss, right
-            Sums of what clients sent.
-        scored
-            Whether they know what they got right.
-
-        >>> Progress.mean(8.0, 2.0**-17, 2.0, scored=True)
-        Progress(loss=1.0, accuracy=0.25)
-        """
-        if not telling > 0:
-            return cls()
-        return cls(loss / telling * LARGEST_LOSS, right / telling if scored else None)
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """By name, what is known.
-
-        >>> Progress(loss=0.5).figures
-        {'training loss': 0.5}
-        """
-        named = {"training loss": self.loss, "training accuracy": self.accuracy}
-        return {name: value for name, value in named.items() if value is not None}
-
-
-UNKNOWN = Progress()
-
-
 @dataclass(frozen=True, eq=False)
 class WeightedSum(Summable):
     """Arrays multiplied by a weight and summed; `mean` divides at the end.
@@ -538,40 +484,32 @@ class WeightedSum(Summable):
         return self
 
 
-@dataclass(frozen=True, eq=False)
-class TrainedSum(WeightedSum):
-    """A weighted sum of what training moved, with how well the clients did while they trained.
+def client_weight(weighting: Weighting, rows: float) -> float:
+    """Return what a client counts in an average, from the weight of its rows.
 
-    >>> import numpy as np
-    >>> a, b = (TrainedSum.of((np.zeros(1),), n).told(Progress(n)) for n in (1.0, 3.0))
-    >>> (a + b).progress(scored=False)
-    Progress(loss=2.5, accuracy=None)
+    >>> [client_weight(how, 4.0) for how in ("samples", "uniform", "printed")]
+    [4.0, 1.0, 0.25]
     """
+    if rows <= 0:
+        raise UploadError("no-rows", "the client has no rows with a target")
+    return {"samples": rows, "uniform": 1.0, "printed": 1.0 / rows}[weighting]
 
-    KIND: ClassVar[Kind] = Kind(
-        "trained-sum",
-        "how far the parameters moved that the client trained on its own data, multiplied by their "
-        "weight, the weight, and the mean loss of these steps (of classes also the share right)",
-        (
-            "how many rows the client has, if it is weighed by them",
-            "which classes the client has: the parameters of a class it never saw show it",
-            "the gradient of this one client's data, against which recordings can be tested",
-            "how well the shared model fits this one client's data",
-        ),
-    )
 
-    telling: Annotated[float, NOT_NEGATIVE, REMARK] = 0.0
-    loss: Annotated[float, NOT_NEGATIVE, REMARK] = 0.0
-    right: Annotated[float, NOT_NEGATIVE, REMARK] = 0.0
+def check_weight(update: W, weighting: Weighting, client: str) -> W:
+    """Return a client's weighted sum; UploadError if it weighs more than the plan's way gives it.
 
-    def told(self, progress: Progress) -> Self:
-        """Return the sum with one client's progress in it."""
-        telling, loss, right = progress.weighted(self.weight)
-        return replace(self, telling=telling, loss=loss, right=right)
-
-    def progress(self, *, scored: bool) -> Progress:
-        """Return the mean over those who told theirs, as they weigh."""
-        return Progress.mean(self.telling, self.loss, self.right, scored=scored)
+    >>> check_weight(WeightedSum((), 3.0), "uniform", "a")
+    Traceback (most recent call last):
+    catchment.errors.UploadError: the weight is 3; where clients are weighed uniform it is 1
+    """
+    weight, wrong = update.weight, ""
+    if client and weighting == "uniform" and weight != 1:
+        wrong = "where clients are weighed uniform it is 1"
+    elif client and weighting == "printed" and weight > 1:
+        wrong = "one over a number of rows is at most 1"
+    if wrong:
+        raise UploadError("weight", f"the weight is {weight:g}; {wrong}")
+    return update
 
 
 @dataclass(frozen=True, eq=False)

@@ -231,7 +231,7 @@ class Workflow:
         """Return in one sentence what clients send in the training, and why; nothing if unsaid."""
         if self.uploads is None:
             return ""
-        return str(self.uploads.chosen(known.maps[0], classes=self.classes is not None).reason)
+        return str(self.uploads.why(known.maps[0], classes=self.classes is not None))
 
     @cached_property
     def fingerprint(self) -> str:

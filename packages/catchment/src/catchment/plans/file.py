@@ -478,10 +478,12 @@ class PlanFile:
         uploads = None
         if kind is FederatedRidge:
             own = values(kind, rest, "[learn]", given, MORE["ridge"])
-            uploads = _uploads(own, about, protected=bool(protections), hidden=hidden)
-        if self.algorithm not in WITHOUT_GRAM and (uploads is None or uploads.sums_products):
+            asked, ridge = own.pop("upload", "auto"), own.pop("ridge", "auto")
+            how = {"protected": bool(protections), "hidden": hidden}
+            uploads = Uploads(asked=asked, ridge=ridge, **how)
+        if self.algorithm not in WITHOUT_GRAM:
             for one in self.maps:
-                classes, remedy = about.classes is not None, 'upload = "gradients" in [learn], '
+                classes, remedy = about.classes is not None, 'algorithm = "conjugate_gradients", '
                 refuse_large(one, n_inputs, per_step=per_step, classes=classes, remedy=remedy)
 
         def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
@@ -567,23 +569,6 @@ def _settled(made: Any, *, hidden: bool) -> Algorithm[Any, Any, Any]:
         return replace(made, keep_clients=False)
     learner: Algorithm[Any, Any, Any] = made if isinstance(made, Algorithm) else made.algorithm()
     return learner
-
-
-def _uploads(own: dict[str, Any], about: About, *, protected: bool, hidden: bool) -> Uploads:
-    """Return what the upload of a ridge is chosen by; what only that needs leaves the settings."""
-    asked, ridge = own.pop("upload", "auto"), own.pop("ridge", "auto")
-    usual = {one.name: one.default for one in fields(FederatedRidge)} | {"keep_clients": False}
-    free = {"features", "classes", "standardise"}
-    if asked == "factors":
-        free |= {"per_output", "keep_clients", "increments", "intercept"}
-    return Uploads(
-        asked=asked,
-        protected=protected,
-        hidden=hidden,
-        summed=any(own[name] not in (usual[name], None) for name in own if name not in free),
-        ridge=ridge,
-        n_targets=len(about.classes) if about.classes else _n_targets(about) or 1,
-    )
 
 
 def _n_targets(about: About) -> int | None:

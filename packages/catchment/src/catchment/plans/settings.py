@@ -57,18 +57,16 @@ from catchment.features.echo_state.recipe import Recipe
 from catchment.features.encoder import Encoder
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import Limits
-from catchment.federation.learn.automatic import Ridge, UploadKind
+from catchment.federation.learn.automatic import Ridge
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates, SelectedRidge
-from catchment.federation.learn.gradient import GradientAveraging
 from catchment.federation.learn.normal import FederatedNormal
-from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.protection import Float32, SmallestUpload
-from catchment.plugins import Named
+from catchment.plugins import CHOICES, Named
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import SecureSum
@@ -87,7 +85,6 @@ ALGORITHMS = Named(
         "ridge": FederatedRidge,
         "candidates": Candidates,
         "averaging": ReadoutAveraging,
-        "gradient": GradientAveraging,
         "personal": PersonalReadouts,
         "selected": SelectedRidge,
         "balanced": BalancedRidge,
@@ -109,13 +106,9 @@ PROTECTIONS = Named(
         "secure_sum": SecureSum,
     },
 )
-CHOICES: dict[object, Mapping[str, type]] = {
-    ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
-    Head: HEADS,
-}
+CHOICES[Head] = HEADS
 # Fields that a file cannot say: no plain settings.
 HIDDEN = {
-    GradientAveraging: ("initial",),
     GaussianNoise: ("budget",),
     Clip: ("reference",),
     MAPS["echo_state"]: ("n_inputs", "matrices"),
@@ -127,14 +120,11 @@ NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 MORE: Mapping[str, Mapping[str, Any]] = {
     "ridge": {
         "upload": Annotated[
-            UploadKind,
+            Literal["auto", "statistics"],
             pydantic.Field(
                 default="auto",
-                description="What clients send, all of it exact: statistics; smallest, the same "
-                "numbers in fewer where a client has fewer rows than features; gradients, over "
-                "rounds, for very many features; factors, QR factors of the rows, with the digits "
-                "that sums lose on noise-free series, which no protection hides; or auto, the "
-                "cheapest of the others.",
+                description="What clients send: statistics; or auto, the same numbers in fewer "
+                "where a client has fewer rows than features.",
             ),
         ],
         "ridge": Annotated[Ridge, pydantic.Field(default="auto")],
@@ -200,7 +190,8 @@ def settings(kind: type) -> Mapping[str, Setting]:
     """Return the settings of a dataclass by their names in a file."""
     hints = get_type_hints(kind, include_extras=True)
     of = ("map", "inner") if kind.__module__.startswith("catchment.features.") else ()
-    shown = [f for f in fields(kind) if f.init and f.name not in HIDDEN.get(kind, ())]
+    shown = [f for f in fields(kind) if f.init and "hidden" not in f.metadata]
+    shown = [f for f in shown if f.name not in HIDDEN.get(kind, ())]
     return {"of" if f.name in of else f.name: Setting(f, hints[f.name]) for f in shown}
 
 

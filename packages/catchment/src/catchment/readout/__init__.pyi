@@ -67,7 +67,11 @@ from catchment.readout.forecasting import (
     forecast as forecast,
 )
 from catchment.readout.grid import TARGET_DIGITS as TARGET_DIGITS
-from catchment.readout.heads import only_targets as only_targets, spread_targets as spread_targets
+from catchment.readout.heads import (
+    Head as Head,
+    only_targets as only_targets,
+    spread_targets as spread_targets,
+)
 from catchment.readout.integers import Whole as Whole
 from catchment.readout.intervals import error_counts as error_counts, leverage as leverage
 from catchment.readout.low_rank import (
@@ -125,7 +129,6 @@ from catchment.readout.storage import (
     from_bytes as from_bytes,
     map_of as map_of,
     packed_file as packed_file,
-    read_file as read_file,
     save as save,
     stored_map as stored_map,
     to_bytes as to_bytes,

@@ -1,4 +1,4 @@
-"""Averages of readouts against scikit-learn's ridges, and gradient steps against numeric ones."""
+"""Averages of readouts against scikit-learn's ridges."""
 
 from __future__ import annotations
 
@@ -14,21 +14,10 @@ from catchment.data import Recording, contiguous, narma
 from catchment.engine import run_locally
 from catchment.errors import TooFewClientsError, UploadError
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import LARGEST_LOSS, Plan, Rows, Turn, WeightedSum
-from catchment.federation.learn import (
-    FederatedRidge,
-    GradientAveraging,
-    Momentum,
-    ReadoutAveraging,
-    Weighting,
-    client_weight,
-    largest_eigenvalue,
-    read_readouts,
-)
+from catchment.federation import Plan, Rows, Turn, WeightedSum, Weighting, client_weight
+from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.federation.measure import evaluate
-from catchment.privacy import SecureSum, make_identities
 from catchment.readout import Readout
-from catchment.wire import NOTHING
 
 pytestmark = pytest.mark.slow
 
@@ -92,160 +81,32 @@ def test_a_client_chooses_its_own_ridge() -> None:
     assert len(set(every.values())) == 3
 
 
-def rows_and_start() -> tuple[Array, Array, Readout]:
-    z, y = Rows.of(FEATURES, CLIENTS["b"]).pair
-    rng = np.random.default_rng(0)
-    return z, y, Readout(rng.normal(size=(13, 1)), rng.normal(size=1))
-
-
-def test_one_step_goes_down_the_numeric_gradient() -> None:
-    z, y, start = rows_and_start()
-    rate, ridge, eps = 1e-3, 0.05, 1e-6
-    algorithm = GradientAveraging(
-        features=FEATURES, learning_rate=rate, relative=False, ridge=ridge, initial=start
-    )
-    update = algorithm.client_update(start.parts(), lambda: CLIENTS["b"], TURN)
-    step = [array / update.weight for array in update.arrays]
-
-    def loss(V: Array) -> float:
-        error = z @ V[:-1] + V[-1] - y
-        return float((error**2).sum() / (2 * len(z)) + ridge / 2 * (V[:-1] ** 2).sum())
-
-    V = np.vstack([start.weights, start.intercept])
-    for k in range(len(V)):
-        bump = np.zeros_like(V)
-        bump[k] = eps
-        slope = (loss(V + bump) - loss(V - bump)) / (2 * eps)
-        moved = step[0][k, 0] if k < 13 else step[1][0]
-        assert moved == pytest.approx(-rate * slope, rel=1e-5, abs=1e-10)
-
-
-def test_one_batch_of_all_rows_is_the_step_on_statistics() -> None:
-    _, _, start = rows_and_start()
-    for relative in (True, False):
-        changes = [
-            GradientAveraging(
-                features=FEATURES, learning_rate=0.01, relative=relative, batch_size=size, ridge=0.1
-            ).client_update(start.parts(), lambda: CLIENTS["b"], TURN)
-            for size in (None, 10_000)
-        ]
-        # The relative step of a batch bounds the curvature of its rows and of the ridge apart.
-        tolerance = 0.2 if relative else 1e-9
-        for a, b in zip(changes[0].arrays, changes[1].arrays, strict=True):
-            np.testing.assert_allclose(a, b, rtol=tolerance)
-
-
-def test_small_batches_pass_over_every_row_in_an_order_of_the_clients_own() -> None:
-    _, _, start = rows_and_start()
-    algorithm = GradientAveraging(features=FEATURES, batch_size=1, learning_rate=0.5)
-
-    def update(turn: Turn) -> bytes:
-        made = algorithm.client_update(start.parts(), lambda: CLIENTS["b"], turn)
-        return made.arrays[0].tobytes()
-
-    assert update(TURN) == update(TURN)
-    assert len({update(TURN), update(TURN.at("b")), update(replace(TURN, round=1))}) == 3
-
-
-@pytest.mark.parametrize(("batch_size", "rate"), [(None, 1.0), (16, 0.1)])
-def test_a_relative_step_is_stable_and_leads_towards_the_exact_readout(
-    batch_size: int | None, rate: float
-) -> None:
-    exact = run_locally(
-        Plan(algorithm=FederatedRidge(features=FEATURES, ridge=1e-6)), CLIENTS
-    ).model
-    assert exact is not None
-
-    def error(rounds: int, rate: float) -> float:
-        algorithm = GradientAveraging(
-            features=FEATURES, epochs=5, learning_rate=rate, batch_size=batch_size
-        )
-        model = run_locally(Plan(algorithm=algorithm, rounds=rounds), CLIENTS).model
-        assert model is not None
-        return evaluate(model, lambda: CLIENTS["c"]).value
-
-    errors = [error(rounds, rate) for rounds in (1, 10, 60)]
-    assert errors[0] > errors[1] > errors[2] > evaluate(exact, lambda: CLIENTS["c"]).value
-    assert errors[2] < 0.9
-    assert error(60, 1.9) < 3.0
-
-
-def test_momentum_gets_further_in_the_same_rounds() -> None:
-    def error(algorithm: GradientAveraging) -> float:
-        model = run_locally(Plan(algorithm=algorithm, rounds=30), CLIENTS).model
-        assert model is not None
-        return evaluate(model, lambda: CLIENTS["c"]).value
-
-    plain = GradientAveraging(features=FEATURES)
-    assert error(replace(plain, optimiser=Momentum())) < error(plain)
-
-
-def test_it_begins_where_it_is_told_to() -> None:
-    _, _, start = rows_and_start()
-    algorithm = GradientAveraging(features=FEATURES, learning_rate=1e-12, initial=start)
-    np.testing.assert_allclose(averaged(algorithm).weights, start.weights, rtol=1e-9)
-    assert algorithm.broadcast(algorithm.start(), TURN).kind == "readout"
-    zeros = replace(algorithm, initial=None)
-    assert zeros.broadcast(zeros.start(), TURN) is NOTHING
-
-
-def test_a_server_with_another_shape_is_refused_by_the_client() -> None:
-    algorithm = GradientAveraging(features=FEATURES)
-    wrong = Readout(np.zeros((13, 2)), np.zeros(2)).parts()
-    with pytest.raises(UploadError, match="this client's data need"):
-        algorithm.client_update(wrong, lambda: CLIENTS["a"], TURN)
-
-
 def test_a_client_without_known_targets_takes_no_part() -> None:
     unknown = [Recording(np.zeros(40), np.full(40, np.nan))]
-    for algorithm in (
-        GradientAveraging(features=FEATURES),
-        GradientAveraging(features=FEATURES, batch_size=5),
-        ReadoutAveraging(features=FEATURES),
-    ):
-        plan: Plan[Any, Any, Any] = Plan(algorithm=algorithm)
-        with pytest.raises(TooFewClientsError):
-            run_locally(plan, {"a": unknown})
+    plan: Plan[Any, Any, Any] = Plan(algorithm=ReadoutAveraging(features=FEATURES))
+    with pytest.raises(TooFewClientsError):
+        run_locally(plan, {"a": unknown})
 
 
 def test_uploads_of_another_shape_are_refused() -> None:
     good = WeightedSum.of((np.zeros((13, 2)), np.zeros(2)), 4.0)
-    assert read_readouts(good.parts(), FEATURES, ("x", "y"), WeightedSum).weight == 4.0
+    plain = ReadoutAveraging(features=FEATURES)
+    assert replace(plain, classes=("x", "y")).read_update(good.parts(), TURN).weight == 4.0
     for arrays, classes in (
         ((np.zeros((12, 2)), np.zeros(2)), None),
         ((np.zeros((13, 2)), np.zeros(3)), None),
         ((np.zeros((13, 2)), np.zeros(2)), ("x", "y", "z")),
+        ((np.zeros((13, 2)),), None),
+        ((), None),
     ):
-        with pytest.raises(UploadError, match="the plan has 13 features"):
-            read_readouts(WeightedSum.of(arrays, 1.0).parts(), FEATURES, classes, WeightedSum)
+        algorithm = replace(plain, classes=classes)
+        with pytest.raises(UploadError, match=r"came, not \[\(13, "):
+            algorithm.read_update(WeightedSum.of(arrays, 1.0).parts(), TURN)
 
 
 def test_a_client_without_rows_has_no_weight() -> None:
     with pytest.raises(UploadError, match="no rows"):
         client_weight("samples", 0.0)
-
-
-def test_the_largest_eigenvalue_is_lapacks() -> None:
-    rng = np.random.default_rng(1)
-    for n in (1, 2, 9):
-        M = rng.normal(size=(n, n))
-        assert largest_eigenvalue(M @ M.T) == pytest.approx(np.linalg.eigvalsh(M @ M.T)[-1])
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"epochs": 0}, "epochs is 0"),
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"learning_rate": 2.0}, "learning_rate is 2.0"),
-        ({"learning_rate": 0.0, "relative": False}, "learning_rate is 0.0"),
-        ({"ridge": -1.0}, "ridge is -1.0"),
-        ({"weighting": "rows"}, "weighting is 'rows'"),
-    ],
-)
-def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        GradientAveraging(features=FEATURES, **settings)
 
 
 def test_wrong_settings_of_readout_averaging_are_named() -> None:
@@ -262,59 +123,3 @@ def test_many_equal_parts_of_one_series_average_well() -> None:
     ).model
     assert model is not None
     assert evaluate(model, lambda: parts["client-003"]).value < 0.75
-
-
-@pytest.mark.parametrize("batch_size", [None, 1000])
-def test_the_loss_of_a_round_is_the_mean_squared_error_before_each_step(
-    batch_size: int | None,
-) -> None:
-    algorithm = GradientAveraging(
-        features=FEATURES,
-        epochs=3,
-        batch_size=batch_size,
-        ridge=0.1,
-        learning_rate=0.01,
-        relative=False,
-    )
-    (record,) = run_locally(Plan(algorithm=algorithm), CLIENTS).records
-    losses, weights = [], []
-    for held in CLIENTS.values():
-        z, y = Rows.of(FEATURES, held).pair
-        W, b, met = np.zeros((z.shape[1], 1)), np.zeros(1), []
-        for _ in range(3):
-            error = z @ W + b - y
-            met.append((error**2).mean())
-            W = W - 0.01 * (z.T @ error / len(z) + 0.1 * W)
-            b = b - 0.01 * error.mean(axis=0)
-        losses.append(np.mean(met))
-        weights.append(len(z))
-    expected = np.average(losses, weights=weights)
-    assert record.figures["training loss"] == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("batch_size", [None, 16])
-def test_the_loss_falls_from_round_to_round(batch_size: int | None) -> None:
-    algorithm = GradientAveraging(
-        features=FEATURES, batch_size=batch_size, learning_rate=0.2 if batch_size else 1.0
-    )
-    result = run_locally(Plan(algorithm=algorithm, rounds=12), CLIENTS)
-    losses = [record.figures["training loss"] for record in result.records]
-    assert losses == sorted(losses, reverse=True)
-    assert losses[-1] < 0.5 * losses[0]
-
-
-def test_a_loss_fits_every_secure_sum_that_the_weights_fit() -> None:
-    plain = GradientAveraging(features=FEATURES, learning_rate=0.1)
-    far = GradientAveraging(features=FEATURES, learning_rate=1e-20, relative=False)
-    huge = {
-        name: [Recording(s.u, s.y * 1e9) for s in held if s.y is not None]
-        for name, held in CLIENTS.items()
-    }
-    for algorithm, clients in ((plain, CLIENTS), (far, huge)):
-        tight = SecureSum(make_identities(CLIENTS), min_clients=3, bits=64, bound=2.0**10)
-        plan = Plan(algorithm=algorithm, protections=(tight,))
-        (hidden,) = run_locally(plan, clients).records
-        (clear,) = run_locally(Plan(algorithm=algorithm), clients).records
-        loss = clear.figures["training loss"]
-        assert hidden.figures["training loss"] == pytest.approx(loss, rel=1e-6)
-    assert loss == LARGEST_LOSS

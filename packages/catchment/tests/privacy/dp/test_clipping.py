@@ -14,7 +14,7 @@ from sklearn.linear_model import Ridge
 
 from catchment import Array
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation import Progress, TrainedSum, WeightedSum, moment_matrix
+from catchment.federation import WeightedSum, moment_matrix
 from catchment.federation.measure import Score
 from catchment.privacy import Clip
 from catchment.privacy.dp import Clipped
@@ -186,18 +186,3 @@ def test_settings_are_checked(bound: float) -> None:
         Clip.from_public([])
     with pytest.raises(ValueError, match="holds no rows"):
         Clip(bound=1.0, reference=RidgeStatistics.zero(2, 1))
-
-
-def test_a_loss_is_no_part_of_a_clipped_message() -> None:
-    moved = TrainedSum.of((np.array([3.0, 4.0]),), 7.0)
-    quiet, loud = (moved.told(Progress(loss, 0.5)) for loss in (0.1, 1e30))
-    clip = Clip(bound=1.0)
-    one, other, bare = (clip.clipped(sent, GRID) for sent in (quiet, loud, moved))
-    assert one.parts().to_bytes() == other.parts().to_bytes() == bare.parts().to_bytes()
-    total = TrainedSum.from_parts(clip.upload(one + other))
-    assert total.weight == 2.0
-    assert total.progress(scored=True) == Progress()
-    for wrong in ([9], "no"):
-        about = {**one.about, "remarks": wrong}
-        with pytest.raises(IntegrityError, match="remarks"):
-            clip.upload(Clipped(one.vector, 1, about))

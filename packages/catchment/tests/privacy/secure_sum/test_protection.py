@@ -15,12 +15,7 @@ from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError, RuleError, TooFewClientsError
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Float32, Plan, Tally, Turn, WeightedSum, describe
-from catchment.federation.learn import (
-    FederatedRidge,
-    GradientAveraging,
-    ReadoutAveraging,
-    StatisticsSet,
-)
+from catchment.federation.learn import FederatedRidge, ReadoutAveraging, StatisticsSet
 from catchment.privacy import SecureSum, make_identities
 from catchment.privacy.secure_sum import (
     IDENTITY,
@@ -65,9 +60,8 @@ def both(algorithm: Any, rounds: int = 1, **settings: Any) -> tuple[Any, Any]:
         (FederatedRidge(features=FEATURES, ridge=1e-3, keep_clients=False), 1),
         (FederatedRidge(features=FEATURES, ridge="gcv", keep_clients=False), 1),
         (ReadoutAveraging(features=FEATURES, ridge=1e-3), 1),
-        (GradientAveraging(features=FEATURES), 3),
     ],
-    ids=["ridge", "gcv", "averaging", "gradient"],
+    ids=["ridge", "gcv", "averaging"],
 )
 def test_every_message_that_adds_can_be_hidden(algorithm: Any, rounds: int) -> None:
     plain, hidden = both(algorithm, rounds)

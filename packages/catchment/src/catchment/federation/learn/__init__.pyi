@@ -9,15 +9,7 @@ from catchment.federation.learn.classes import (
     retired as retired,
     retired_by_class as retired_by_class,
 )
-from catchment.federation.learn.gradient import GradientAveraging as GradientAveraging
 from catchment.federation.learn.normal import FederatedNormal as FederatedNormal
-from catchment.federation.learn.optimisers import (
-    Adagrad as Adagrad,
-    Adam as Adam,
-    Mean as Mean,
-    Momentum as Momentum,
-    Yogi as Yogi,
-)
 from catchment.federation.learn.personal import (
     PersonalIncrements as PersonalIncrements,
     PersonalReadouts as PersonalReadouts,
@@ -39,13 +31,10 @@ from catchment.federation.learn.unlearning import (
 
 # For the other packages and the tests; may change without notice.
 from catchment.federation.learn.automatic import (
-    MASKED_FLOAT as MASKED_FLOAT,
-    MOST_ROUNDS as MOST_ROUNDS,
-    Ridge as Ridge,
     Uploads as Uploads,
     automatic_ridge as automatic_ridge,
-    masked_bytes as masked_bytes,
 )
+from catchment.federation.learn.averaging import read_readouts as read_readouts
 from catchment.federation.learn.candidates import (
     Evidence as Evidence,
     PathErrors as PathErrors,
@@ -57,17 +46,6 @@ from catchment.federation.learn.candidates import (
 )
 from catchment.federation.learn.classes import among_by_class as among_by_class
 from catchment.federation.learn.digests import Digest as Digest
-from catchment.federation.learn.gradient import (
-    Weighting as Weighting,
-    check_weight as check_weight,
-    client_weight as client_weight,
-    largest_eigenvalue as largest_eigenvalue,
-    read_readouts as read_readouts,
-)
-from catchment.federation.learn.optimisers import (
-    Arrays as Arrays,
-    ServerOptimiser as ServerOptimiser,
-)
 from catchment.federation.learn.personal import (
     STRENGTHS as STRENGTHS,
     own_path as own_path,
@@ -78,10 +56,10 @@ from catchment.federation.learn.ridge_state import (
     MANY as MANY,
     N_GROUPS as N_GROUPS,
     RidgeState as RidgeState,
+    check_choice as check_choice,
     chosen_ridge as chosen_ridge,
-    group_sums as group_sums,
-    has_a_class_alone as has_a_class_alone,
     learned as learned,
+    left_out as left_out,
     readout_figures as readout_figures,
 )
 from catchment.federation.learn.scaling import SentMoments as SentMoments
@@ -94,24 +72,18 @@ from catchment.federation.learn.unlearning import (
 )
 
 __all__ = [
-    "Adagrad",
-    "Adam",
     "BalancedRidge",
     "Candidates",
     "Certificate",
     "FederatedNormal",
     "FederatedRidge",
     "FederatedScaling",
-    "GradientAveraging",
-    "Mean",
-    "Momentum",
     "PersonalIncrements",
     "PersonalReadouts",
     "ReadoutAveraging",
     "SHARES",
     "SelectedRidge",
     "UnknownThreshold",
-    "Yogi",
     "group_of",
     "join",
     "mixed",

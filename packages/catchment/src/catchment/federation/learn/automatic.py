@@ -1,28 +1,15 @@
 """Ridge regression with what was left open settled by who takes part, the same for every way in.
 
-Which exact upload a ridge takes: the one with the fewest bytes, and why.
-
-    statistics   F^2 / 2 whole numbers (or float64), once; they add, so anything may hide them
-    smallest     as many rows of the Gram matrix as the client has rows, where that is less; once,
-                 and only where the server sees clients one by one
-    gradients    F K float64 numbers a round, over rounds; they add
-    factors      F^2 / 2 float64 numbers, once; they are merged, and nothing can hide them
-
-All four end in the same readout: the first two to the bit, gradients to a tolerance of
-1e-10, factors to the digits of the rows, which sums of noise-free series do not have. They are
-taken if asked for.
-
-The rule: where the server sees clients one by one and statistics are whole numbers, each
-client sends the smaller of the first two. Where a sum hides them, and the ridge is a
-number, gradients are taken if statistics are more than 100 MB and even the most rounds of gradients
-are fewer bytes; below that one round is worth more than bytes. Else statistics.
+Clients send statistics, F^2 / 2 whole numbers (or float64), which add, so that anything may hide
+them. Where the server sees clients one by one and statistics are whole numbers, each client sends
+as many rows of its Gram matrix as it has rows, if that is less: the same statistics, to the bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from catchment.features.base import FeatureMap
 from catchment.features.default_map import AutoMap
@@ -30,7 +17,6 @@ from catchment.federation.algorithm import Algorithm
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import MANY
 from catchment.federation.protection import Protection, SmallestUpload
-from catchment.plugins import installed, plugin
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import packed_length
 
@@ -38,11 +24,7 @@ if TYPE_CHECKING:
     from catchment.federation.learn.candidates import SelectedRidge
 
 Ridge = float | Literal["auto", "clients", "groups", "gcv"]
-UploadKind = Literal["auto", "statistics", "smallest", "gradients", "factors"]
-UPLOADS = ("auto", "statistics", "smallest", "gradients", "factors")
-MASKED_WHOLE, MASKED_FLOAT = 8, 16  # bytes of a number in a secure sum
-MOST_ROUNDS = 200  # of gradients
-LARGE = 100_000_000  # bytes of statistics, below which nobody waits for many rounds
+Upload = Literal["auto", "statistics"] | Callable[..., Algorithm[Any, Any, Any]]
 UNGROUPED = (
     "ridge is 'groups', for which the server must see whose statistics it adds to which group, and "
     "a secure sum shows it one sum; pass ridge='clients', which takes a second round, 'gcv' or a "
@@ -195,21 +177,15 @@ def refuse_settings(given: Collection[str]) -> None:
         )
 
 
-class UploadChoice(NamedTuple):
-    """What clients send, and why in one sentence."""
-
-    how: Literal["statistics", "smallest", "gradients", "factors"]
-    reason: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Uploads:
-    """What an upload is chosen by, before the map is known.
+    """What clients send, before the map is known.
 
     Parameters
     ----------
     asked
-        "auto", or the upload itself.
+        "auto", "statistics", or an algorithm, called with features, classes, and a ridge if that is
+        not "auto".
     protected
         Whether anything changes or hides what clients send.
     hidden
@@ -218,98 +194,62 @@ class Uploads:
         Whether the sum of statistics itself is wanted, for another head or to join an earlier one.
     ridge
         As it was asked for.
-    n_targets
-        Outputs, as far as known.
     """
 
-    asked: UploadKind = "auto"
+    asked: Upload = "auto"
     protected: bool = False
     hidden: bool = False
     summed: bool = False
     ridge: Ridge = "auto"
-    n_targets: int = 1
 
     def __post_init__(self) -> None:
-        if self.asked not in UPLOADS:
-            raise ValueError(f"upload is {self.asked!r}; choose from {', '.join(UPLOADS)}")
+        if not callable(self.asked) and self.asked not in ("auto", "statistics"):
+            raise ValueError(
+                f"upload is {self.asked!r}; choose from auto, statistics, or pass an algorithm"
+            )
         if self.hidden and self.ridge == "groups":
             raise ValueError(UNGROUPED)
-        if self.asked == "smallest" and self.protected:
+        if callable(self.asked) and self.summed:
             raise ValueError(
-                "upload is 'smallest', which the server must see client by client and unchanged; "
-                "leave out the protections, or use upload='auto'"
-            )
-        if self.asked == "factors" and self.protected:
-            raise ValueError(
-                "upload is 'factors', which are merged and do not add, so that no secure sum hides "
-                "them and no noise is made for them; use upload='statistics' with protections"
-            )
-        if self.asked == "factors" and self.summed:
-            raise ValueError(
-                "upload is 'factors', which leave no sum of statistics for another head, a window, "
-                "forgetting, any device, or to join an earlier run; use upload='statistics'"
-            )
-        if self.asked == "gradients" and self.summed:
-            raise ValueError(
-                "upload is 'gradients', which leaves no sum of statistics for another head or to "
-                "join an earlier run; use upload='statistics'"
-            )
-        if self.asked == "gradients" and self.hidden and isinstance(self.ridge, str):
-            raise ValueError(
-                f"upload is 'gradients' and ridge is {self.ridge!r}, which a secure sum cannot "
-                "choose over rounds; pass a number as the ridge, or upload='statistics'"
+                f"{self.asked.__name__} leaves no sum of statistics for another head, a row_stride "
+                "or to join an earlier run; use upload='statistics'"
             )
 
-    @property
-    def may_be_smaller(self) -> bool:
-        """Whether clients look for a smaller form of their statistics."""
-        return self.asked == "smallest" or (self.asked == "auto" and not self.protected)
-
-    @property
-    def sums_products(self) -> bool:
-        """Whether products of all features are summed, however many features there are."""
-        fixed = self.summed or isinstance(self.ridge, str)
-        by_size = self.asked == "auto" and self.hidden and not fixed
-        return self.asked != "gradients" and not by_size
+    def is_smaller(self, features: FeatureMap, *, classes: bool) -> bool:
+        """Return whether clients look for a smaller form of their statistics."""
+        looking = self.asked == "auto" and not self.protected
+        return looking and Grid.of(features, classes=classes) is not None
 
     def added_to(self, protections: Sequence[Protection]) -> tuple[Protection, ...]:
         """Return the protections with what makes statistics smaller, where that may be."""
-        return (*protections, SmallestUpload()) if self.may_be_smaller else tuple(protections)
+        looking = self.asked == "auto" and not self.protected
+        return (*protections, SmallestUpload()) if looking else tuple(protections)
 
-    def chosen(self, features: FeatureMap, *, classes: bool) -> UploadChoice:
-        """Return the upload for a map.
+    def why(self, features: FeatureMap, *, classes: bool) -> str:
+        """Return what clients send for a map, and why, in one sentence.
 
         >>> from catchment import EchoState
         >>> features = EchoState(10).build(1, per_step=True)
-        >>> Uploads().chosen(features, classes=False).how
-        'smallest'
-        >>> Uploads(protected=True, hidden=True).chosen(features, classes=False).reason
-        'clients send statistics: the server sees only sums and the ridge is chosen from them'
+        >>> Uploads(protected=True, hidden=True).why(features, classes=False)
+        'clients send statistics: the server sees only sums'
         """
-        if self.asked in ("statistics", "gradients", "factors"):
-            return UploadChoice(self.asked, f"clients send {self.asked}, as asked for")
+        if callable(self.asked):
+            return f"clients send what {self.asked.__name__} asks of them"
+        if self.asked == "statistics":
+            return "clients send statistics, as asked for"
         F = features.n_features
-        if self.may_be_smaller and Grid.of(features, classes=classes) is not None:
-            return UploadChoice(
-                "smallest",
+        if self.is_smaller(features, classes=classes):
+            return (
                 f"each client sends the smaller of its statistics ({packed_length(F):,} sums of "
                 f"products for {F} features) and as many rows of {F} of them as it has rows, which "
-                "say exactly the same",
+                "say exactly the same"
             )
-        if self.may_be_smaller:
-            why = "features are float64, and only whole numbers have a smaller form that is exact"
-        elif not self.hidden:
+        why = "features are float64, and only whole numbers have a smaller form that is exact"
+        if self.hidden:
+            why = "the server sees only sums"
+        elif self.protected:
             why = "protections change what they send"
-        elif self.summed or isinstance(self.ridge, str):
-            why = "the server sees only sums and the ridge is chosen from them"
-        else:
-            once, rounds = masked_bytes(features, self.n_targets, classes=classes)
-            over = f"{rounds / 1e6:.1f} MB over up to {MOST_ROUNDS} rounds"
-            if rounds < once and once > LARGE and "gradients" in installed("uploads"):
-                large = f"statistics would be {once / 1e6:.1f} MB"
-                return UploadChoice("gradients", f"clients send gradients: at most {over}, {large}")
-            why = f"{once / 1e6:.1f} MB under a secure sum, gradients could be {over}"
-        return UploadChoice("statistics", f"clients send statistics: {why}")
+        return f"clients send statistics: {why}"
 
     def learner(
         self,
@@ -327,43 +267,12 @@ class Uploads:
         hidden
             Whether the server cannot leave a client out, if not only what is sent is hidden.
         settings
-            Of `FederatedRidge`; of a ridge over rounds only `standardise` counts.
+            Of `FederatedRidge`.
         """
-        chosen = self.chosen(features, classes=classes is not None).how
-        settings |= {"ridge": self.ridge, "classes": classes}
-        made: Algorithm[Any, Any, Any]
-        if chosen == "gradients":
-            if isinstance(self.ridge, str):
-                settings["ridge"] = "folds"
-            taken = {name: settings.get(name, "auto") for name in ("ridge", "standardise")}
-            made = plugin("uploads", "gradients")(features=features, classes=classes, **taken)
-        elif chosen == "factors":
-            factors = plugin("uploads", "factors")
-            made = factors.automatic_factors(features, n_clients=n_clients, **settings)
-        else:
-            unseen = self.hidden if hidden is None else hidden
-            made = automatic_ridge(features, hidden=unseen, n_clients=n_clients, **settings)
-        return made
-
-
-def masked_bytes(features: FeatureMap, n_targets: int, *, classes: bool) -> tuple[int, int]:
-    """Return the bytes of one client's numbers in a secure sum: statistics, and most of gradients.
-
-    >>> from catchment import EchoState
-    >>> masked_bytes(EchoState(100).build(1, per_step=False, classes=True), 2, classes=True)
-    (168912, 1299264)
-    """
-    F, K = features.n_features, n_targets
-    entries = {
-        "feature_sum": F,
-        "target_sum": K,
-        "gram": packed_length(F),
-        "cross": F * K,
-        "target_gram": packed_length(K),
-    }
-    grid = Grid.of(features, classes=classes)
-    if grid is None:
-        statistics = MASKED_FLOAT * sum(entries.values())
-    else:
-        statistics = sum(MASKED_WHOLE * grid.limbs[name] * n for name, n in entries.items())
-    return statistics, MASKED_FLOAT * (F * (K + 2) + (MOST_ROUNDS - 1) * F * K)
+        ridge, unseen = self.ridge, self.hidden if hidden is None else hidden
+        if callable(self.asked):
+            given = {} if ridge == "auto" else {"ridge": ridge}
+            made: Algorithm[Any, Any, Any] = self.asked(features=features, classes=classes, **given)
+            return made
+        settings |= {"ridge": ridge, "classes": classes}
+        return automatic_ridge(features, hidden=unseen, n_clients=n_clients, **settings)

@@ -11,17 +11,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Literal
+from typing import Any, Literal
+
+from numpy.linalg import norm
 
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Turn, WeightedSum
-from catchment.federation.learn.gradient import (
-    Averaged,
+from catchment.federation.algorithm import (
+    WEIGHTINGS,
+    Algorithm,
+    Data,
+    Turn,
+    W,
+    WeightedSum,
     Weighting,
     check_weight,
-    check_weighting,
     client_weight,
-    read_readouts,
 )
 from catchment.federation.learn.ridge_state import learned
 from catchment.federation.rows import local_blocks
@@ -29,7 +33,14 @@ from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout
 from catchment.readout.statistics import Readout
-from catchment.wire import Parts
+from catchment.wire import Parts, split
+
+
+@dataclass(frozen=True, eq=False)
+class Averaged:
+    """The mean of the readouts."""
+
+    readout: Readout | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,27 +73,23 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
     def __post_init__(self) -> None:
         if isinstance(self.ridge, str) and self.ridge not in ("gcv", "blocks"):
             raise ValueError(f"ridge is {self.ridge!r}; pass a number, 'gcv' or 'blocks'")
-        check_weighting(self.weighting)
+        if self.weighting not in WEIGHTINGS:
+            raise ValueError(f"weighting is {self.weighting!r}; use one of {', '.join(WEIGHTINGS)}")
 
     def start(self) -> Averaged:
         return Averaged()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
-        ridge, standardise = self.ridge, self.features.standardise
-        if ridge == "blocks":
-            blocks = local_blocks(self.features, data)
-            statistics = reduce(add, blocks)
-            ridge = choose_by_blocks(blocks, threads=1, standardise=standardise).best  # type: ignore[assignment]
-        else:
-            statistics = accumulate(self.features, data(), threads=1)
-        classes = self.classes is not None
-        _, readout = chosen_readout(statistics, ridge, classes=classes, standardise=standardise)  # type: ignore[arg-type]
+        how: Any = {"standardise": self.features.standardise}
+        blocks = local_blocks(self.features, data) if self.ridge == "blocks" else []
+        statistics = reduce(add, blocks or [accumulate(self.features, data(), threads=1)])
+        ridge: Any = choose_by_blocks(blocks, threads=1, **how).best if blocks else self.ridge
+        _, readout = chosen_readout(statistics, ridge, classes=self.classes is not None, **how)
         weight = client_weight(self.weighting, statistics.weight)
         return WeightedSum.of((readout.weights, readout.intercept), weight)
 
     def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
-        update = read_readouts(parts, self.features, self.classes, WeightedSum)
-        return check_weight(update, self.weighting, turn)
+        return read_readouts(WeightedSum.from_parts(parts), self, turn)
 
     def server_update(self, state: Averaged, total: WeightedSum, turn: Turn) -> Averaged:
         return Averaged(Readout(*total.mean()))
@@ -91,4 +98,17 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
         return Model(self.features, learned(state.readout), self.classes)
 
     def figures(self, state: Averaged) -> dict[str, float]:
-        return state.figures
+        readout = state.readout
+        return {} if readout is None else {"weight norm": float(norm(readout.weights))}
+
+    def load_state(self, parts: Parts) -> Averaged:
+        """Return the state that was kept; earlier versions kept two things more in it."""
+        found = split(parts, "averaged").get("readout")
+        return Averaged(None if found is None else Readout.from_parts(found))
+
+
+def read_readouts(update: W, plan: Any, turn: Turn) -> W:
+    """Return a weighted readout that came; UploadError if shape or weight are not the plan's."""
+    K = len(plan.classes or range(sum(array.size for array in update.arrays[1:])))
+    update.expect((plan.features.n_features, K), (K,))
+    return check_weight(update, plan.weighting, turn.client)

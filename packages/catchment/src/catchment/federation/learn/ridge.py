@@ -9,10 +9,8 @@ The server sees each client's statistics unless a protection hides them; they ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import add
 from typing import Any, Literal
 
 from catchment.features.base import FeatureMap
@@ -23,44 +21,30 @@ from catchment.federation.algorithm import (
     Needs,
     Tally,
     Turn,
-    added_by_key,
 )
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.ridge_state import (
-    MANY,
+    APART,
     RidgeState,
+    check_choice,
     chosen_ridge,
-    group_of,
-    group_sums,
-    has_a_class_alone,
+    kept_apart,
     learned,
     readout_figures,
 )
-from catchment.federation.measure.outliers import (
-    FALSE_ALARMS,
-    Drift,
-    drifts,
-    round_scores,
-)
+from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drifts
 from catchment.federation.rows import stretch
 from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import DEVICES, Devices, device_for, is_marked, statistics_name
 from catchment.readout.grid import Grid
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model
-from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout
-from catchment.readout.solve import for_raw_features, rescaled, scale_of
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts
 
 GROUP = 32  # clients served together
 DEVICE_GROUP = 256  # likewise on a GPU, which wants many...
 GROUP_BYTES = 1 << 28  # ...unless what they send is large
-GROUPED_APART = (
-    "it sums clients by groups of their names; pass keep_clients=False and, for ridge, 'gcv' or a "
-    "number, or choose it by clients in a second round (SelectedRidge)"
-)
-KEPT_APART = "it keeps clients apart; pass keep_clients=False and, for ridge, 'gcv' or a number"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,23 +113,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     row_stride: int = field(default=1, metadata={"later": True})
 
     def __post_init__(self) -> None:
-        if isinstance(self.ridge, str):
-            if self.ridge not in ("auto", "clients", "groups", "gcv"):
-                raise ValueError(
-                    f"ridge is {self.ridge!r}; pass a number, 'auto', 'clients', 'groups' or 'gcv'"
-                )
-            if self.ridge == "clients" and self.keep_clients is not True:
-                raise ValueError(
-                    "choosing the ridge by clients needs keep_clients=True; "
-                    "or choose by 'groups' or 'gcv', or pass a number"
-                )
-            if self.ridge == "groups" and not self.keep_clients:
-                raise ValueError(
-                    "choosing the ridge by groups needs keep_clients='groups', or True; "
-                    "or choose by 'gcv', or pass a number"
-                )
-        if self.keep_clients not in (True, False, "groups"):
-            raise ValueError(f"keep_clients is {self.keep_clients!r}; pass True, False or 'groups'")
+        check_choice(self.ridge, self.keep_clients)
         if self.keep_clients == "groups" and self.window is not None:
             raise ValueError(
                 "a window of rounds is kept client by client or as a sum; pass keep_clients=True "
@@ -194,18 +162,9 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
     @property
     def needs(self) -> Needs:
-        undecidable, head = chosen_ridge(self.ridge), self.head
-        if head is not None and not head.uses_ridge:
-            undecidable = (
-                f"a {type(head).__name__} head needs counts and covariances that data can have, "
-                "and under noise they need not be; leave the head out"
-            )
-        apart = GROUPED_APART if self.keep_clients == "groups" else KEPT_APART
-        return Needs(
-            each_client=apart if self.keep_clients else "",
-            data_choice=undecidable,
-            rounds=1 if isinstance(self.increments, str) else self.increments,
-        )
+        rounds = 1 if isinstance(self.increments, str) else self.increments
+        apart, undecidable = APART[self.keep_clients], chosen_ridge(self.ridge, self.head)
+        return Needs(each_client=apart, data_choice=undecidable, rounds=rounds)
 
     @property
     def carries(self) -> bool:
@@ -278,9 +237,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             one_hot=self.classes is not None and not noisy,
             grid="any" if noisy else self.planned_grid(turn),
         )
-        if self.keep_clients == "groups":
-            return Tally.in_group(statistics, group_of(turn.client))
-        return Tally.of(statistics, turn.client if self.keep_clients else "")
+        return kept_apart(statistics, turn.client, self.keep_clients)
 
     def planned_grid(self, turn: Turn) -> Grid | None:
         """Return on which grid statistics come; none once a protection has changed them."""
@@ -291,79 +248,26 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
     ) -> RidgeState:
+        grouped, came = self.keep_clients == "groups", total
+        if self.carries:
+            # One may have nothing new, or nothing but its washout: that is no answer to judge by.
+            rows = {name: own for name, own in total.by_client.items() if own.n_rows}
+            came = replace(total, by_client=rows)
+        after = self.solved(state.plus(came, self.forgetting, self.window, grouped))
         if not self.carries:
-            return self.solved(self._summed(state, total))
-        # A client may have nothing new, or nothing but its washout: that is no answer to judge by.
-        with_rows = {name: own for name, own in total.by_client.items() if own.n_rows}
-        after = self.solved(self._summed(state, replace(total, by_client=with_rows)))
-        after = replace(after, begun=state.begun or turn.plan)
-        if self.keep_clients == "groups":
             return after
-        history = state.history
-        if state.total is not None and state.readout is not None:
-            # Rounds are counted on where a run begins with the sums of an earlier one.
-            at = max(turn.round, history[-1].round + 1 if history else 1)
-            new, before = with_rows or {"": total.total}, state.by_client or {"": state.total}
-            scores = round_scores(new, before, state.total, state.readout, at)
-            history += (scores,) if scores.clients else ()
+        after = replace(after, begun=state.begun or turn.plan)
         # Without names nobody can be missed: answers are then taken to be in the sum.
-        asked = {*state.missed, *turn.cohort} if self.keep_clients else set()
-        missed = tuple(sorted(asked.difference(total.by_client)))
-        return replace(after, missed=missed, history=history)
-
-    def _summed(self, state: RidgeState, new: Tally[RidgeStatistics]) -> RidgeState:
-        """Return the sums with those of a round, what came before forgotten in part."""
-        if self.window is not None:
-            recent = (*state.recent, new)[-self.window :]
-            by_client = reduce(added_by_key, (tally.by_client for tally in recent))
-            return RidgeState(reduce(add, (one.total for one in recent)), by_client, recent=recent)
-        grouped = self.keep_clients == "groups"
-        if state.total is None and not grouped:
-            return RidgeState(new.total, new.by_client)
-        before = {} if state.total is None else {0: state.total}
-        total = self._joined(before, {0: new.total})[0]
-        if not grouped:
-            return RidgeState(total, self._joined(state.by_client, new.by_client))
-        # Clients that were kept before join their groups.
-        groups = group_sums(state.by_client) if state.by_client else state.by_group
-        return RidgeState(total, by_group=self._joined(groups, new.by_group))
-
-    def _joined(
-        self, old: Mapping[Any, RidgeStatistics], new: Mapping[Any, RidgeStatistics]
-    ) -> dict[Any, RidgeStatistics]:
-        if self.forgetting < 1:
-            old = {key: one.floats.scaled(self.forgetting) for key, one in old.items()}
-            new = {key: one.floats for key, one in new.items()}
-        return added_by_key(old, new)
+        known = turn if self.keep_clients else replace(turn, cohort=())
+        return after if grouped else after.judged(state, total, known)
 
     def solved(self, state: RidgeState) -> RidgeState:
         """Return the state with the ridge chosen and the readout solved from its sum."""
-        total, head = state.total, self.head
-        ridge: Any = self.ridge
-        if total is None or (self.carries and total.n_rows == 0):
+        if state.total is None or (self.carries and state.total.n_rows == 0):
             return state
-        if ridge == "auto":
-            apart: Mapping[Any, RidgeStatistics] = state.by_client or state.by_group
-            if len(apart) < 2 or (self.classes is not None and has_a_class_alone(apart)):
-                ridge = "gcv"
-            else:
-                ridge = "groups" if state.by_group or len(apart) > MANY else "clients"
-        how: Any = {"intercept": self.intercept, "standardise": self.standardised}
-        how["per_output"], choice = self.per_output, None
-        if head is not None and not head.uses_ridge:
-            ridge = 0.0
-        if ridge == "clients" or ridge == "groups":
-            choice = choose_by_blocks(state.apart(ridge), **how)
-            ridge = choice.best
-        if head is None or isinstance(ridge, str):
-            found, readout = chosen_readout(total, ridge, classes=self.classes is not None, **how)
-            choice, ridge = choice or found, readout.ridge
-        if head is not None:
-            scale = scale_of(total, self.standardised)
-            acted_on = total if scale is None else rescaled(total, scale)
-            readout = head.solve(acted_on, ridge, intercept=self.intercept)
-            readout = readout if scale is None else for_raw_features(readout, scale)
-        return replace(state, readout=readout, choice=choice, standardised=self.standardised)
+        how = {"per_output": self.per_output, "intercept": self.intercept}
+        classes, divided = self.classes is not None, self.standardised
+        return state.solved(self.ridge, self.head, classes=classes, standardise=divided, **how)
 
     def result(self, state: RidgeState) -> Model:
         readout = learned(state.readout)
@@ -372,15 +276,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         return made if self.head is None else replace(made, temperature=self.head.temperature)
 
     def figures(self, state: RidgeState) -> dict[str, float]:
-        """Return the rows, the ridge, the error it was chosen by, and the norm of the weights."""
-        rows = {} if state.total is None else {"rows": float(state.total.n_rows)}
-        history, alarms = state.history, self.false_alarms
-        # Only where somebody can stand out.
-        if history and 1 / (1 + sum(len(one.clients) for one in history[:-1])) <= alarms:
-            last = state.history[-1].round
-            drifted = {one.client for one in self.drifts(state) if one.round == last}
-            rows["drifted clients"] = float(len(drifted))
-        return rows | readout_figures(state.readout, state.choice)
+        """Return the rows, the ridge, its error, the norm of the weights, and how many drifted."""
+        return state.drift_figures(self.false_alarms) | readout_figures(state.readout, state.choice)
 
     def drifts(self, state: RidgeState) -> tuple[Drift, ...]:
         """Return whose new data stood out from their earlier ones in which round."""

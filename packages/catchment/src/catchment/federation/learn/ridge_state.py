@@ -1,4 +1,4 @@
-"""What the server of a ridge has summed: of all, of clients, or of groups of them.
+"""What the server of a ridge has summed, of all, of clients, or of groups of them, and chooses by.
 
 To choose a ridge by clients left out the server must keep every client's statistics. Of a million
 clients it keeps the sums of 32 groups instead. A client's group follows from the SHA-256 of its
@@ -9,29 +9,40 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from operator import attrgetter
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from operator import add, attrgetter
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
 from catchment.errors import FederationError
-from catchment.federation.algorithm import Additive, Tally
+from catchment.federation.algorithm import Tally, Turn, added_by_key
 from catchment.federation.measure.outliers import (
     AnyFlag,
     RoundScores,
+    drifts,
     left_out_losses,
     loss_flags,
+    round_scores,
     rows_flags,
 )
-from catchment.readout.ridge_choice import RidgeChoice
+from catchment.readout.heads import Head
+from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
+from catchment.readout.solve import for_raw_features, rescaled, scale_of
 from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.wire import LATER
 
 N_GROUPS = 32
 MANY = 1_000  # clients above which "auto" leaves out groups, not clients
-V = TypeVar("V", bound=Additive)
+# Why the server must see every client's message by itself, by what it keeps.
+APART: Mapping[bool | str, str] = {
+    False: "",
+    True: "it keeps clients apart; pass keep_clients=False and, for ridge, 'gcv' or a number",
+    "groups": "it sums clients by groups of their names; pass keep_clients=False and, for ridge, "
+    "'gcv' or a number, or choose it by clients in a second round (SelectedRidge)",
+}
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,17 +81,128 @@ class RidgeState:
         losses = left_out_losses(self.by_client, ridge, standardise=divided)
         return (*loss_flags(losses), *rows_flags(rows))
 
-    def apart(self, how: float | str) -> list[RidgeStatistics]:
-        """Return the statistics of clients, or of groups of them, that are left out in turn."""
-        by: Mapping[Any, RidgeStatistics] = self.by_client
-        if how == "groups":
-            by = self.by_group or group_sums(self.by_client)
-        if len(by) < 2:
-            raise FederationError(
-                f"choosing the ridge by {how} needs 2 or more, {len(by)} gave statistics that are "
-                "kept apart; pass ridge='gcv' or a number"
-            )
-        return list(map(by.__getitem__, sorted(by)))
+    def plus(
+        self, new: Tally[RidgeStatistics], forgetting: float, window: int | None, grouped: bool
+    ) -> RidgeState:
+        """Return the sums with those of a round, what came before forgotten in part."""
+        if window is not None:
+            recent = (*self.recent, new)[-window:]
+            by_client = reduce(added_by_key, (tally.by_client for tally in recent))
+            return RidgeState(reduce(add, (one.total for one in recent)), by_client, recent=recent)
+        apart: Any = (self.by_client, new.by_client)
+        if grouped:  # clients that were kept before join their groups
+            apart = (group_sums(self.by_client) or self.by_group, new.by_group)
+        pairs = [({} if self.total is None else {0: self.total}, {0: new.total}), apart]
+        if forgetting < 1 and (grouped or self.total is not None):
+            for k, (old, more) in enumerate(pairs):
+                faded = {key: one.floats.scaled(forgetting) for key, one in old.items()}
+                pairs[k] = (faded, {key: one.floats for key, one in more.items()})
+        total, sums = (added_by_key(*pair) for pair in pairs)
+        by_client, by_group = ({}, sums) if grouped else (sums, {})
+        return RidgeState(total[0], by_client, by_group=by_group)
+
+    def solved(
+        self, ridge: float | str, head: Head | None, *, classes: bool, standardise: bool, **how: Any
+    ) -> RidgeState:
+        """Return the state with the ridge chosen and the readout solved from its sum."""
+        total: Any = self.total
+        needed = ridge if head is None or head.uses_ridge else 0.0
+        found, blocks = left_out(needed, self.by_client, self.by_group, classes=classes)
+        choice, how["standardise"] = None, standardise
+        if blocks:
+            choice = choose_by_blocks(blocks, **how)
+            found = choice.best
+        if head is None or isinstance(found, str):
+            made, readout = chosen_readout(total, found, classes=classes, **how)
+            choice, found = choice or made, readout.ridge
+        if head is not None:
+            scale = scale_of(total, standardise)
+            acted_on = total if scale is None else rescaled(total, scale)
+            readout = head.solve(acted_on, found, intercept=how["intercept"])
+            readout = readout if scale is None else for_raw_features(readout, scale)
+        return replace(self, readout=readout, choice=choice, standardised=standardise)
+
+    def judged(self, before: RidgeState, new: Tally[RidgeStatistics], turn: Turn) -> RidgeState:
+        """Return the state after a round of increments: who was missed, and how unlike they were.
+
+        Parameters
+        ----------
+        before
+            The state before the round.
+        new
+            What came in it.
+        """
+        history, asked = before.history, {*before.missed, *turn.cohort}
+        if before.total is not None and before.readout is not None:
+            # Rounds are counted on where a run begins with the sums of an earlier one.
+            at = max(turn.round, history[-1].round + 1 if history else 1)
+            came = {name: own for name, own in new.by_client.items() if own.n_rows}
+            parts = came or {"": new.total}, before.by_client or {"": before.total}
+            scores = round_scores(*parts, before.total, before.readout, at)
+            history += (scores,) if scores.clients else ()
+        return replace(self, missed=tuple(sorted(asked.difference(new.by_client))), history=history)
+
+    def drift_figures(self, false_alarms: float) -> dict[str, float]:
+        """Return the rows, and how many clients drifted last, if somebody can stand out."""
+        told = {} if self.total is None else {"rows": float(self.total.n_rows)}
+        *earlier, last = self.history or (None,)
+        if last is not None and 1 / (1 + sum(len(one.clients) for one in earlier)) <= false_alarms:
+            found = drifts(self.history, false_alarms)
+            drifted = {one.client for one in found if one.round == last.round}
+            told["drifted clients"] = float(len(drifted))
+        return told
+
+
+def check_choice(ridge: float | str, keep_clients: bool | str) -> None:
+    """Raise ValueError if a ridge cannot be chosen so by what the server keeps."""
+    if isinstance(ridge, str) and ridge not in ("auto", "clients", "groups", "gcv"):
+        raise ValueError(f"ridge is {ridge!r}; pass a number, 'auto', 'clients', 'groups' or 'gcv'")
+    if keep_clients not in (True, False, "groups"):
+        raise ValueError(f"keep_clients is {keep_clients!r}; pass True, False or 'groups'")
+    if ridge == "clients" and keep_clients is not True:
+        raise ValueError(
+            "choosing the ridge by clients needs keep_clients=True; "
+            "or choose by 'groups' or 'gcv', or pass a number"
+        )
+    if ridge == "groups" and not keep_clients:
+        raise ValueError(
+            "choosing the ridge by groups needs keep_clients='groups', or True; "
+            "or choose by 'gcv', or pass a number"
+        )
+
+
+def kept_apart(sent: V, client: str, keep_clients: bool | str) -> Tally[V]:
+    """Return what one client sent, kept by its name, in its group, or not."""
+    if keep_clients == "groups":
+        return Tally.in_group(sent, group_of(client))
+    return Tally.of(sent, client if keep_clients else "")
+
+
+def left_out(
+    ridge: float | str, by_client: Mapping[str, V], by_group: Mapping[int, V], *, classes: bool
+) -> tuple[Any, list[V]]:
+    """Return the ridge, or the word for its choice, and what is left out in turn to choose it.
+
+    "auto" becomes another word: "gcv" if fewer than two are kept apart or one of them has a class
+    alone, else "clients", or "groups" of them if there are many.
+    """
+    apart: Any = by_client or by_group
+    if ridge == "auto":
+        if len(apart) < 2 or (classes and has_a_class_alone(apart)):
+            ridge = "gcv"
+        else:
+            ridge = "groups" if by_group or len(apart) > MANY else "clients"
+    if ridge not in ("clients", "groups"):
+        return ridge, []
+    apart = by_client
+    if ridge == "groups":
+        apart = by_group or group_sums(by_client)
+    if len(apart) < 2:
+        raise FederationError(
+            f"choosing the ridge by {ridge} needs 2 or more, {len(apart)} gave statistics that are "
+            "kept apart; pass ridge='gcv' or a number"
+        )
+    return ridge, [apart[name] for name in sorted(apart)]
 
 
 def group_of(client: str) -> int:
@@ -93,7 +215,7 @@ def group_of(client: str) -> int:
     return int.from_bytes(digest[:8], "big") % N_GROUPS
 
 
-def group_sums(by_client: Mapping[str, V]) -> dict[int, V]:
+def group_sums(by_client: Mapping[str, Any]) -> dict[int, Any]:
     """Return the sums of the groups that clients are in, from what each client gave.
 
     >>> import numpy as np
@@ -102,15 +224,20 @@ def group_sums(by_client: Mapping[str, V]) -> dict[int, V]:
     >>> {k: one.n_rows for k, one in group_sums({"ann": s, "bob": s, "cid": s}).items()}
     {14: 3, 25: 3, 26: 3}
     """
-    sums: dict[int, V] = {}
+    sums: dict[int, Any] = {}
     for name in sorted(by_client):
         group, new = group_of(name), by_client[name]
         sums[group] = sums[group] + new if group in sums else new
     return {group: sums[group] for group in sorted(sums)}
 
 
-def chosen_ridge(ridge: float | str) -> str:
-    """Return why a ridge cannot be chosen under noise, nothing if it is a number."""
+def chosen_ridge(ridge: float | str, head: Head | None = None) -> str:
+    """Return why a ridge or a head cannot be chosen under noise, nothing if it can."""
+    if head is not None and not head.uses_ridge:
+        return (
+            f"a {type(head).__name__} head needs counts and covariances that data can have, and "
+            "under noise they need not be; leave the head out"
+        )
     if not isinstance(ridge, str):
         return ""
     return (

@@ -31,12 +31,10 @@ from catchment.federation.measure.evaluation import (
     metrics as metrics,
 )
 from catchment.federation.measure.outliers import (
-    AnyFlag as AnyFlag,
     influence as influence,
     left_out_losses as left_out_losses,
     loss_flags as loss_flags,
     robust_scores as robust_scores,
-    rows_flags as rows_flags,
 )
 
 __all__ = [

@@ -674,7 +674,7 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Any) -> Witho
         known = {**told.settings, "classes": None if labels is None else tuple(labels)}
         algorithm = FederatedNormal(**{**known, "features": shared.features})
     elif isinstance(shared, Model) and told.name in BY_PLUGIN:
-        without = plugin(*BY_PLUGIN[told.name]).without_client
+        without = plugin("algorithms", BY_PLUGIN[told.name]).without_client
         made: WithoutClient | None = without(told, shared, parts, client)
         return made
     elif isinstance(shared, Model):
@@ -694,10 +694,8 @@ UNLEARN: dict[type, Callable[..., object]] = {
     BalancedRidge: unlearn_by_class,
     FederatedNormal: unlearn_normal,
 }
-BY_PLUGIN: dict[str, tuple[Any, str]] = {
-    "FactoredRidge": ("uploads", "factors"),
-    "ReservoirEnsemble": ("algorithms", "ensemble"),
-}
+# Algorithms of other packages that can do without a client, by the names of their entry points.
+BY_PLUGIN = {"FactoredRidge": "factors", "ReservoirEnsemble": "ensemble"}
 
 
 def refuse_sum(by_client: Mapping[str, object], client: str, *, groups: bool = False) -> None:

@@ -16,17 +16,19 @@ value; what it remembers between rounds is passed in and out, and is part of the
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.plugins import CHOICES
 
 Arrays = tuple[Array, ...]
 DECAYS = ("momentum", "mean_decay", "square_decay")
 
 
-class ServerOptimiser:
+class ServerOptimiser(ABC):
     """Base of rules that move values by the mean change of a round; `step` is what differs."""
 
     def __post_init__(self) -> None:
@@ -41,9 +43,9 @@ class ServerOptimiser:
         """Return the memory before the first round, for values of these shapes: none."""
         return ()
 
+    @abstractmethod
     def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
         """Return the values and the memory after a round whose mean change is given."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it moves; write step")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +160,9 @@ class Adagrad(ServerOptimiser):
     def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
         squares = tuple(v + D**2 for v, D in zip(_sized(memory, values), change, strict=True))
         return _moved(values, change, self.learning_rate, squares, self.tau), squares
+
+
+CHOICES[ServerOptimiser] = {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi}
 
 
 def _moved(

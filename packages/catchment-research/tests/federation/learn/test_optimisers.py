@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from catchment.federation.learn import Adam, Arrays, Mean, Momentum, ServerOptimiser, Yogi
+from catchment_research.learn import Adam, Arrays, Mean, Momentum, ServerOptimiser, Yogi
 
 CHANGES = (0.5, -0.2, 0.0, 2.0, -1.0, 0.3)
 

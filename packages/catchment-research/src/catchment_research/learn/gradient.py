@@ -1,4 +1,4 @@
-"""Federated averaging (McMahan et al., AISTATS 2017) of a readout, and what all averages share.
+"""Federated averaging (McMahan et al., AISTATS 2017) of a readout by gradient steps.
 
 Clients take gradient steps from the server's readout on the mean squared error of their rows,
 
@@ -10,35 +10,31 @@ data, which `FederatedRidge` gives in one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeVar
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import eigvalsh
 
 from catchment.arrays import Array
 from catchment.errors import UploadError
-from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import (
-    UNKNOWN,
+from catchment.features import FeatureMap
+from catchment.federation import (
+    WEIGHTINGS,
     Algorithm,
     Data,
-    Progress,
-    TrainedSum,
+    Rows,
     Turn,
-    WeightedSum,
+    Weighting,
+    augmented,
+    client_weight,
 )
-from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
-from catchment.federation.learn.ridge_state import learned
-from catchment.federation.rows import Rows, augmented
-from catchment.readout.accumulation import accumulate
-from catchment.readout.model import Model
-from catchment.readout.statistics import Readout
+from catchment.federation.learn import learned, read_readouts
+from catchment.readout import Model, Readout, accumulate
 from catchment.wire import NOTHING, Parts
+from catchment_research.learn.optimisers import Arrays, Mean, ServerOptimiser
+from catchment_research.learn.progress import UNKNOWN, Progress, TrainedSum
 
-Weighting = Literal["samples", "uniform", "printed"]
 MEAN = Mean()
-W = TypeVar("W", bound=WeightedSum)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +92,7 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
     ridge: float = 0.0
     weighting: Weighting = "samples"
     optimiser: ServerOptimiser = MEAN
-    initial: Readout | None = None
+    initial: Readout | None = field(default=None, metadata={"hidden": True})
     classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -111,7 +107,8 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
             )
         if not 0 <= self.ridge < np.inf:
             raise ValueError(f"ridge is {self.ridge}; pass a finite number that is not negative")
-        check_weighting(self.weighting)
+        if self.weighting not in WEIGHTINGS:
+            raise ValueError(f"weighting is {self.weighting!r}; use one of {', '.join(WEIGHTINGS)}")
 
     def start(self) -> Averaged:
         return Averaged(self.initial)
@@ -186,8 +183,7 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
         return V, squares / (self.epochs * weight * rows.y.shape[1])
 
     def read_update(self, parts: Parts, turn: Turn) -> TrainedSum:
-        update = read_readouts(parts, self.features, self.classes, TrainedSum)
-        return check_weight(update, self.weighting, turn)
+        return read_readouts(TrainedSum.from_parts(parts), self, turn)
 
     def server_update(self, state: Averaged, total: TrainedSum, turn: Turn) -> Averaged:
         change = total.mean()
@@ -206,53 +202,6 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
         return state.figures
 
 
-def client_weight(weighting: Weighting, rows: float) -> float:
-    """Return what a client counts in an average, from the weight of its rows.
-
-    >>> [client_weight(how, 4.0) for how in ("samples", "uniform", "printed")]
-    [4.0, 1.0, 0.25]
-    """
-    if rows <= 0:
-        raise UploadError("no-rows", "the client has no rows with a target")
-    return {"samples": rows, "uniform": 1.0, "printed": 1.0 / rows}[weighting]
-
-
-def check_weight(update: W, weighting: Weighting, turn: Turn) -> W:
-    """Return a client's weighted sum; UploadError if it weighs more than the plan's way gives it.
-
-    >>> check_weight(WeightedSum((), 3.0), "uniform", Turn(0, (), client="a"))
-    Traceback (most recent call last):
-    catchment.errors.UploadError: the weight is 3; where clients are weighed uniform it is 1
-    """
-    if turn.client and weighting == "uniform" and update.weight != 1:
-        raise UploadError(
-            "weight", f"the weight is {update.weight:g}; where clients are weighed uniform it is 1"
-        )
-    if turn.client and weighting == "printed" and update.weight > 1:
-        raise UploadError(
-            "weight", f"the weight is {update.weight:g}; one over a number of rows is at most 1"
-        )
-    return update
-
-
-def read_readouts(
-    parts: Parts, features: FeatureMap, classes: tuple[str, ...] | None, made: type[W]
-) -> W:
-    """Return a weighted readout that travelled; UploadError if its shape is not the plan's."""
-    update = made.from_parts(parts)
-    if len(update.arrays) != 2:
-        raise UploadError("shape", f"{len(update.arrays)} arrays came, a readout has 2")
-    weights, intercept = update.arrays
-    K = len(classes) if classes else intercept.size
-    if weights.shape != (features.n_features, K) or intercept.shape != (K,):
-        raise UploadError(
-            "shape",
-            f"weights {weights.shape} and intercept {intercept.shape} came, the plan has "
-            f"{features.n_features} features" + (f" and {K} classes" if classes else ""),
-        )
-    return update
-
-
 def largest_eigenvalue(A: Array) -> float:
     """Return the largest eigenvalue of a symmetric matrix.
 
@@ -261,9 +210,3 @@ def largest_eigenvalue(A: Array) -> float:
     """
     last = len(A) - 1
     return float(eigvalsh(A, subset_by_index=(last, last), check_finite=False)[0])
-
-
-def check_weighting(weighting: str) -> None:
-    """Raise ValueError if clients cannot be weighed like this."""
-    if weighting not in ("samples", "uniform", "printed"):
-        raise ValueError(f"weighting is {weighting!r}; use 'samples', 'uniform' or 'printed'")
