@@ -117,7 +117,7 @@ def made_up_people(data: Path | None, *, small: bool = False) -> People:
         some = windows(48 if small else 7352)
         clients = {f"p{k}": some[k::21] for k in range(21)}
         clients = {name: found for name, found in clients.items() if found}
-        names = cohorts(sorted(clients), validation=0.25, test=0, seed=0)
+        train, validation, _ = cohorts(sorted(clients), validation=0.25, test=0, seed=0)
         name, classes = "made up", tuple("abcdef")
     else:
         from catchment.plans import parse_plan
@@ -129,13 +129,13 @@ def made_up_people(data: Path | None, *, small: bool = False) -> People:
         if not prepare.is_fitted:
             prepare = prepare.fitted(reduce(add, map(prepare.moments, raw.values())))
         clients = {name: prepare.apply(found) for name, found in raw.items()}
-        names = cohorts(sorted(clients), validation=0.25, test=0, seed=0)
+        train, validation, _ = cohorts(sorted(clients), validation=0.25, test=0, seed=0)
         assert held.about.classes is not None
         name, classes = "UCI HAR", held.about.classes
     return People(
         name,
-        {one: clients[one] for one in names.train},
-        {one: clients[one] for one in names.validation},
+        {one: clients[one] for one in train},
+        {one: clients[one] for one in validation},
         classes,
         described,
     )

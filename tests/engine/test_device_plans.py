@@ -148,7 +148,7 @@ def test_a_device_predicts_with_the_readout_that_came_back(program: Path, tmp_pa
     with running(program, tmp_path, first, stretches=3) as (address,):
         done = run_plan(file, tmp_path / "run", devices={first: Device(address)})
         scores = np.concatenate(Device(address).predict())
-    wanted = done.model.scores(people()[first])  # type: ignore[attr-defined]
+    wanted = done.model.scores(people()[first])
     np.testing.assert_allclose(scores, wanted, atol=1e-4)
 
 

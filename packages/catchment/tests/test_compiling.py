@@ -117,7 +117,7 @@ def test_what_was_compiled_is_said_and_a_cache_that_cannot_be_written_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kept: bool
 ) -> None:
     monkeypatch.setattr(precompile, "compile_kernels", lambda: 64)
-    monkeypatch.setattr(precompile.compilations, "kept", kept)
+    monkeypatch.setattr(compiling.compilations, "kept", kept)
     if kept:
         precompile.main()
         assert capsys.readouterr().out.strip() == "compiled 64 kernels in 0 s"

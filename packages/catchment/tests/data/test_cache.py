@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ class Source:
 
 def test_a_source_is_read_once() -> None:
     source = Source("ann")
-    cached = Cached(source, Cache())
+    cached = Cached(source, Cache[Any]())
     first, again = cached(), cached()
     assert source.reads == ["ann"]
     assert first[0] is again[0]
@@ -36,7 +37,7 @@ def test_a_source_is_read_once() -> None:
 
 
 def test_equal_sources_share_a_reading() -> None:
-    cache, reads = Cache(), list[str]()
+    cache, reads = Cache[Any](), list[str]()
     for _ in range(3):
         Cached(Source("ann", reads=reads), cache)()
     Cached(Source("bob", reads=reads), cache)()
@@ -44,7 +45,7 @@ def test_equal_sources_share_a_reading() -> None:
 
 
 def test_what_was_asked_for_longest_ago_is_dropped_first() -> None:
-    cache, reads = Cache(max_bytes=400), list[str]()
+    cache, reads = Cache[Any](max_bytes=400), list[str]()
 
     def ask(name: str) -> None:
         Cached(Source(name, reads=reads), cache)()
@@ -58,7 +59,7 @@ def test_what_was_asked_for_longest_ago_is_dropped_first() -> None:
 
 
 def test_what_is_larger_than_the_cache_is_read_each_time() -> None:
-    cache, source = Cache(max_bytes=100), Source("ann")
+    cache, source = Cache[Any](max_bytes=100), Source("ann")
     assert Cached(source, cache)()[0].n_steps == Cached(source, cache)()[0].n_steps == 10
     assert len(source.reads) == 2
     assert cache.n_bytes == 0
@@ -72,7 +73,7 @@ def test_threads_that_ask_at_once_wait_for_one_reading() -> None:
         time.sleep(0.05)
         return [Recording(np.zeros(3))]
 
-    cached, got = Cached(slow, Cache()), list[list[Recording]]()
+    cached, got = Cached(slow, Cache[Any]()), list[list[Recording]]()
     threads = [threading.Thread(target=lambda: got.append(cached())) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -91,14 +92,14 @@ def test_a_reading_that_fails_is_tried_again() -> None:
             raise OSError("the disk is away")
         return [Recording(np.zeros(3))]
 
-    cached = Cached(flaky, Cache())
+    cached = Cached(flaky, Cache[Any]())
     with pytest.raises(OSError, match="the disk is away"):
         cached()
     assert len(cached()) == 1
 
 
 def test_a_source_travels_without_what_it_holds() -> None:
-    cached = Cached(Source("ann"), Cache(max_bytes=1000))
+    cached = Cached(Source("ann"), Cache[Any](max_bytes=1000))
     cached()
     there: Callable[[], list[Recording]] = pickle.loads(pickle.dumps(cached))
     assert isinstance(there, Cached)
@@ -119,4 +120,4 @@ def test_the_cache_of_the_process_is_used_unless_another_is_given() -> None:
 
 def test_a_negative_bound_is_refused() -> None:
     with pytest.raises(ValueError, match="max_bytes is -1"):
-        Cache(max_bytes=-1)
+        Cache[Any](max_bytes=-1)

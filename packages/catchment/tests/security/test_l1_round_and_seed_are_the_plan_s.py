@@ -13,7 +13,7 @@ from tests.security.test_h1_one_reply_refuses_one_client import PLAN, waves
 def asked(round_: int, seed: int) -> list[Parts]:
     nodes = [Node(name, PLAN, data_of(held)) for name, held in waves().items()]
     letter = Request(PLAN.fingerprint(), Turn(round_, (), seed), "update", NOTHING).to_bytes()
-    return [Parts.from_bytes(one.message) for one in answer_together(nodes, letter)]
+    return [Parts.from_bytes(one.message or b"") for one in answer_together(nodes, letter)]
 
 
 @pytest.mark.parametrize(("round_", "seed"), [(1, 0), (-1, 0), (2**62, 0), (0, 1)])
