@@ -289,7 +289,7 @@ def time_states() -> Results:
         features = EchoState.of(reservoir(N, 3, share, 20), feature_grid=20)
         u = np.rint(np.random.default_rng(0).normal(size=(3, T, B)) * 2**20) / 2**20
         inputs = torch.from_numpy(u).to(device)
-        layer = EchoStateForm(features, device, fused=False).layers[0]
+        layer = EchoStateForm(features, torch.device(device), fused=False).layers[0]
         line = {"units": N, "density": share, "lanes": B, "steps": T}
         seen: dict[str, str] = {}
         for name in ("plain", "fused", "graph") if device == "cuda" else ("plain",):
