@@ -265,7 +265,7 @@ class EdgeController:
         memory
             What `rule.start(values)` or the last step returned.
 
-        >>> from catchment.federation.learn import Mean
+        >>> from catchment_research.learn import Mean
         >>> controller = EdgeController(projection=Projection(bottleneck=1, length=1, width=1))
         >>> controller.apply_gradient(
         ...     (np.ones((1, 1)),), (np.full((1, 1), 2.0),), Mean(learning_rate=0.1), ()
