@@ -97,6 +97,7 @@ def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
     for loaded in [m for m in sys.modules if m == "matplotlib" or m.startswith("matplotlib.")]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "catchment_lab.plots.reservoirs")
+    module = plots.states.__module__
+    monkeypatch.delitem(sys.modules, module)
     with pytest.raises(MissingExtraError, match=r"catchment\[lab\]"):
-        importlib.import_module("catchment_lab.plots.reservoirs")
+        importlib.import_module(module)

@@ -80,12 +80,6 @@ def source_text(layout: Layout) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts))
 
 
-def vendored() -> dict[str, str]:
-    """Return the files of Monocypher, by name, as its authors released them."""
-    folder = resources.files("catchment_edge") / "vendor" / "monocypher"
-    return {name: (folder / name).read_text("utf-8") for name in ("monocypher.c", "monocypher.h")}
-
-
 def header_text(layout: Layout) -> str:
     """Return the header: sizes, what the firmware calls, and what it gives."""
     up, name, task = layout.name.upper(), layout.name, layout.task
@@ -134,8 +128,8 @@ def _head(layout: Layout) -> str:
     grid = "int16_t" if layout.number == "q15" else "int32_t"
     types = f"typedef {grid} grid_word;\ntypedef uint16_t grid_index;\n" if layout.whole else ""
     include = "" if layout.whole else "#include <float.h>\n#include <math.h>\n"
-    secret = f'#include "{layout.name}_secret.h"\n#include "monocypher.h"\n'
-    secret = secret if layout.neighbours else ""
+    secret = f'#include "monocypher.h"\n#include "{layout.name}_secret.h"\n'
+    secret *= layout.neighbours > 0
     return f"""/* {_title(layout)} */
 #include "{layout.name}.h"
 {secret}{include}
@@ -209,10 +203,10 @@ def _own_texts(layout: Layout) -> list[str]:
 
 def _tables(layout: Layout) -> list[Table]:
     task = layout.task
-    course = bytes.fromhex(task.course) if task.course else bytes(32)
+    names = {"FINGERPRINT": task.features.fingerprint, "COURSE": task.course or "00" * 32}
     found = [
-        Table("uint8_t", "FINGERPRINT", _bytes(bytes.fromhex(task.features.fingerprint))),
-        Table("uint8_t", "COURSE", _bytes(course)),
+        Table("uint8_t", name, np.frombuffer(bytes.fromhex(one), np.uint8))
+        for name, one in names.items()
     ]
     if layout.map.digits is not None:
         found.append(Table("int16_t", "FEATURE_DIGITS", layout.map.digits))
@@ -241,7 +235,3 @@ def _traits(layout: Layout) -> list[str]:
     kept, majority = ["kept"] * (layout.kept > 0), ["majority"] * layout.majority
     masks = ["masks"] * (layout.neighbours > 0)
     return [kind, f"scale {layout.scale}, {kind}", *numbers, *kept, *majority, *masks]
-
-
-def _bytes(content: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    return np.frombuffer(content, dtype=np.uint8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from catchment_edge.training.code import (
     secret_text,
     source_text,
     table_bytes,
-    vendored,
 )
 from catchment_edge.training.layout import Layout
 from catchment_edge.training.messages import most_bytes, sums_parts
 from catchment_edge.training.sums_form import ROWS
 from catchment_edge.training.task import task_of
+
+MONOCYPHER = resources.files("catchment_edge") / "vendor" / "monocypher"
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +94,8 @@ class TrainingDevice:
             f"{name}.h": header_text(self.layout),
         }
         if self.layout.neighbours:
-            texts |= {f"{name}_secret.h": secret_text(), **vendored()}
+            texts[f"{name}_secret.h"] = secret_text()
+            texts |= {file.name: file.read_text("utf-8") for file in MONOCYPHER.iterdir()}
         return {file: text.encode() for file, text in texts.items()}
 
     def write(self, folder: str | Path, *, port: str | None = None) -> list[Path]:
