@@ -106,7 +106,7 @@ def test_the_path_is_no_part_of_the_recipe(tiny: Encoder, tmp_path: Path) -> Non
     assert str(tmp_path).encode() not in ours.parts().to_bytes()
     assert course(tiny).fingerprint == course(other).fingerprint
     known = travelled(course(other).start())
-    assert course(tiny).checked("training", known) is known
+    assert course(tiny).agrees("training", known)
     assert (
         Encoder(tiny.onnx, tiny.sha256, bound=8.0, features=4).build(3, per_step=False).fingerprint
         != tiny.build(3, per_step=False).fingerprint

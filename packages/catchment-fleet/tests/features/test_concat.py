@@ -202,7 +202,7 @@ def test_a_client_agrees_to_a_server_with_another_eigenvalue(
     build.prepared.cache_clear()
     assert came.maps[0].fingerprint == there.maps[0].fingerprint
     assert came.maps[0].fingerprint != own.start().maps[0].fingerprint
-    assert own.checked("training", came) is came
+    assert own.agrees("training", came)
     others: list[Concat] = [
         Concat(EchoState(6, seed=3), Small()),
         Concat(EchoState(6, seed=2), Small(grid=5)),

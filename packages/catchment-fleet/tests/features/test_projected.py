@@ -137,7 +137,7 @@ def test_a_server_with_another_eigenvalue_is_recognised(monkeypatch: pytest.Monk
     monkeypatch.undo()
     build.prepared.cache_clear()
     assert came.maps[0].fingerprint != own.start().maps[0].fingerprint
-    assert own.checked("training", came) is came
+    assert own.agrees("training", came)
     assert not own.describes(other.maps[0].parts())
 
 

@@ -31,7 +31,6 @@ from catchment.features import (
     building_only,
     restored,
 )
-from catchment.features.echo_state import reservoir as build
 from catchment.federation import DELIVERY, EVALUATION, TRAINING, Request, Turn
 from catchment.wire import NOTHING, Parts, join
 from tests.security.test_h4_evaluation_is_no_oracle import PLAN, victim
@@ -50,15 +49,15 @@ class Counted:
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Count every reservoir that is built, and end the test if a huge one is."""
-    count, really = Counted(), build.build
+    count, really = Counted(), Reservoir.from_recipe
 
-    def counting(recipe: Any) -> Any:
+    def counting(cls: type, recipe: Any) -> Any:
         count.made += 1
         units = recipe.units if isinstance(recipe.units, tuple) else (recipe.units,)
         assert sum(units) < 10_000, "a reservoir of the server's choice is being built"
         return really(recipe)
 
-    monkeypatch.setattr(Reservoir.from_recipe.__func__.__module__ + ".build", counting)  # type: ignore[attr-defined]
+    monkeypatch.setattr(Reservoir, "from_recipe", classmethod(counting))
     return count
 
 
