@@ -402,7 +402,7 @@ def test_what_a_server_may_send_is_what_the_plan_says_but_for_fitted_numbers(
     assert isinstance(mine, EchoState)
     changed = mine.reservoir.with_plasticity(np.ones(10), np.ones(10))
     wrong: tuple[dict[str, Any], ...] = (
-        {"course": "0" * 64},
+        {"workflow": "0" * 64},
         {"maps": (other,)},
         {"maps": (mine.reading(changed),)},
         {"maps": (replace(mine, washout=4),)},
