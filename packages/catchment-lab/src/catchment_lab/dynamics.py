@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from catchment import Array, single_blas_thread
+from catchment import Array, real, single_blas_thread, whole
 from catchment.features import Reservoir
 from catchment.features.echo_state import (
     CLOSE,
@@ -21,10 +21,8 @@ from catchment.features.echo_state import (
     Purpose,
     SparseRows,
     Words,
-    real,
     spectral_radius,
     uniform,
-    whole,
 )
 
 STREAMS_AT_ONCE = 64

@@ -47,12 +47,15 @@ from catchment.arrays import (
     Booleans as Booleans,
     Integers as Integers,
     LARGEST as LARGEST,
+    aligned as aligned,
     as_matrix as as_matrix,
     as_numbers as as_numbers,
     frozen as frozen,
+    real as real,
     refuse_conversions as refuse_conversions,
     refuse_infinite as refuse_infinite,
     refuse_nonfinite as refuse_nonfinite,
+    whole as whole,
 )
 from catchment.compiling import (
     ALWAYS as ALWAYS,

@@ -1,17 +1,21 @@
-"""Array types, and the checks that every user's array passes once."""
+"""Array types, and the checks that every user's array and setting passes once."""
 
 from __future__ import annotations
 
 import datetime as dt
+import math
+import operator
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
+LINE = 64  # bytes of a cache line: a lane's numbers that straddle two cost twice
 LARGEST = 1e100  # the squares of larger values, and sums of them, would overflow
 
 # What numpy would turn into numbers without a word, and what to do instead.
@@ -152,3 +156,80 @@ def frozen(array: Array) -> Array:
     """Return the array itself, made read-only."""
     array.flags.writeable = False
     return array
+
+
+def aligned(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    """Return an array, not filled, that starts on a cache line.
+
+    >>> aligned((2, 3)).ctypes.data % 64
+    0
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + LINE, dtype=np.uint8)
+    first = -memory.ctypes.data % LINE
+    return memory[first : first + size].view(dtype).reshape(shape)
+
+
+def real(
+    value: object,
+    name: str,
+    *,
+    above: float = -math.inf,
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+) -> float:
+    """Return a finite number within the bounds as a float, or raise an error that names it.
+
+    >>> real(1, "leak_rate", above=0.0, at_most=1.0)
+    1.0
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} is {value!r}; give a number")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {number}; give a finite number")
+    if not (number > above and at_least <= number <= at_most):
+        bounds = (f"> {above}" * (above > -math.inf), f">= {at_least}" * (at_least > -math.inf))
+        wanted = (*bounds, f"<= {at_most}" * (at_most < math.inf))
+        raise ValueError(f"{name} is {number}; give a number {' and '.join(filter(None, wanted))}")
+    return number
+
+
+def whole(value: object, name: str, *, at_least: int = 0, below: int | None = None) -> int:
+    """Return a whole number within the bounds as an int, or raise an error that names it.
+
+    >>> whole(3, "units", at_least=1)
+    3
+    """
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]  # this is the check
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; give a whole number") from None
+    if isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}; give a whole number")
+    if number < at_least or (below is not None and number >= below):
+        wanted = f">= {at_least}" if below is None else f"from {at_least} to {below - 1}"
+        raise ValueError(f"{name} is {number}; give a whole number {wanted}")
+    return number
+
+
+def choice(value: object, name: str, *, options: tuple[str, ...]) -> str:
+    """Return the value if it is one of the options, or raise an error that lists them.
+
+    >>> choice("ring", "topology", options=("ring", "random"))
+    'ring'
+    """
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(options)}")
+    return value
+
+
+def flag(value: object, name: str) -> bool:
+    """Return the value if it is True or False.
+
+    >>> flag(True, "random_signs")
+    True
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}; give True or False")
+    return value

@@ -55,16 +55,11 @@ def run_demo(folder: str | Path, *, data: Path | None = None, watch: Watch | Non
         notes.append(NOTES["uci_har"])
     comparisons = {}
     for name in names:
-        _clear(folder / name)
+        if (folder / name / DATABASE).is_file():  # of an earlier demonstration
+            shutil.rmtree(folder / name)
         plan = parse_plan(example_plan(f"demo_{name}"))
         done = run_plan(plan, folder / name, data=data, watch=watch).run
         assert done.comparison is not None
         comparisons[plan.title] = done.comparison
     report = write_report([folder / name for name in names], folder / "report.html")
     return Shown(comparisons, tuple(notes), report.resolve())
-
-
-def _clear(folder: Path) -> None:
-    """Remove a run of an earlier demonstration, and nothing that is not a run."""
-    if (folder / DATABASE).is_file():
-        shutil.rmtree(folder)

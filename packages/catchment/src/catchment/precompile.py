@@ -15,13 +15,7 @@ import numpy as np
 from catchment import verbs
 from catchment.compiling import compilations
 from catchment.data.recording import Recording
-from catchment.features import (
-    DiagonalReservoir,
-    EchoState,
-    Hydra,
-    WindowStatistics,
-    WithNorm,
-)
+from catchment.features import DiagonalReservoir, EchoState, Hydra, WindowStatistics, WithNorm
 from catchment.features.base import FeatureMap, known_map
 from catchment.federation.checks import check_statistics
 from catchment.readout.grid import Grid

@@ -60,14 +60,7 @@ from catchment.federation.messages import (
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.folder import RunFolder, write_results
-from catchment.federation.workflow import (
-    DELIVERY,
-    EVALUATION,
-    TRAINING,
-    Known,
-    Maps,
-    Workflow,
-)
+from catchment.federation.workflow import DELIVERY, EVALUATION, TRAINING, Known, Maps, Workflow
 from catchment.files import replace_file
 from catchment.readout.heads import Head
 from catchment.readout.intervals import error_edges

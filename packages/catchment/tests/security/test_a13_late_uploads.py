@@ -1,4 +1,4 @@
-"""A13: what comes after the seal is refused unread; a client that hangs holds up nobody."""
+"""A13: what comes after the seal is refused unread; who does not answer in time is left out."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def test_a_round_goes_on_without_the_one_that_is_late(until: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Hanging(Engine):
+class Silent(Engine):
     """An engine that waited for some clients in vain, as those over a network say it."""
 
     engine: Engine
-    hangs: frozenset[str]
+    silent: frozenset[str]
     stage: str
 
     def clients(self) -> Sequence[str]:
@@ -108,24 +108,24 @@ class Hanging(Engine):
 
     def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
         for client, letter in letters.items():
-            if client in self.hangs and stage_of(letter) == self.stage:
+            if client in self.silent and stage_of(letter) == self.stage:
                 yield Reply(client, None, "no answer within 1 seconds")
             else:
                 yield from self.engine.ask({client: letter})
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_round_with_a_hanging_client_ends_without_it(stage: str) -> None:
+def test_a_round_ends_without_a_client_that_does_not_answer(stage: str) -> None:
     fleet = Fleet.drawn(5)
-    engine = Hanging(fleet.engine(), frozenset(["c003"]), stage)
+    engine = Silent(fleet.engine(), frozenset(["c003"]), stage)
     result = fleet.run(engine)
     sealed = [c for c in fleet.vectors if c != "c003" or STAGES.index(stage) > 3]
     np.testing.assert_array_equal(released(result), fleet.expected(sealed))
     assert "no answer within 1 seconds" in result.records[0].refused[0].reason
 
 
-def test_too_many_hanging_clients_end_the_round() -> None:
+def test_too_many_clients_that_do_not_answer_end_the_round() -> None:
     fleet = Fleet.drawn(4)
-    engine = Hanging(fleet.engine(), frozenset(["c000", "c003"]), "update")
+    engine = Silent(fleet.engine(), frozenset(["c000", "c003"]), "update")
     with pytest.raises(TooFewClientsError, match="nothing was released"):
         fleet.run(engine)

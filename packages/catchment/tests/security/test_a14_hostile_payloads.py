@@ -187,7 +187,7 @@ FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 
 
 def test_no_source_reads_data_that_could_run() -> None:
-    assert len(SOURCES) > 400
+    assert len(SOURCES) > 300
     found = [f"{path.relative_to(PACKAGES)}: {what}" for path in SOURCES for what in runs(path)]
     assert found == []
 

@@ -10,13 +10,8 @@ from typing import Any, Literal
 
 from catchment.engine.local import Source, Workers, data_of, run_locally
 from catchment.features.base import FeatureMap
-from catchment.federation.measure.baselines import (
-    Comparison,
-    Guess,
-    Outcome,
-    Row,
-    pooled,
-)
+from catchment.federation.client import REFUSED
+from catchment.federation.measure.baselines import Comparison, Guess, Outcome, Row, pooled
 from catchment.federation.measure.evaluation import Evaluation, Score, Scores
 from catchment.federation.plan import Plan
 from catchment.federation.rows import Rows
@@ -116,28 +111,35 @@ def local_only(
     """Return the contender in which every training client has only its own data.
 
     Each client's model is tested on that client's own test data where there are any, else on all
-    test data. The scores are by model: the worst is the client who is worst off alone.
+    test data. The scores are by model: the worst is the client who is worst off alone. Who cannot
+    learn from its data, or be tested on them, is left out.
     """
 
     def contend(train: Clients, test: Clients) -> Outcome:
-        def alone(name: str) -> Readout:
-            own = accumulate(features, data_of(train[name])(), threads=1)
+        def alone(name: str) -> Readout | None:
             how = {"classes": classes is not None, "standardise": features.standardise}
-            return chosen_readout(own, ridge, **how)[1]
+            try:
+                own = accumulate(features, data_of(train[name])(), threads=1)
+                return chosen_readout(own, ridge, **how)[1]
+            except REFUSED:
+                return None
 
         def tried(name: str) -> dict[str, Score]:
-            z, y = Rows.of(features, data_of(test[name])()).pair
+            try:
+                z, y = Rows.of(features, data_of(test[name])()).pair
+            except REFUSED:
+                return {}
             own = [name] if name in readouts else list(readouts)
             return {one: Score.of(y, readouts[one](z), classes=bool(classes)) for one in own}
 
-        names = sorted(train)
-        readouts = dict(zip(names, ordered_map(alone, names, threads=threads), strict=True))
+        made = zip(sorted(train), ordered_map(alone, sorted(train), threads=threads), strict=True)
+        readouts = {name: one for name, one in made if one is not None}
         found: dict[str, Score] = {}
         for scores in ordered_map(tried, sorted(test), threads=threads):
             found |= {one: found[one] + s if one in found else s for one, s in scores.items()}
         by_model = dict(sorted(found.items()))
         total = reduce(add, by_model.values()) if by_model else None
-        return Outcome(Scores(total, by_model), note=f"{len(names)} models, nothing is sent")
+        return Outcome(Scores(total, by_model), note=f"{len(readouts)} models, nothing is sent")
 
     return contend
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import comb
 from typing import Any, Literal
 
+from catchment.arrays import whole
 from catchment.features.base import UNBOUND, FeatureMap, library_class
-from catchment.features.echo_state.recipe import whole
 from catchment.features.minirocket import MiniRocket
 from catchment.features.union import Concat, WithNorm
 from catchment.features.window_statistics import WindowStatistics

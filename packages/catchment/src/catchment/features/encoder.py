@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from catchment.arrays import Array
+from catchment.arrays import Array, choice, flag, real, whole
 from catchment.errors import ClippingWarning
 from catchment.features.base import LOCAL, FeatureMap, checked_bits
-from catchment.features.echo_state.recipe import choice, flag, real, whole
 from catchment.parallel import ordered_map
 
 if TYPE_CHECKING:

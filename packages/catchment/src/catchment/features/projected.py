@@ -19,9 +19,8 @@ from typing import Literal
 
 import numpy as np
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Array, Integers, real, whole
 from catchment.features.base import FeatureMap, checked_bits, handed
-from catchment.features.echo_state.recipe import real, whole
 from catchment.features.echo_state.weights import Purpose, Words, permutation, signs
 
 BLOCK = 1 << 20  # numbers that are transformed at a time

@@ -27,7 +27,7 @@ from catchment.readout import integers
 from catchment.readout.grid import Grid
 from catchment.readout.low_rank import LARGEST, independent_rows, low_rank_length, whole_gram
 from catchment.readout.statistics import SUMS, Readout, RidgeStatistics, packed_length
-from catchment.wire import Kind, Parts, taken_apart
+from catchment.wire import Kind, Parts, Structure, taken_apart
 
 if TYPE_CHECKING:
     from catchment.federation.plan import Plan
@@ -148,6 +148,17 @@ class Exchange(Protocol):
         """Note that the state after the round is kept, so that the round is never run again."""
 
 
+@dataclass(frozen=True, eq=False)
+class Single(Structure):
+    """An upload in float32, and what it was made of, where a secure sum counts its rows."""
+
+    content: Parts
+    source: Upload
+
+    def parts(self) -> Parts:
+        return self.content
+
+
 @dataclass(frozen=True, kw_only=True)
 class Float32(Protection):
     """Send every float64 array as float32: half the bytes, seven digits; whole numbers stay.
@@ -156,14 +167,14 @@ class Float32(Protection):
     do not survive this; `readout_bound` says so.
 
     >>> sent = Float32().on_client(RidgeStatistics.zero(3, 1), Turn(0, ()))
-    >>> {array.dtype.name for array in sent.arrays}
+    >>> {array.dtype.name for array in sent.parts().arrays}
     {'float32'}
     """
 
-    def on_client(self, upload: Upload, turn: Turn) -> Parts:
+    def on_client(self, upload: Upload, turn: Turn) -> Single:
         parts = taken_apart(upload)
         arrays = tuple(_single(array) for array in parts.arrays)
-        return replace(parts, arrays=arrays)
+        return Single(replace(parts, arrays=arrays), upload)
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
         arrays = tuple(

@@ -16,15 +16,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Lt, MinLen
 
-from catchment.data.clients import (
-    Cached,
-    Changed,
-    cohorts,
-    contiguous,
-    iid,
-    label_skew,
-    part_of,
-)
+from catchment.data.clients import Cached, Changed, cohorts, contiguous, iid, label_skew, part_of
 from catchment.data.clients import Clients as ReadClients
 from catchment.data.files import find_files, is_uri, read
 from catchment.data.prepare import Prepare

@@ -45,14 +45,7 @@ from pydantic_core import PydanticCustomError
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare
 from catchment.data.scaling import Scaler
-from catchment.features.base import (
-    LEARNED,
-    LIBRARY,
-    FeatureMap,
-    imported,
-    known_map,
-    library_class,
-)
+from catchment.features.base import LEARNED, LIBRARY, FeatureMap, imported, known_map, library_class
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.encoder import Encoder
 from catchment.federation.algorithm import Algorithm

@@ -43,13 +43,7 @@ from catchment.readout.device import refuse_device
 from catchment.readout.heads import shrunk_covariance
 from catchment.readout.predictor import New, Predictor, is_alone
 from catchment.readout.solve import feature_scale
-from catchment.readout.statistics import (
-    CONSTANT,
-    Readout,
-    RidgeStatistics,
-    pack,
-    unpack,
-)
+from catchment.readout.statistics import CONSTANT, Readout, RidgeStatistics, pack, unpack
 from catchment.readout.storage import (
     Own,
     Stored,

@@ -16,9 +16,8 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array
+from catchment.arrays import Array, aligned
 from catchment.errors import CoarseTargetsWarning
-from catchment.features.echo_state.run import aligned
 from catchment.readout import integers
 from catchment.readout.grid import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, Grid
 from catchment.readout.statistics import RidgeStatistics

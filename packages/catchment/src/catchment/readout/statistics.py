@@ -37,17 +37,7 @@ from catchment.errors import FingerprintError, IntegrityError, UploadError
 from catchment.readout import integers
 from catchment.readout.device import same_features
 from catchment.readout.grid import Grid
-from catchment.wire import (
-    LATER,
-    ROWS,
-    WEIGHT,
-    Fact,
-    Kind,
-    Parts,
-    Shape,
-    Structure,
-    Triangle,
-)
+from catchment.wire import LATER, ROWS, WEIGHT, Fact, Kind, Parts, Shape, Structure, Triangle
 
 if TYPE_CHECKING:
     from ctypes import _CFunctionType

@@ -43,11 +43,7 @@ from catchment.sklearn.base import found_layout as found_layout
 from catchment.sklearn.base import leave_one_out as leave_one_out
 from catchment.sklearn.base import steps_of as steps_of
 from catchment.sklearn.base import time_first as time_first
-from catchment.sklearn.classifier import (
-    AnomalyDetector,
-    EchoStateClassifier,
-    TimeSeriesClassifier,
-)
+from catchment.sklearn.classifier import AnomalyDetector, EchoStateClassifier, TimeSeriesClassifier
 from catchment.sklearn.classifier import SequenceClassifier as SequenceClassifier
 from catchment.sklearn.regressor import EchoStateForecaster, EchoStateRegressor
 

@@ -6,7 +6,7 @@ from inspect import getmodule
 import numpy as np
 import pytest
 
-from catchment import Array
+from catchment import Array, aligned
 from catchment.features import Reservoir
 from catchment.features.echo_state import (
     ACTIVATIONS,
@@ -14,7 +14,6 @@ from catchment.features.echo_state import (
     Rows,
     SideBySide,
     advance,
-    aligned,
     padded_lanes,
     preferred_lanes,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -178,6 +179,17 @@ def test_going_it_alone_is_each_clients_own_model_on_its_own_test_data() -> None
         assert scores.by_client[name].counts == evaluate(model, lambda: everything).counts
     assert scores.total is not None
     assert scores.total.errors.n == len(data) * found.scores.total.errors.n  # type: ignore[union-attr]
+
+
+def test_going_it_alone_leaves_out_whose_data_cannot_be_used() -> None:
+    def broken() -> NoReturn:
+        raise ValueError("there is no column 'ax'")
+
+    data, alone = wearers(), local_only(features(), ridge=0.1, classes=ACTIVITIES)
+    expected = alone(data, data)
+    found = alone({**data, "odd": broken}, {**data, "odd": broken})
+    assert found.note == expected.note
+    assert found.scores.by_client.keys() == data.keys()
 
 
 def test_states_survive_the_disk() -> None:

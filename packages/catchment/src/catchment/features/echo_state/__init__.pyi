@@ -21,12 +21,7 @@ from catchment.features.echo_state.kernels import (
     rounder as rounder,
     row_product as row_product,
 )
-from catchment.features.echo_state.recipe import (
-    Mixture as Mixture,
-    Spread as Spread,
-    real as real,
-    whole as whole,
-)
+from catchment.features.echo_state.recipe import Mixture as Mixture, Spread as Spread
 from catchment.features.echo_state.reservoir import (
     DENSE_FROM as DENSE_FROM,
     Program as Program,
@@ -45,7 +40,6 @@ from catchment.features.echo_state.run import (
     Step as Step,
     Totals as Totals,
     advance as advance,
-    aligned as aligned,
     best_segments as best_segments,
     cut_places as cut_places,
     joints_agree as joints_agree,

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import json
 import math
-import operator
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from math import isqrt
-from numbers import Real
 from threading import Lock
 from typing import Any
 
+from catchment.arrays import choice, flag, real, whole
 from catchment.errors import IntegrityError
 from catchment.features.echo_state.weights import (
     ACTIVATIONS,
@@ -33,71 +32,6 @@ from catchment.features.echo_state.weights import (
 )
 
 SPREADS = ("uniform", "log_uniform", "layered", "tail")
-
-
-def real(
-    value: object,
-    name: str,
-    *,
-    above: float = -math.inf,
-    at_least: float = -math.inf,
-    at_most: float = math.inf,
-) -> float:
-    """Return a finite number within the bounds as a float, or raise an error that names it.
-
-    >>> real(1, "leak_rate", above=0.0, at_most=1.0)
-    1.0
-    """
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} is {value!r}; give a number")
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{name} is {number}; give a finite number")
-    if not (number > above and at_least <= number <= at_most):
-        bounds = (f"> {above}" * (above > -math.inf), f">= {at_least}" * (at_least > -math.inf))
-        wanted = (*bounds, f"<= {at_most}" * (at_most < math.inf))
-        raise ValueError(f"{name} is {number}; give a number {' and '.join(filter(None, wanted))}")
-    return number
-
-
-def whole(value: object, name: str, *, at_least: int = 0, below: int | None = None) -> int:
-    """Return a whole number within the bounds as an int, or raise an error that names it.
-
-    >>> whole(3, "units", at_least=1)
-    3
-    """
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]  # this is the check
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}; give a whole number") from None
-    if isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r}; give a whole number")
-    if number < at_least or (below is not None and number >= below):
-        wanted = f">= {at_least}" if below is None else f"from {at_least} to {below - 1}"
-        raise ValueError(f"{name} is {number}; give a whole number {wanted}")
-    return number
-
-
-def choice(value: object, name: str, *, options: tuple[str, ...]) -> str:
-    """Return the value if it is one of the options, or raise an error that lists them.
-
-    >>> choice("ring", "topology", options=("ring", "random"))
-    'ring'
-    """
-    if not isinstance(value, str) or value not in options:
-        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(options)}")
-    return value
-
-
-def flag(value: object, name: str) -> bool:
-    """Return the value if it is True or False.
-
-    >>> flag(True, "random_signs")
-    True
-    """
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r}; give True or False")
-    return value
 
 
 def grid_digits(value: object, name: str) -> int | None:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, Integers, as_matrix, frozen, refuse_nonfinite
+from catchment.arrays import Array, Integers, aligned, as_matrix, frozen, refuse_nonfinite
 from catchment.errors import FinerRadiusWarning, FingerprintError
 from catchment.features.base import OR_WIDER, warn_of_clipping
 from catchment.features.echo_state.recipe import (
@@ -39,7 +39,7 @@ from catchment.features.echo_state.recipe import (
     grid_digits,
     power_of_two,
 )
-from catchment.features.echo_state.run import advance, aligned, found_cut, inputs_on_grid
+from catchment.features.echo_state.run import advance, found_cut, inputs_on_grid
 from catchment.features.echo_state.weights import (
     ACTIVATIONS,
     DEFAULT_RANGE,

@@ -29,7 +29,6 @@ operation is one of IEEE 754. Because m is near the mean, nothing cancels.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import LINE, Array, Integers, aligned
 from catchment.features.echo_state.weights import ROUND, Purpose, Words, uniform
 from catchment.features.stacked import Part
 from catchment.parallel import single_blas_thread
@@ -64,21 +63,8 @@ def inputs_on_grid(u: Array, bits: int, input_range: float) -> tuple[Array, int]
 BLOCK_COLUMNS = 512  # steps times lanes of a block: it should stay in the cache
 LONE_STEPS = 480  # steps of a block with one lane: there a power of two slows the Gram product
 WINDOW = 1 << 17  # numbers rearranged ahead of the blocks
-LINE = 64  # bytes of a cache line: a lane's numbers that straddle two cost twice
 
 Rows = NDArray[np.floating[Any]]
-
-
-def aligned(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Rows:
-    """Return an array, not filled, that starts on a cache line.
-
-    >>> aligned((2, 3)).ctypes.data % 64
-    0
-    """
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    memory = np.empty(size + LINE, dtype=np.uint8)
-    first = -memory.ctypes.data % LINE
-    return memory[first : first + size].view(dtype).reshape(shape)
 
 
 def preferred_lanes(programs: Sequence[Program], n_sequences: int) -> int:

@@ -14,14 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import (
-    Algorithm,
-    Data,
-    Kept,
-    Needs,
-    Tally,
-    Turn,
-)
+from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.ridge_state import (
     APART,

@@ -17,14 +17,7 @@ import numpy as np
 
 from catchment.arrays import Integers
 from catchment.data.prepare import Prepare
-from catchment.data.scaling import (
-    LIMB,
-    SQUARES_LIMBS,
-    TOTAL_LIMBS,
-    Moments,
-    from_limbs,
-    limbs_of,
-)
+from catchment.data.scaling import LIMB, SQUARES_LIMBS, TOTAL_LIMBS, Moments, from_limbs, limbs_of
 from catchment.errors import UploadError
 from catchment.federation.algorithm import Algorithm, Data, Turn
 from catchment.wire import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Parts, Shape, Summable

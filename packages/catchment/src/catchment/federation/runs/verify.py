@@ -43,12 +43,7 @@ from catchment.federation.algorithm import Data, Tally, Turn
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import Candidates, Race
-from catchment.federation.learn.digests import (
-    Sum,
-    apart,
-    is_exact,
-    members_of,
-)
+from catchment.federation.learn.digests import Sum, apart, is_exact, members_of
 from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState
