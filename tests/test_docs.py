@@ -284,8 +284,8 @@ def test_figures_of_a_gpu_are_those_that_were_measured() -> None:
 @pytest.mark.parametrize("page", ["integers.md", "defaults.md"])
 def test_the_default_grids_are_those_of_the_library(page: str) -> None:
     text = (ROOT / "docs" / "concepts" / page).read_text(encoding="utf-8")
-    for bits, feature_bits, largest in AUTO_GRID.values():
-        assert f"{bits}, {feature_bits}, {largest:g}" in text
+    for bits, feature_grid, largest in AUTO_GRID.values():
+        assert f"{bits}, {feature_grid}, {largest:g}" in text
 
 
 @pytest.mark.parametrize("page", ["integers", "analytic-federated-learning"])
@@ -384,15 +384,15 @@ source = "wearables"
 users = 16
 test = 0.25
 
-[[protect]]
-name = "secure_sum"
+[[protections]]
+name = "secure_aggregation"
 min_clients = 10
 rows_per_feature = 10.0
 
 """
 
 
-def test_a_plan_names_a_map_of_ones_own_and_hides_it_in_a_secure_sum(
+def test_a_plan_names_a_map_of_ones_own_and_hides_it_under_secure_aggregation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (ROOT / "docs" / "guides" / "write-your-own.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Echo states in C: in whole numbers of 32 or 16 bits, or in float32.
+"""Echo states in C: in integers of 32 or 16 bits, or in float32.
 
 Tables and functions stand around `sources/grid.c` and `sources/float_reservoir.c`.
 """
@@ -64,8 +64,8 @@ def in_q15(features: EchoState) -> EchoState:
             "export with --number whole or float32"
         )
     bits = Q15 if reservoir.grid is None else min(reservoir.grid, Q15)
-    feature_bits = Q15 if features.feature_grid is None else min(features.feature_grid, Q15)
-    if (bits, feature_bits) == (reservoir.grid, features.feature_grid):
+    feature_grid = Q15 if features.feature_grid is None else min(features.feature_grid, Q15)
+    if (bits, feature_grid) == (reservoir.grid, features.feature_grid):
         return features
     coarser = Reservoir(
         reservoir.layers,
@@ -74,7 +74,7 @@ def in_q15(features: EchoState) -> EchoState:
         known_cut=reservoir.cut if reservoir.grid is not None else (0, 0),
     )
     read = replace(features, feature_grid=None, precision="float64").reading(coarser)
-    return replace(read, feature_grid=feature_bits)
+    return replace(read, feature_grid=feature_grid)
 
 
 class _Maker(ABC):
@@ -109,7 +109,7 @@ class _Maker(ABC):
         )
 
     def grid(self) -> tuple[int | None, Any]:
-        """Return bits and digits of the features, if they are whole numbers."""
+        """Return bits and digits of the features, if they are integers."""
         return None, None
 
     @abstractmethod
@@ -192,7 +192,7 @@ class _IntegerMaker(_Maker):
 
     def grid(self) -> tuple[int | None, Any]:
         digits = self.map.feature_digits
-        return self.map.feature_bits, np.tile(digits, self.map.n_features // len(digits))
+        return self.map.feature_grid, np.tile(digits, self.map.n_features // len(digits))
 
     @property
     def cut(self) -> bool:
@@ -291,7 +291,7 @@ static const struct grid_layer {p}_layers[] = {{
 static const struct grid_map {p}_map = {{
     {m.digits}, {m.leak_digits}, {m.n_inputs}, {m.n_units}, {len(m.layers)}, {L}, {M}, {p}_layers,
     {int(m.bias)}, {int(m.input)}, {int(m.state)}, {POOLS[m.pool]}, {m.segments}, {m.washout},
-    {m.feature_bits}, {p}_digits
+    {m.feature_grid}, {p}_digits
 }};
 """
 
@@ -448,7 +448,7 @@ class _FloatMaker(_Maker):
         )
 
     def _enter(self) -> str:
-        """Return how a sample enters; a map on a grid cuts it off at its range."""
+        """Return how a sample enters; a map in fixed point cuts it off at its range."""
         reservoir = self.features.reservoir
         lines = ["v[i] = u[i];"]
         if reservoir.grid is not None:

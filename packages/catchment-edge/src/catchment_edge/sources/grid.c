@@ -10,7 +10,7 @@ static const int64_t PI = 3454217652358; /* 40 digits */
 
 enum { LARGEST = 20, FARTHEST = 64, LINEAR_BOUND = 8 };
 
-/* value 2^-digits to the nearest whole number, ties to even; a shift to the left if negative. */
+/* value 2^-digits to the nearest integer, ties to even; a shift to the left if negative. */
 int64_t grid_round(int64_t value, int digits)
 {
     uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
@@ -105,7 +105,7 @@ static int64_t linear_of(int64_t p, int p_digits, int digits)
     return y > bound ? bound : y < -bound ? -bound : y;
 }
 
-/* The activation of p 2^-p_digits, |p| < 2^53 and p_digits <= 44, on a grid of 8 to 24 digits. */
+/* The activation of p 2^-p_digits, |p| < 2^53 and p_digits <= 44, in fixed point of 8 to 24 digits. */
 int32_t grid_activate(int code, int64_t p, int p_digits, int digits)
 {
     switch (code) {
@@ -184,7 +184,7 @@ void grid_states(const struct grid_map *map, const int32_t *u, uint32_t steps, g
     }
 }
 
-/* A float64 in whole numbers: what division, product, difference and square root round to -------
+/* A float64 in integers: what division, product, difference and square root round to -------
  *
  * bits 2^exponent with 2^52 <= bits < 2^53, or bits = 0. Only values at least 0 are needed, and
  * none comes near the ends of the exponent's range. */
@@ -286,7 +286,7 @@ static struct real root(struct real a)
     return rounded(0, found, rest != 0, (a.exponent - odd - 10) / 2 - 23);
 }
 
-/* a 2^-digits, a real, as a whole number: to nearest, ties to even, at most `most`. */
+/* a 2^-digits, a real, as an integer: to nearest, ties to even, at most `most`. */
 static int32_t whole(struct real a, int digits, int32_t most)
 {
     int shift = digits - a.exponent;
@@ -328,7 +328,7 @@ static int32_t base_feature(const struct grid_map *map, uint32_t j, const int32_
 /* A value of the map's digits as feature j: rounded and cut off where the features' grid ends. */
 static int32_t on_feature_grid(const struct grid_map *map, uint32_t j, int64_t value)
 {
-    int64_t most = (int64_t)1 << map->feature_bits;
+    int64_t most = (int64_t)1 << map->feature_grid;
     int64_t found = grid_round(value, map->digits - map->feature_digits[j]);
     return (int32_t)(found > most ? most : found < -most ? -most : found);
 }
@@ -337,7 +337,7 @@ static int32_t mean_on_grid(const struct grid_map *map, uint32_t j, int64_t sum,
 {
     uint64_t size = sum < 0 ? 0 - (uint64_t)sum : (uint64_t)sum;
     int32_t found = whole(divided(rounded(0, size, 0, 0), steps),
-                          map->digits - map->feature_digits[j], (int32_t)1 << map->feature_bits);
+                          map->digits - map->feature_digits[j], (int32_t)1 << map->feature_grid);
     return sum < 0 ? -found : found;
 }
 
@@ -370,7 +370,7 @@ static int32_t deviation_on_grid(const struct grid_map *map, uint32_t j,
     q = divided(rounded(second_high, low, 0, 0), steps);
     d = divided(rounded(0, (uint64_t)rest, 0, 0), steps);
     return whole(root(less(q, squared(d))), map->digits - map->feature_digits[j],
-                 (int32_t)1 << map->feature_bits);
+                 (int32_t)1 << map->feature_grid);
 }
 
 static void add_to_sum(struct grid_sum *sum, int32_t value, int first_of_part)
@@ -465,7 +465,7 @@ int grid_add_row(struct grid_statistics *sums, const int32_t *row, const int32_t
 {
     uint32_t F = sums->features, K = sums->targets, i, j;
     int64_t *gram = sums->gram, *target_gram = sums->target_gram;
-    int bits = sums->feature_bits > sums->target_bits ? sums->feature_bits : sums->target_bits;
+    int bits = sums->feature_grid > sums->target_bits ? sums->feature_grid : sums->target_bits;
     if (bits > 31 || sums->rows >= (int64_t)1 << (62 - 2 * bits))
         return 0;
     for (i = 0; i < F; i++) {

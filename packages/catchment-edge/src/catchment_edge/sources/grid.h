@@ -1,6 +1,6 @@
-/* An echo-state map on a grid in whole numbers: C99, no floating point, no memory of its own.
+/* An echo-state map in fixed point in integers: C99, no floating point, no memory of its own.
  *
- * A value of d digits is a whole number of 2^-d. The integers are the ones that the library's
+ * A value of d digits is an integer of 2^-d. The integers are the ones that the library's
  * float64 kernels hold as multiples of 2^-d, so that a device without floating point and a server
  * get the same feature rows and the same sums, to the last bit. Roundings are to nearest, ties to
  * even. packages/catchment/src/catchment/features/echo_state/activations.py defines the activations.
@@ -53,7 +53,7 @@ struct grid_map {
     uint8_t has_bias, has_input, has_state; /* which features there are */
     int pool;
     uint32_t segments, washout;
-    int feature_bits;
+    int feature_grid;
     const int8_t *feature_digits; /* (base features) */
 };
 
@@ -75,7 +75,7 @@ struct grid_work {
 /* Sums of a client's rows; triangles hold the upper half, row after row. */
 struct grid_statistics {
     uint32_t features, targets;
-    int feature_bits, target_bits; /* largest absolute values: 2^bits */
+    int feature_grid, target_bits; /* largest absolute values: 2^bits */
     int64_t rows;
     int64_t *feature_sum;  /* (F) */
     int64_t *target_sum;   /* (K) */

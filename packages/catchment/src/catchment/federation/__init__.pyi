@@ -1,8 +1,8 @@
 from catchment.federation.algorithm import (
     Algorithm as Algorithm,
     Data as Data,
-    Needs as Needs,
-    Turn as Turn,
+    Requirements as Requirements,
+    RoundContext as RoundContext,
 )
 from catchment.federation.checks import Limits as Limits
 from catchment.federation.increments import ByRound as ByRound
@@ -11,9 +11,9 @@ from catchment.federation.messages import Engine as Engine, Record as Record
 from catchment.federation.plan import Plan as Plan
 from catchment.federation.protection import (
     Float32 as Float32,
+    LowRankUpload as LowRankUpload,
     Masking as Masking,
     Protection as Protection,
-    SmallestUpload as SmallestUpload,
 )
 from catchment.federation.rows import Rows as Rows
 from catchment.federation.runs.explain import explain as explain
@@ -99,8 +99,8 @@ from catchment.federation.workflow import (
     DELIVERY as DELIVERY,
     EVALUATION as EVALUATION,
     Engines as Engines,
-    Known as Known,
     LEARNING as LEARNING,
+    StageInputs as StageInputs,
     TRAINING as TRAINING,
 )
 
@@ -112,16 +112,16 @@ __all__ = [
     "Engine",
     "Float32",
     "Limits",
+    "LowRankUpload",
     "Masking",
-    "Needs",
     "Plan",
     "Protection",
     "Record",
+    "Requirements",
     "Result",
+    "RoundContext",
     "Rows",
     "RunFolder",
-    "SmallestUpload",
-    "Turn",
     "Workflow",
     "explain",
     "messages_of",

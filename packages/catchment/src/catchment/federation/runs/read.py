@@ -9,6 +9,7 @@ goes on without it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -43,7 +44,8 @@ from catchment.federation.runs.folder import (
     reading,
     records_of,
 )
-from catchment.wire import Kind, Parts
+from catchment.wire import Kind, Message
+from catchment.wire.kept import today
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Stage:
     fingerprint: str
     rounds: int
     settings: Mapping[str, Any]
+    sha256: str = ""  # of the settings as they are kept
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Message:
+class SentMessage:
     """One message of one client."""
 
     stage: str
@@ -187,7 +190,7 @@ def read_run(folder: str | Path | RunFolder) -> Run:
             raise IntegrityError(f"{place / DATABASE} is damaged ({error})") from error
 
 
-def last_state(folder: str | Path, stage: str) -> Parts:
+def last_state(folder: str | Path, stage: str) -> Message:
     """Return the state after the last finished round of a stage, its digest compared."""
     with reading(folder) as database:
         return last_state_of(database, Path(folder), stage)
@@ -195,7 +198,7 @@ def last_state(folder: str | Path, stage: str) -> Parts:
 
 def messages_of(
     folder: str | Path | RunFolder, client: str | None = None, limit: int = 100
-) -> list[Message]:
+) -> list[SentMessage]:
     """Return what one client sent, or the first messages of all, by client and round."""
     with reading(folder) as database:
         rows = database.execute(
@@ -205,7 +208,7 @@ def messages_of(
             "ORDER BY client, position, round LIMIT ?",
             (client, client, limit),
         ).fetchall()
-    return [Message(*row) for row in rows]
+    return [SentMessage(*row) for row in rows]
 
 
 def read_digests(folder: str | Path, stage: str) -> tuple[Digest, ...]:
@@ -228,7 +231,13 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
     facts = dict(database.execute("SELECT name, value FROM facts").fetchall())
     check_format(folder, facts)
     stages = tuple(
-        Stage(name, fingerprint, rounds, json.loads(settings))
+        Stage(
+            name,
+            fingerprint,
+            rounds,
+            json.loads(settings, object_hook=today),
+            hashlib.sha256(settings.encode()).hexdigest(),
+        )
         for name, fingerprint, rounds, settings in database.execute(
             "SELECT stage, fingerprint, rounds, settings FROM stages ORDER BY position"
         )
