@@ -173,7 +173,7 @@ def test_the_table_of_c_beside_others_is_the_one_that_was_measured() -> None:
 
 
 def test_figures_of_maps_are_those_that_were_measured() -> None:
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs" / "results.md").read_text()
     cells = json.loads((ROOT / "results" / "maps.json").read_text())["cells"]
     page = (ROOT / "docs" / "guides" / "random-convolutions.md").read_text()
     for method in ("default, 510", "window statistics", "MiniRocket, 504", "CNN by FedAvg"):
@@ -226,19 +226,6 @@ def test_every_map_has_one_digest_on_a_gpu() -> None:
     digests = {line["map"]: line["same digest"] for line in results["digests"]}
     assert set(digests) == set(gpu_cases.CASES)
     assert all(digests.values())
-
-
-def test_what_the_readme_says_of_a_gpu_was_measured() -> None:
-    results = json.loads((grid_tables.RESULTS / "gpu.json").read_text(encoding="utf-8"))
-    (row,) = (
-        line
-        for line in (ROOT / "README.md").read_text("utf-8").splitlines()
-        if "| on a GPU |" in line
-    )
-    states = results["echo_states"][0]
-    assert (states["units"], states["sequences"]) == (1000, 256)
-    assert f"{states['grid']:.1f} million client-steps a second through 1000 units" in row
-    assert f"under CUDA graphs does {states['plain graph']:.1f} |" in row
 
 
 def test_the_changelog_says_nothing_twice() -> None:
