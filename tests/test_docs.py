@@ -165,7 +165,7 @@ def test_the_table_of_extras_is_the_one_that_was_counted() -> None:
 
 def test_the_table_of_c_beside_others_is_the_one_that_was_measured() -> None:
     measured = json.loads((ROOT / "benchmarks" / "results" / "edge_peers.json").read_text())
-    assert edge_peer_table(measured) in (ROOT / "docs" / "guides" / "export.md").read_text()
+    assert edge_peer_table(measured) in (ROOT / "docs" / "guides" / "export-c.md").read_text()
     classes = [
         one["same class"] for size in ("20", "117") for one in measured[f"{size} features"].values()
     ]
