@@ -202,7 +202,7 @@ def test_every_claim_about_privacy_names_a_test_that_is_there() -> None:
             assert any(one for place in places for one in ROOT.glob(place)), name
 
 
-INTEGERS = (ROOT / "docs" / "concepts" / "integers.md").read_text(encoding="utf-8")
+INTEGERS = (ROOT / "docs" / "concepts" / "integers-measured.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", grid_tables.TABLES)
