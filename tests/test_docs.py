@@ -133,6 +133,11 @@ def test_no_two_pages_have_one_title() -> None:
     assert [pages for pages in titles.values() if len(pages) > 1] == []
 
 
+def test_no_page_is_longer_than_a_sitting() -> None:
+    pages = [page for page in PAGES if "_build" not in page.parts]
+    assert [page.name for page in pages if len(page.read_text("utf-8").splitlines()) > 250] == []
+
+
 def test_no_page_is_left_out_of_the_tables_of_contents() -> None:
     docs = ROOT / "docs"
     listed = [docs / "index"]
