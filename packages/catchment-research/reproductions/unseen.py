@@ -3,7 +3,7 @@
 Recipes, poolings and depths are drawn at random and judged on the 21 training subjects alone, by
 five folds of whole subjects: the statistics of the fold are taken off the sum, which is exact and
 costs no further pass. The best one is then trained on all 21 and tested on the other nine. Within a
-run the test subjects choose nothing; docs/experiments.md says how often they were looked at before.
+run the test subjects choose nothing; docs/research/unseen.md says how often they were seen before.
 """
 
 from __future__ import annotations

@@ -274,7 +274,7 @@ def test_the_papers_selection_stands_beside_ours(result: SetResult) -> None:
 
 
 RESULTS = Path(__file__).parents[4] / "results"
-PAGE = Path(__file__).parents[4] / "docs" / "experiments.md"
+PAGE = Path(__file__).parents[4] / "docs" / "research" / "sums-and-averages.md"
 
 
 def test_the_page_of_experiments_quotes_the_recorded_figures() -> None:

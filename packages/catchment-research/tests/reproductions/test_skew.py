@@ -133,7 +133,7 @@ def test_a_result_is_printed_drawn_and_read_again(result: SetResult, tmp_path: P
 def test_the_page_of_experiments_quotes_the_recorded_figures() -> None:
     root = Path(__file__).parents[4]
     study = load_result(root / "results" / "skew.json")
-    page = (root / "docs" / "experiments.md").read_text(encoding="utf-8")
+    page = (root / "docs" / "research" / "skew.md").read_text(encoding="utf-8")
     assert skew_gains(study) in page
     assert skew_deviations(study) in page
     gap = max(one.largest_gap for one in study.sets)

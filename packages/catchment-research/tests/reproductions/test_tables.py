@@ -173,7 +173,7 @@ def test_ways_and_poolings_make_a_table() -> None:
 @pytest.mark.parametrize("name", ["variance", "unseen"])
 def test_the_page_quotes_the_results(name: str) -> None:
     result = load_result(ROOT / "results" / f"{name}.json")
-    page = (ROOT / "docs" / "experiments.md").read_text()
+    page = (ROOT / "docs" / "research" / f"{name}.md").read_text()
     quoted = [line for line in findings(result) if not line.endswith(f"{TOLERANCE:g})")]
     assert quoted
     for line in quoted:
