@@ -1,4 +1,4 @@
-"""The tables of docs/measured.md and of the README, made from the files that results are kept in.
+"""The tables of the README, docs/measured.md and docs/answers, made from files of results.
 
     python -m benchmarks.measured_tables               # prints them
     python -m benchmarks.measured_tables --write       # puts them into the pages
@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.answers.tables import ANSWERS
 from benchmarks.lockstep import lockstep_table
 from benchmarks.measured_people import (
     RESULTS,
@@ -225,6 +226,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "prompts": prompts_table,
         "race": race_table,
     },
+    **ANSWERS,
 }
 
 
