@@ -47,7 +47,7 @@ def recordings(path: Path) -> list[Recording]:
     """Return the windows of one file."""
     held = np.load(path)
     return [
-        Recording.labelled(x.T, CLASSES[k], classes=CLASSES)
+        Recording.labeled(x.T, CLASSES[k], classes=CLASSES)
         for x, k in zip(held["X"], held["y"], strict=True)
     ]
 

@@ -132,7 +132,9 @@ def fedavg(problem: Problem, n_rounds: int) -> Weights:
 def summed(problem: Problem) -> tuple[Weights, int]:
     """Return the model of `FederatedRidge`, and the bytes of a client's upload."""
     clients = {f"client-{k}": [ct.Recording(X, y)] for k, (X, y) in enumerate(problem.clients)}
-    learn = ct.FederatedRidge(features=Columns(problem.X.shape[1]), ridge=RIDGE, keep_clients=False)
+    learn = ct.FederatedRidge(
+        features=Columns(problem.X.shape[1]), ridge=RIDGE, store_per_client=False
+    )
     found = ct.federate(ct.Plan(algorithm=learn), clients)
     readout = found.model.readout
     sent = found.records[0].bytes_up // len(clients)

@@ -1,4 +1,5 @@
-"""Sums that leave the range: Flower's SecAgg+ beside a secure sum of ours, on the same numbers.
+"""Sums that leave the range: Flower's SecAgg+ beside secure aggregation of ours, on the same
+numbers.
 
     python -m benchmarks.answers.secure_aggregation            # results/answers_secagg.json, 2 min
     python -m benchmarks.answers.secure_aggregation --clients 12 --out /tmp     # small
@@ -24,8 +25,8 @@ from benchmarks.answers.flower_secagg import secagg_average
 from benchmarks.record import RESULTS, write
 from catchment import Array
 from catchment.errors import TooFewClientsError
-from catchment.federation import Algorithm, Data, Turn
-from catchment.wire import ROWS, Parts, Shape
+from catchment.federation import Algorithm, Data, RoundContext
+from catchment.wire import ROWS, Message, Shape
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,13 @@ class WeightedAverage(Algorithm[Weighted | None, Weighted, Weighted | None]):
     def start(self) -> Weighted | None:
         return None
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Weighted:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Weighted:
         (recording,) = data()
         return Weighted(recording.n_steps, recording.n_steps * recording.u[0])
 
-    def server_update(self, state: Weighted | None, total: Weighted, turn: Turn) -> Weighted:
+    def server_update(
+        self, state: Weighted | None, total: Weighted, context: RoundContext
+    ) -> Weighted:
         return total
 
     def result(self, state: Weighted | None) -> Weighted | None:
@@ -83,10 +86,10 @@ CASES = (
 def hidden_sum(
     numbers: Sequence[float], examples: int, n_clients: int, **settings: Any
 ) -> Weighted:
-    """Return the sum that the server of a secure sum sees."""
+    """Return the sum that the server of secure aggregation sees."""
     u = np.tile(np.asarray(numbers, float), (examples, 1))
     people = {f"client-{k:04d}": [ct.Recording(u)] for k in range(n_clients)}
-    secure = ct.SecureSum(ct.make_identities(people), min_clients=10, **settings)
+    secure = ct.SecureAggregation(ct.generate_keys(people), min_clients=10, **settings)
     plan = ct.Plan(algorithm=WeightedAverage(), protections=(secure,))
     found = ct.federate(plan, people).result
     assert isinstance(found, Weighted)

@@ -9,7 +9,7 @@ from benchmarks.measured_people import benchmark, grid
 
 
 def sums_table() -> str:
-    """Return the average that comes out of SecAgg+ and of a secure sum, case by case."""
+    """Return the average that comes out of SecAgg+ and of secure aggregation, case by case."""
     found = benchmark("answers_secagg")
     rows = [
         [
