@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from catchment import Array, Integers
 from catchment.features import EchoState
 from catchment.readout import TARGET_DIGITS, Grid, RidgeStatistics
-from catchment_edge import IntegerMap, whole
+from catchment_edge.c import IntegerMap, whole
 
 MAP, ARGUMENTS = 0x314D4743, 0x31414743
 PIECE, PIECES = 20, 4  # digits of a piece of a target that is no class, and how many

@@ -197,7 +197,7 @@ def _to_device(
     as_json: bool,
 ) -> None:
     from catchment_edge.ports import port_files
-    from catchment_edge.training.sums_form import ROWS
+    from catchment_edge.training.layout import ROWS
     from catchment_edge.training.write import device_of
 
     if port is not None:

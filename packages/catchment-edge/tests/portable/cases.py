@@ -11,7 +11,7 @@ from numpy.random import Generator
 from catchment import Integers
 from catchment.features import digits_after_point
 from catchment.features.echo_state import ACTIVATIONS
-from catchment_edge import IntegerLayer, IntegerMap, IntegerRows
+from catchment_edge.c import IntegerLayer, IntegerMap, IntegerRows
 from tools.portable.dump import IntegerSequence
 
 ARGUMENT_DIGITS = ((13, 8), (27, 12), (30, 15), (40, 20), (44, 24))  # of p, of the grid

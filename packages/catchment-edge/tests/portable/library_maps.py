@@ -8,7 +8,7 @@ import numpy as np
 
 from catchment import Array, Integers, Recipe
 from catchment.features import EchoState, Reservoir
-from catchment_edge import IntegerMap
+from catchment_edge.c import IntegerMap
 from tools.portable.dump import IntegerSequence, dumped_map
 
 # Settings of the recipe and of the map, and the number of sequences.

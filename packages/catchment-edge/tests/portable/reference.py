@@ -20,7 +20,7 @@ from catchment.features.echo_state import (
     grid_tanh,
     rounder,
 )
-from catchment_edge import IntegerMap, IntegerRows
+from catchment_edge.c import IntegerMap, IntegerRows
 from tools.portable.dump import IntegerSequence
 
 TANH, SIGMOID, RELU, SIN = (ACTIVATIONS.index(name) for name in ("tanh", "sigmoid", "relu", "sin"))

@@ -1,23 +1,269 @@
 """Echo states in C: in whole numbers of 32 or 16 bits, or in float32.
 
 Tables and functions stand around `sources/grid.c` and `sources/float_reservoir.c`.
+
+An echo-state map on a grid in whole numbers, as its form in C holds it.
+
+The C functions of a streaming map, from the few statements in which such maps differ.
+
+A map that moves a state on with every step gives its rows from base features: at every step, or
+pooled over a piece, or over each of its segments.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment import Array
+from catchment import Array, Integers
 from catchment.features import EchoState, Reservoir, form
-from catchment.features.echo_state import ACTIVATIONS, BOUNDED, Program
+from catchment.features.echo_state import ACTIVATIONS, BOUNDED, MOST_WEIGHT_DIGITS, Program
 from catchment_edge.c.map_code import Field, MapCode, Setting, Table
-from catchment_edge.c.streaming import Streaming, Sum
-from catchment_edge.whole_map import IntegerLayer, IntegerMap
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerRows:
+    """A sparse matrix of whole numbers, row after row."""
+
+    starts: Integers  # (n_rows + 1,)
+    columns: Integers  # (nnz,)
+    values: Integers  # (nnz,)
+
+    @classmethod
+    def from_dense(cls, matrix: Integers) -> IntegerRows:
+        rows, columns = np.nonzero(matrix)
+        starts = np.searchsorted(rows, np.arange(len(matrix) + 1))
+        return cls(starts, columns, matrix[rows, columns])
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerLayer:
+    """One layer of N units: every weight a whole number of 2^-weight_digits."""
+
+    weight_digits: int
+    recurrent: IntegerRows  # (N, N)
+    input: IntegerRows  # (N, I)
+    bias: Integers  # (N,)
+    leak: Integers  # (N,) of the map's leak_digits
+    activation: Integers  # (N,) index into ACTIVATIONS
+
+    @classmethod
+    def of(cls, program: Program, leak_digits: int) -> IntegerLayer:
+        """Return the whole numbers of a layer that is on a grid."""
+        N, I, w = program.n_units, program.n_inputs, program.weight_digits
+        matrix = np.zeros((N, N + I + 1), dtype=np.int64)
+        rows = np.repeat(np.arange(N), np.diff(program.starts))
+        matrix[rows, program.columns] = whole(program.values, w)
+        return cls(
+            w,
+            IntegerRows.from_dense(matrix[:, :N]),
+            IntegerRows.from_dense(matrix[:, N:-1]),
+            matrix[:, -1],
+            whole(program.leak, leak_digits),
+            program.activation.astype(np.int64),
+        )
+
+    @property
+    def n_units(self) -> int:
+        return len(self.bias)
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerMap:
+    """An echo-state map on a grid, in whole numbers."""
+
+    digits: int
+    leak_digits: int
+    n_inputs: int
+    layers: tuple[IntegerLayer, ...]
+    feature_bits: int
+    feature_digits: Integers  # (features of one step,)
+    cut: tuple[int, int] = (0, 0)
+    bias: bool = False
+    input: bool = True
+    state: bool = True
+    pool: str | None = None
+    segments: int = 1
+    washout: int = 0
+
+    @classmethod
+    def of(cls, features: EchoState) -> IntegerMap:
+        """Return the whole numbers of a map; ValueError if it or its features have no grid."""
+        bits, feature_bits = features.reservoir.grid, features.feature_grid
+        if not isinstance(bits, int) or not isinstance(feature_bits, int):
+            raise ValueError(
+                f"the reservoir's grid is {bits} and the features' {feature_bits}; the C form "
+                "needs both, so set grid and feature_grid"
+            )
+        leak_digits = min(bits, MOST_WEIGHT_DIGITS)
+        return cls(
+            bits,
+            leak_digits,
+            features.known_inputs,
+            tuple(IntegerLayer.of(program, leak_digits) for program in features.programs),
+            feature_bits,
+            features.grid_digits[: features.n_base],
+            features.reservoir.cut,
+            features.bias,
+            features.input,
+            features.state,
+            features.pool,
+            features.segments,
+            features.washout,
+        )
+
+    @property
+    def n_units(self) -> int:
+        return sum(layer.n_units for layer in self.layers)
+
+    @property
+    def n_features(self) -> int:
+        base = self.bias + self.input * self.n_inputs + self.state * self.n_units
+        return base * self.segments * (2 if self.pool == "mean_std" else 1)
+
+    def n_rows(self, n_steps: int) -> int:
+        return n_steps - self.washout if self.pool is None else 1
+
+
+def whole(values: NDArray[np.floating[Any]], digits: int | Integers) -> Integers:
+    """Return numbers that lie on a grid in steps of 2^-digits; ValueError if one does not.
+
+    >>> whole(np.array([0.5, -0.75]), 2)
+    array([ 2, -3])
+    """
+    scaled = np.ldexp(values.astype(np.float64), digits)
+    found: Integers = np.rint(scaled).astype(np.int64)
+    if not np.array_equal(found, scaled):
+        raise ValueError(
+            f"{values[found != scaled][0]} has more than {digits} binary digits after the point; "
+            "pass numbers that lie on the grid"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A running number for each base feature, `s->PREFIX_NAME[j]`, and where a part starts it."""
+
+    type: str
+    name: str
+    start: str = "0"
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """What a streaming map does.
+
+    Parameters
+    ----------
+    base
+        Features of one step.
+    advance
+        Statements that move the state on by the words `v`.
+    reset
+        Statements at the start of a piece; `i` is declared.
+    sums
+        What a pool keeps.
+    add
+        Statements that add base feature j of this step to the sums, in the body of a loop.
+    write
+        Statements that write row[j], and row[base + j] where there are two, after `steps` steps.
+    declares
+        Declarations that `advance` needs.
+    """
+
+    prefix: str
+    base: int
+    n_features: int
+    advance: tuple[str, ...]
+    reset: tuple[str, ...]
+    write: tuple[str, ...]
+    sums: tuple[Sum, ...] = ()
+    add: tuple[str, ...] = ()
+    declares: tuple[str, ...] = ()
+    write_declares: tuple[str, ...] = ()
+    washout: int = 0
+    segments: int = 1
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of the sums and of the segments."""
+        found = [Field(one.type, f"{self.prefix}_{one.name}", self.base) for one in self.sums]
+        part = [Field("uint32_t", f"{self.prefix}_part", 1)] if self.segments > 1 else []
+        return (*found, *part)
+
+    def text(self) -> str:
+        """Return the functions reset, step and row."""
+        return "\n\n".join(
+            [*self._empty(), self._reset(), self._write(), self._step(), self._row()]
+        )
+
+    def _empty(self) -> list[str]:
+        if not self.sums:
+            return []
+        lines = [f"s->{self.prefix}_{one.name}[i] = {one.start};" for one in self.sums]
+        body = ["uint32_t i;", *_loop("i", self.base, lines)]
+        return [_function(f"{self.prefix}_empty(state *s)", body)]
+
+    def _reset(self) -> str:
+        p = self.prefix
+        body = ["uint32_t i;", *self.reset]
+        body += [f"s->{p}_part[0] = 0;"] if self.segments > 1 else []
+        body += [f"{p}_empty(s);"] if self.sums else []
+        return _function(f"{p}_reset(state *s)", body)
+
+    def _write(self) -> str:
+        head = f"{self.prefix}_write(state *s, const word *v, uint32_t steps, feature *row)"
+        body = ["uint32_t j;", *self.write_declares, "(void)v;", "(void)steps;"]
+        return _function(head, [*body, *_loop("j", self.base, list(self.write))])
+
+    def _step(self) -> str:
+        head = f"{self.prefix}_step(state *s, const word *v, uint32_t t, uint32_t steps, "
+        body = [*self.declares]
+        body += ["uint32_t j;"] if self.sums else []
+        body += ["uint32_t part, begin, end;"] if self.segments > 1 else []
+        body += ["(void)t;", "(void)steps;", "(void)row;", *self.advance]
+        if self.washout and (self.sums or self.segments > 1):
+            body += [f"if (t < {self.washout})", "    return;"]
+        body += _loop("j", self.base, list(self.add)) if self.sums else []
+        body += self._part_ends() if self.segments > 1 else []
+        return _function(head + "feature *row)", body)
+
+    def _part_ends(self) -> list[str]:
+        p, n = self.prefix, self.segments
+        rest = f"(uint64_t)(steps - {self.washout})"
+        return [
+            f"part = s->{p}_part[0];",
+            f"begin = (uint32_t)({rest} * part / {n});",
+            f"end = (uint32_t)({rest} * (part + 1) / {n});",
+            f"if (t + 1 - {self.washout} == end) {{",
+            f"    {p}_write(s, v, end - begin, row + part * {self.n_features // n});",
+            f"    s->{p}_part[0]++;",
+            *([f"    {p}_empty(s);"] if self.sums else []),
+            "}",
+        ]
+
+    def _row(self) -> str:
+        p = self.prefix
+        body = [f"{p}_write(s, v, t + 1 - {self.washout}, row);"]
+        if self.segments > 1:  # `step` has written all parts
+            body = ["(void)s;", "(void)v;", "(void)t;", "(void)row;"]
+        return _function(f"{p}_row(state *s, const word *v, uint32_t t, feature *row)", body)
+
+
+def _function(head: str, body: list[str]) -> str:
+    lines = "\n".join(f"    {line}" for line in body)
+    return f"static void {head}\n{{\n{lines}\n}}"
+
+
+def _loop(index: str, n: int, body: list[str]) -> list[str]:
+    lines = [f"    {line}" for line in body]
+    return [f"for ({index} = 0; {index} < {n}; {index}++) {{", *lines, "}"]
+
 
 Q15 = 15  # digits of states and weights that fit words of 16 bits
 MOST_ENTRIES = 1 << 16  # that an index of two bytes tells apart

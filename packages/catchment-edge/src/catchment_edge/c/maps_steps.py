@@ -16,9 +16,9 @@ from catchment.features.diagonal import (
     LEAK_DIGITS,
     MIX_DIGITS,
 )
+from catchment_edge.c.echo_state import whole
 from catchment_edge.c.map_code import Field, MapCode, Setting, Table
 from catchment_edge.c.maps_windows import fitting, row_grid
-from catchment_edge.whole_map import whole
 
 NVAR_DIGITS, DIAGONAL_DIGITS = 22, 24  # of inputs
 LIMIT = 8  # where both cut inputs off

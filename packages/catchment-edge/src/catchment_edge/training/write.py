@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from catchment import replace_file
+from catchment_edge.c.code import check_name
 from catchment_edge.c.map_code import NUMBERS, Number
-from catchment_edge.c.names import check_name
 from catchment_edge.ports import CODE, MASKS, port_files
 from catchment_edge.training.code import (
     code_bytes,
     header_text,
+    most_bytes,
     secret_text,
     source_text,
+    sums_parts,
     table_bytes,
 )
-from catchment_edge.training.layout import Layout
-from catchment_edge.training.messages import most_bytes, sums_parts
-from catchment_edge.training.sums_form import ROWS
+from catchment_edge.training.layout import ROWS, Layout
 from catchment_edge.training.task import task_of
 
 MONOCYPHER = resources.files("catchment_edge") / "vendor" / "monocypher"
