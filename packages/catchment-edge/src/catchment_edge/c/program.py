@@ -6,6 +6,7 @@ The functions between samples and scores: preparation, pieces of time, readout, 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 import catchment
 from catchment_edge.c.golden import golden_text
@@ -307,25 +308,36 @@ _ACTIVATE = {
 
 def source_text(layout: Layout) -> str:
     """Return the C file."""
-    pieces = pieces_of(layout)
+    own = [*(table_text(one) for one in layout.tables), *_own_texts(layout), golden_text(layout)]
+    library = library_text(layout.map, pieces_of(layout), whole=layout.whole)
+    return joined([_source_head(layout), library, *own])
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Return parts of a C file as one, with at most one empty line between lines."""
+    text = "\n".join(part.strip("\n") + "\n" for part in parts if part)
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def library_text(code: MapCode, pieces: Sequence[Piece], *, whole: bool) -> str:
+    """Return what a file takes from the library's C sources, functions declared first."""
+    # So that the order of the files does not matter.
+    heads = [piece.head for piece in pieces if piece.is_function]
+    heads += [_ACTIVATE[whole]] if code.activations else []
     types = [piece.text for piece in pieces if not piece.is_function]
     functions = [piece.text for piece in pieces if piece.is_function]
-    # Declared first, so that the order of the files does not matter.
-    heads = [piece.head for piece in pieces if piece.is_function]
-    heads += [activate_head(whole=layout.whole)] if layout.map.activations else []
-    forward = "\n".join(f"{head};" for head in heads) + "\n"
-    own = [*(table_text(one) for one in layout.tables), *_own_texts(layout), golden_text(layout)]
-    body = "\n".join(part.strip("\n") + "\n" for part in own if part)
-    text = "\n".join([_source_head(layout), *types, forward, *functions, body])
-    return re.sub(r"\n{3,}", "\n\n", text)
+    return "\n".join([*types, *(f"{head};" for head in heads), "", *functions])
 
 
 def pieces_of(layout: Layout) -> list[Piece]:
     """Return what the file takes from the library's C sources."""
-    defined = {"grid_word", "grid_index"}
-    defined |= {"grid_activate()"} if layout.map.activations else set()
-    uses = uses_of("\n".join(_own_texts(layout)))
-    return needed(("prepare.c", *layout.map.sources), uses, defined)
+    return map_pieces(layout.map, _own_texts(layout))
+
+
+def map_pieces(code: MapCode, texts: Iterable[str]) -> list[Piece]:
+    """Return what texts around a map take from the library's C sources."""
+    defined = {"grid_word", "grid_index"} | ({"grid_activate()"} if code.activations else set())
+    return needed(("prepare.c", *code.sources), uses_of("\n".join(texts)), defined)
 
 
 def _own_texts(layout: Layout) -> list[str]:
@@ -464,11 +476,6 @@ typedef {n}_value value;
 typedef {layout.setting.word} word;
 typedef {layout.feature} feature;
 {types}"""
-
-
-def activate_head(*, whole: bool) -> str:
-    """Return the head of the function that chooses among activations."""
-    return _ACTIVATE[whole]
 
 
 def activate_text(code: MapCode, *, whole: bool) -> str:

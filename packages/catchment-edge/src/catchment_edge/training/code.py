@@ -23,9 +23,8 @@ from catchment.federation.learn import FederatedScaling
 from catchment.readout import SUMS, Grid, RidgeStatistics, statistics_name
 from catchment.wire import CHUNK, FEWEST, Parts
 from catchment_edge.c.map_code import Table, table_text
-from catchment_edge.c.pieces import Piece, needed, uses_of
 from catchment_edge.c.plan import bytes_of, map_traits, struct_bytes
-from catchment_edge.c.program import activate_head, activate_text
+from catchment_edge.c.program import activate_text, joined, library_text, map_pieces
 from catchment_edge.training.layout import PIECE, Layout
 
 _NAMES = {"upload": ("counts", *SUMS), "moments": ("count", "total", "squares")}
@@ -96,7 +95,6 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-FORMS = ("float32", "whole", "q15")  # as the hello counts them
 GAPS = ("hold", "error", "restart")
 _SOURCES = resources.files("catchment_edge") / "sources"
 _INCLUDE = re.compile(r'^#include ".*"\n', re.MULTILINE)
@@ -106,16 +104,11 @@ _BASE = (
 )
 # Bytes of instructions, measured with arm-none-eabi-gcc 12.2 -Os for a Cortex-M4F.
 _CODE = {
-    "whole": 6080,
-    "scale 0, whole": 0,
-    "scale 1, whole": 120,
-    "scale 2, whole": 1420,
-    "numbers, whole": 530,
-    "float32": 5050,
-    "scale 0, float32": 0,
-    "scale 1, float32": 130,
-    "scale 2, float32": 1730,
-    "numbers, float32": 70,
+    "device": 6080,
+    "scale 0": 0,
+    "scale 1": 120,
+    "scale 2": 1420,
+    "numbers": 530,
     "kept": 180,
     "majority": 60,
     "masks": 11060,
@@ -140,21 +133,25 @@ def source_text(layout: Layout) -> str:
     moments = []
     if layout.scale == 2:
         moments = [_source("moments.c"), message_text("MOMENTS", moments_parts(layout), "moments")]
-    parts = [
-        _head(layout),
-        _settings(layout),
-        *map(_source, _BASE),
-        _map_text(layout),
-        *map(table_text, _tables(layout)),
-        _source("sums.c"),
-        _source("upload.c"),
-        message_text("SUMS", sums_parts(layout), "upload"),
-        *moments,
-        *map(_source, ("feed.c", "trained_readout.c", "link.c")),
-        *map(_source, _MASKS if layout.neighbours else ()),
-        f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
-    ]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(parts))
+    texts = _map_texts(layout)
+    return joined(
+        [
+            _head(layout),
+            _settings(layout),
+            *map(_source, _BASE),
+            library_text(layout.map, map_pieces(layout.map, texts), whole=True),
+            *map(table_text, layout.map.tables),
+            *texts,
+            *map(table_text, _tables(layout)),
+            _source("sums.c"),
+            _source("upload.c"),
+            message_text("SUMS", sums_parts(layout), "upload"),
+            *moments,
+            *map(_source, ("feed.c", "trained_readout.c", "link.c")),
+            *map(_source, _MASKS if layout.neighbours else ()),
+            f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
+        ]
+    )
 
 
 def header_text(layout: Layout) -> str:
@@ -202,29 +199,27 @@ def _source(name: str) -> str:
 
 def _head(layout: Layout) -> str:
     fields = "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.state)
-    grid = "int16_t" if layout.number == "q15" else "int32_t"
-    types = f"typedef {grid} grid_word;\ntypedef uint16_t grid_index;\n" if layout.whole else ""
-    include = "" if layout.whole else "#include <float.h>\n#include <math.h>\n"
     secret = f'#include "monocypher.h"\n#include "{layout.name}_secret.h"\n'
     secret *= layout.neighbours > 0
     return f"""/* {_title(layout)} */
 #include "{layout.name}.h"
-{secret}{include}
+{secret}
 typedef struct {{
 {fields}
 }} state;
 typedef {layout.setting.value} value;
 typedef {layout.setting.word} word;
 typedef {layout.feature} feature;
-{types}"""
+typedef int32_t grid_word;
+typedef uint16_t grid_index;
+"""
 
 
 def _settings(layout: Layout) -> str:
     task, code, F = layout.task, layout.map, layout.map.n_features
     bits = code.bits or 0
     values: dict[str, object] = {
-        "NUMBER": FORMS.index(layout.number),
-        "WHOLE": int(layout.whole),
+        "NUMBER": 1,  # whole, as the hello counts forms
         "CHANNELS": task.channels,
         "WORDS": code.n_words,
         "OUTPUTS": task.outputs,
@@ -254,28 +249,8 @@ def _settings(layout: Layout) -> str:
     return "".join(f"#define DEVICE_{key} {value}\n" for key, value in values.items())
 
 
-def _map_text(layout: Layout) -> str:
-    """Return the map's tables and functions, and those of the sources that they need."""
-    code, pieces = layout.map, map_pieces(layout)
-    own = [*map(table_text, code.tables), *_own_texts(layout)]
-    body = "\n".join(part.strip("\n") + "\n" for part in own if part)
-    types = [piece.text for piece in pieces if not piece.is_function]
-    functions = [piece.text for piece in pieces if piece.is_function]
-    heads = [piece.head for piece in pieces if piece.is_function]
-    heads += [activate_head(whole=layout.whole)] if code.activations else []
-    return "\n".join([*types, *(f"{head};" for head in heads), *functions, body])
-
-
-def map_pieces(layout: Layout) -> list[Piece]:
-    """Return what the map takes from the library's C sources."""
-    defined = {"grid_word", "grid_index"}
-    defined |= {"grid_activate()"} if layout.map.activations else set()
-    uses = uses_of("\n".join(_own_texts(layout)))
-    return needed(("prepare.c", *layout.map.sources), uses, defined)
-
-
-def _own_texts(layout: Layout) -> list[str]:
-    return [activate_text(layout.map, whole=layout.whole), layout.map.text]
+def _map_texts(layout: Layout) -> list[str]:
+    return [activate_text(layout.map, whole=True), layout.map.text]
 
 
 def _tables(layout: Layout) -> list[Table]:
@@ -302,13 +277,14 @@ def table_bytes(layout: Layout) -> int:
 def code_bytes(layout: Layout) -> int:
     """Return the bytes of instructions, about, for an ARM Cortex-M4 compiled for size."""
     own = sum(_CODE[one] for one in _traits(layout))
-    return own + bytes_of(map_traits(layout.map, map_pieces(layout)), whole=layout.whole)
+    pieces = map_pieces(layout.map, _map_texts(layout))
+    return own + bytes_of(map_traits(layout.map, pieces), whole=True)
 
 
 def _traits(layout: Layout) -> list[str]:
     """Return what adds instructions to a device beside its map."""
-    kind = "whole" if layout.whole else "float32"
-    numbers = [f"numbers, {kind}"] if layout.task.classes is None else []
-    kept, majority = ["kept"] * (layout.kept > 0), ["majority"] * layout.majority
-    masks = ["masks"] * (layout.neighbours > 0)
-    return [kind, f"scale {layout.scale}, {kind}", *numbers, *kept, *majority, *masks]
+    found = ["device", f"scale {layout.scale}"]
+    found += ["numbers"] if layout.task.classes is None else []
+    found += ["kept"] if layout.kept else []
+    found += ["majority"] if layout.majority else []
+    return [*found, *(["masks"] if layout.neighbours else [])]
