@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from catchment import Array, Integers
 from catchment.features import EchoState, Reservoir, form
 from catchment.features.echo_state import ACTIVATIONS, BOUNDED, MOST_WEIGHT_DIGITS, Program
-from catchment_edge.c.map_code import Field, MapCode, Setting, Table
+from catchment_edge.c.map_code import (
+    Field,
+    MapCode,
+    Setting,
+    Table,
+    each_input,
+    functions_text,
+)
 
 Q15 = 15  # digits of states and weights that fit words of 16 bits
 MOST_ENTRIES = 1 << 16  # that an index of two bytes tells apart
@@ -133,7 +140,13 @@ class _Maker(ABC):
             features.n_features,
             bits,
             digits,
-            "\n".join([self.structs(), self._enter(), *self._functions()]),
+            "\n".join(
+                [
+                    self.structs(),
+                    functions_text(self.p, enter=each_input(features.known_inputs, self.entered())),
+                    *self._functions(),
+                ]
+            ),
             self.operations(),
             per_step=features.per_step,
             washout=self.washout,
@@ -238,15 +251,6 @@ class _Maker(ABC):
         ]
         own = f"{name}_bias, {name}_leak, {name}_activation"
         return f"    {{{sizes},\n     {rows[0]},\n     {rows[1]},\n     {own}}}"
-
-    def _enter(self) -> str:
-        return f"""static void {self.p}_enter(const value *u, word *v)
-{{
-    uint32_t i;
-    for (i = 0; i < {self.features.known_inputs}; i++)
-        v[i] = {self.entered()};
-}}
-"""
 
     def _functions(self) -> list[str]:
         """Return the functions empty, reset, write, step and row."""

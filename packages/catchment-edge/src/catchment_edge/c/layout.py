@@ -51,8 +51,8 @@ class Cutting:
         """
         if prepare.looks_around:
             raise ValueError(
-                "the model has inputs beside its channels (known, calendar), which a device does "
-                "not make; train without them, or predict with the model itself"
+                "the model has inputs beside its channels (known, calendar), which neither a "
+                "graph nor a device makes; train without them, or predict with the model itself"
             )
         hertz = rate if prepare.rate is None else prepare.rate
 
@@ -61,8 +61,8 @@ class Cutting:
                 return length or 0
             if hertz is None:
                 raise ValueError(
-                    f"the {name} is {length!r} and the model knows no rate; pass --rate with the "
-                    "samples a second of the device"
+                    f"{name} is {length!r}, and how many steps that is depends on the rate of the "
+                    "samples; say it: pass --rate 50, or rate=50"
                 )
             return count_steps(name, length, 1 / hertz)
 

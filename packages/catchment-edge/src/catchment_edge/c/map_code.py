@@ -42,18 +42,14 @@ Names in one file must not have another meaning in another file that a model may
 A nested map asks `catchment_edge.c.maps.map_code` for the code of its inner maps with prefixes of
 their own, joins their tables, fields and text, and writes functions that call theirs: a Concat's
 `enter` writes the words of its parts one after another, and its `row` hands `row + offset` on.
-`as_window` turns a streaming map into one of windows, for a Concat of both kinds.
-
-Constant arrays as C text.
-
-The code of each kind of map.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
@@ -198,22 +194,39 @@ class MapCode:
     traits: tuple[str, ...] = ()
 
 
-def as_window(code: MapCode) -> MapCode:
-    """Return the code of a streaming map with a row per piece as that of a map of windows."""
-    if not code.streams or code.per_step:
-        raise ValueError("only a streaming map with a row per piece can be turned into a window's")
-    p = code.prefix
-    text = f"""
-static void {p}_window(state *s, const word *v, uint32_t steps, feature *row)
-{{
-    uint32_t t;
-    {p}_reset(s);
-    for (t = 0; t < steps; t++)
-        {p}_step(s, v + t * {code.n_words}u, t, steps, row);
-    {p}_row(s, v + (steps - 1) * {code.n_words}u, steps - 1, row);
-}}
-"""
-    return replace(code, text=code.text + text, streams=False)
+_SIGNATURES = {
+    "enter": "const value *u, word *v",
+    "reset": "state *s",
+    "step": "state *s, const word *v, uint32_t t, uint32_t steps, feature *row",
+    "row": "state *s, const word *v, uint32_t t, feature *row",
+    "window": "state *s, const word *v, uint32_t steps, feature *row",
+    "of_row": "state *s, feature *row",
+}
+
+
+def functions_text(prefix: str, **bodies: str) -> str:
+    """Return functions of a map from the statements of each, by the names above.
+
+    >>> print(functions_text("m", reset=""), end="")
+    <BLANKLINE>
+    static void m_reset(state *s)
+    {
+        (void)s;
+    }
+    """
+    found = ""
+    for name, body in bodies.items():
+        known = re.findall(r"(\w+)(?:,|$)", _SIGNATURES[name])
+        unused = [one for one in known if not re.search(rf"\b{one}\b", body)]
+        lines = [*body.strip("\n").splitlines(), *(f"(void){one};" for one in unused)]
+        inside = "\n".join(f"    {line}" for line in lines)
+        found += f"\nstatic void {prefix}_{name}({_SIGNATURES[name]})\n{{\n{inside}\n}}\n"
+    return found
+
+
+def each_input(n_inputs: int, word: str) -> str:
+    """Return the statements of an `enter` that makes a word of every input u[i]."""
+    return f"uint32_t i;\nfor (i = 0; i < {n_inputs}; i++)\n    v[i] = {word};"
 
 
 LINE = 96

@@ -24,8 +24,16 @@ from catchment.features import (
     WithNorm,
     form,
 )
-from catchment_edge.c.map_code import Field, MapCode, Setting, Table, map_code
-from catchment_edge.c.maps_steps import enter_text, sources_of
+from catchment_edge.c.map_code import (
+    Field,
+    MapCode,
+    Setting,
+    Table,
+    each_input,
+    functions_text,
+    map_code,
+)
+from catchment_edge.c.maps_steps import sources_of, word_text
 from catchment_edge.c.maps_windows import WindowMap, fitting, group_code, row_grid
 
 MOST_NORM = 256  # channels whose squares a double holds
@@ -43,22 +51,17 @@ def norm_code(one: WithNorm, setting: Setting, prefix: str) -> MapCode:
             "fewer, or export with --to onnx"
         )
     inner = map_code(one.map, setting, p)
-    enter = f"""
-static void {prefix}_enter(const value *u, word *v)
-{{
-    value all[{n + 1}];
-    uint32_t i;
-    for (i = 0; i < {n}; i++)
-        all[i] = u[i];
-    all[{n}] = norm_of(u, {n}, {math.isqrt(n << 2 * NORM_DIGITS)});
-    {p}_enter(all, v);
-}}
-"""
+    enter = f"""value all[{n + 1}];
+uint32_t i;
+for (i = 0; i < {n}; i++)
+    all[i] = u[i];
+all[{n}] = norm_of(u, {n}, {math.isqrt(n << 2 * NORM_DIGITS)});
+{p}_enter(all, v);"""
     return replace(
         inner,
         prefix=prefix,
         n_inputs=n,
-        text=inner.text + enter + _forwarded(inner, prefix, "row", ""),
+        text=inner.text + _forwarded(inner, prefix, "row", "", enter),
         sources=tuple(dict.fromkeys([*inner.sources, "numbers.c", "norm.c"])),
         operations=inner.operations + n,
     )
@@ -66,17 +69,10 @@ static void {prefix}_enter(const value *u, word *v)
 
 def _of_row(inner: MapCode, prefix: str) -> str:
     """Return the functions of a map that makes its row of an inner one by PREFIX_of_row."""
-    enter = f"""
-static void {prefix}_enter(const value *u, word *v)
-{{
-    {inner.prefix}_enter(u, v);
-}}
-"""
-    after = f"    {prefix}_of_row(s, row);\n"
-    return enter + _forwarded(inner, prefix, f"s->{prefix}_inner", after)
+    return _forwarded(inner, prefix, f"s->{prefix}_inner", f"\n{prefix}_of_row(s, row);")
 
 
-def _forwarded(inner: MapCode, prefix: str, row: str, after: str) -> str:
+def _forwarded(inner: MapCode, prefix: str, row: str, after: str, enter: str = "") -> str:
     """Return the functions of a map that call those of the map inside.
 
     Parameters
@@ -85,32 +81,21 @@ def _forwarded(inner: MapCode, prefix: str, row: str, after: str) -> str:
         Where the inner row goes.
     after
         Statements that make the row of it.
+    enter
+        Statements that take in the values; those of the map inside if not given.
     """
     p = inner.prefix
+    enter = enter or f"{p}_enter(u, v);"
     if not inner.streams:
-        return f"""
-static void {prefix}_window(state *s, const word *v, uint32_t steps, feature *row)
-{{
-    {p}_window(s, v, steps, {row});
-{after}}}
-"""
-    ignored = "" if row == "row" else "    (void)row;\n"
-    return f"""
-static void {prefix}_reset(state *s)
-{{
-    {p}_reset(s);
-}}
-
-static void {prefix}_step(state *s, const word *v, uint32_t t, uint32_t steps, feature *row)
-{{
-{ignored}    {p}_step(s, v, t, steps, {row});
-}}
-
-static void {prefix}_row(state *s, const word *v, uint32_t t, feature *row)
-{{
-    {p}_row(s, v, t, {row});
-{after}}}
-"""
+        window = f"{p}_window(s, v, steps, {row});{after}"
+        return functions_text(prefix, enter=enter, window=window)
+    return functions_text(
+        prefix,
+        enter=enter,
+        reset=f"{p}_reset(s);",
+        step=f"{p}_step(s, v, t, steps, {row});",
+        row=f"{p}_row(s, v, t, {row});{after}",
+    )
 
 
 @form("c", Projected)
@@ -126,11 +111,7 @@ def projected_code(one: Projected, setting: Setting, prefix: str) -> MapCode:
     ]
     if inner.digits is not None and len(set(inner.digits.tolist())) > 1:
         tables.append(Table("int8_t", f"{p}_shifts", inner.digits.max() - inner.digits))
-    sums = f"""
-static void {p}_of_row(state *s, feature *row)
-{{
-{_projection_text(inner, one, setting, p, work)}}}
-"""
+    sums = functions_text(p, of_row=_projection_text(inner, one, p, work))
     fields = (
         Field(setting.feature, f"{p}_inner", inner.n_features),
         Field(work, f"{p}_sums", one._padded),
@@ -165,7 +146,7 @@ def _projection_work(inner: MapCode, one: Projected, setting: Setting) -> str:
     return "int32_t" if reach < 2.0**MOST_WORD else "int64_t"
 
 
-def _projection_text(inner: MapCode, one: Projected, setting: Setting, p: str, work: str) -> str:
+def _projection_text(inner: MapCode, one: Projected, p: str, work: str) -> str:
     """Return the statements that mix a row."""
     F, n = inner.n_features, one._padded
     digits = 0
@@ -185,18 +166,17 @@ def _projection_text(inner: MapCode, one: Projected, setting: Setting, p: str, w
         unit = float(np.ldexp(1.0, -inner.digits.max()))
         sum_ = f"(double)s->{p}_sums[{p}_kept[k]] * {unit.hex()}"
         numbers = f"{root.hex()}, {bound.hex()}"
-    return f"""    uint32_t j, k;
-    for (j = 0; j < {F}; j++) {{
-        {work} x = {value};
-        s->{p}_sums[j] = projected_flips({p}_flips, j) ? -x : x;
-    }}
-    for (; j < {n}; j++)
-        s->{p}_sums[j] = 0;
-    {name}(s->{p}_sums, {n});
-    for (k = 0; k < {one.features}; k++)
-        row[k] = projected_feature({sum_}, {numbers},
-                                   {digits}, {one.grid or 0});
-"""
+    return f"""uint32_t j, k;
+for (j = 0; j < {F}; j++) {{
+    {work} x = {value};
+    s->{p}_sums[j] = projected_flips({p}_flips, j) ? -x : x;
+}}
+for (; j < {n}; j++)
+    s->{p}_sums[j] = 0;
+{name}(s->{p}_sums, {n});
+for (k = 0; k < {one.features}; k++)
+    row[k] = projected_feature({sum_}, {numbers},
+                               {digits}, {one.grid or 0});"""
 
 
 @form("c", RandomFourier)
@@ -281,38 +261,9 @@ static void {p}_mixed(const word *x, feature *row)
 
 
 def _fourier_inputs(n_inputs: int, setting: Setting, p: str) -> str:
-    enter = enter_text(p, n_inputs, VALUE_DIGITS, setting, int(FARTHEST))
-    if setting.number == "float32":
-        enter = f"""
-static void {p}_enter(const value *u, word *v)
-{{
-    uint32_t i;
-    for (i = 0; i < {n_inputs}; i++)
-        v[i] = fourier_value(u[i]);
-}}
-"""
-    return f"""{enter}
-static void {p}_reset(state *s)
-{{
-    (void)s;
-}}
-
-static void {p}_step(state *s, const word *v, uint32_t t, uint32_t steps, feature *row)
-{{
-    (void)s;
-    (void)v;
-    (void)t;
-    (void)steps;
-    (void)row;
-}}
-
-static void {p}_row(state *s, const word *v, uint32_t t, feature *row)
-{{
-    (void)s;
-    (void)t;
-    {p}_mixed(v, row);
-}}
-"""
+    word = word_text(VALUE_DIGITS, setting, int(FARTHEST))
+    enter = each_input(n_inputs, "fourier_value(u[i])" if setting.number == "float32" else word)
+    return functions_text(p, enter=enter, reset="", step="", row=f"{p}_mixed(v, row);")
 
 
 def _fourier_values(inner: MapCode, setting: Setting, p: str) -> tuple[str, list[Table]]:
@@ -322,15 +273,13 @@ def _fourier_values(inner: MapCode, setting: Setting, p: str) -> tuple[str, list
         assert inner.digits is not None
         tables = [Table("int8_t", f"{p}_digits", inner.digits)]
         digits = f", {p}_digits[j]"
-    text = f"""
-static void {p}_of_row(state *s, feature *row)
-{{
-    uint32_t j;
-    for (j = 0; j < {inner.n_features}; j++)
-        s->{p}_values[j] = fourier_value(s->{p}_inner[j]{digits});
-    {p}_mixed(s->{p}_values, row);
-}}
-"""
+    text = functions_text(
+        p,
+        of_row=f"""uint32_t j;
+for (j = 0; j < {inner.n_features}; j++)
+    s->{p}_values[j] = fourier_value(s->{p}_inner[j]{digits});
+{p}_mixed(s->{p}_values, row);""",
+    )
     return text, tables
 
 
@@ -349,13 +298,12 @@ class Part:
         """Return statements that write its features of a window."""
         p, row = self.code.prefix, _plus("row", self.place)
         if not self.code.streams:
-            return f"    {p}_window(s, {_plus('v', self.word)}, steps, {row});\n"
-        v = f"v + t * {stride}u" + (f" + {self.word}" if self.word else "")
-        last = f"v + (steps - 1) * {stride}u" + (f" + {self.word}" if self.word else "")
-        return f"""    {p}_reset(s);
-    for (t = 0; t < steps; t++)
-        {p}_step(s, {v}, t, steps, {row});
-    {p}_row(s, {last}, steps - 1, {row});
+            return f"{p}_window(s, {_plus('v', self.word)}, steps, {row});\n"
+        last = _plus(f"v + (steps - 1) * {stride}u", self.word)
+        return f"""{p}_reset(s);
+for (t = 0; t < steps; t++)
+    {p}_step(s, {_plus(f"v + t * {stride}u", self.word)}, t, steps, {row});
+{p}_row(s, {last}, steps - 1, {row});
 """
 
 
@@ -371,10 +319,8 @@ def concat_code(features: Concat, setting: Setting, prefix: str) -> MapCode:
     codes = [one.code for one in parts]
     bits, digits = row_grid(features, setting)
     shifts = _shift_text(features, leaves, setting)
-    texts = [one.text for one in codes] + [_enter(prefix, parts)]
-    texts += (
-        [_window(prefix, parts, stride, shifts)] if windows else [_steps(prefix, parts, shifts)]
-    )
+    texts = [one.text for one in codes]
+    texts.append(_concat_functions(prefix, parts, stride if windows else 0, shifts))
     return MapCode(
         prefix,
         codes[0].n_inputs,
@@ -438,48 +384,31 @@ def _shift_text(features: Concat, leaves: list[tuple[FeatureMap, int]], setting:
         assert features.feature_grid is not None
         assert one.feature_grid is not None
         factor, end = 1 << (features.feature_grid - one.feature_grid), place + one.n_features
-        lines += f"    for (j = {place}; j < {end}; j++)\n"
-        lines += f"        row[j] = (feature)(row[j] * {factor});\n"
+        lines += f"for (j = {place}; j < {end}; j++)\n"
+        lines += f"    row[j] = (feature)(row[j] * {factor});\n"
     return lines
 
 
-def _enter(prefix: str, parts: list[Part]) -> str:
-    calls = "".join(f"    {one.code.prefix}_enter(u, {_plus('v', one.word)});\n" for one in parts)
-    return f"\nstatic void {prefix}_enter(const value *u, word *v)\n{{\n{calls}}}\n"
+def _concat_functions(prefix: str, parts: list[Part], stride: int, shifts: str) -> str:
+    """Return the functions of maps side by side; of windows if their words have a stride."""
 
-
-def _window(prefix: str, parts: list[Part], stride: int, shifts: str) -> str:
-    names = ["t"] if any(one.code.streams for one in parts) else []
-    names += ["j"] if shifts else []
-    declared = f"    uint32_t {', '.join(names)};\n" if names else ""
-    calls = "".join(one.call(stride) for one in parts)
-    return f"""
-static void {prefix}_window(state *s, const word *v, uint32_t steps, feature *row)
-{{
-{declared}{calls}{shifts}}}
-"""
-
-
-def _steps(prefix: str, parts: list[Part], shifts: str) -> str:
     def calls(name: str, arguments: str) -> str:
         found = ""
         for one in parts:
             given = arguments.replace("V", _plus("v", one.word))
             given = given.replace("ROW", _plus("row", one.place))
-            found += f"    {one.code.prefix}_{name}(s{given});\n"
+            found += f"{one.code.prefix}_{name}({given});\n"
         return found
 
-    declared = "    uint32_t j;\n" if shifts else ""
-    return f"""
-static void {prefix}_reset(state *s)
-{{
-{calls("reset", "")}}}
-
-static void {prefix}_step(state *s, const word *v, uint32_t t, uint32_t steps, feature *row)
-{{
-{calls("step", ", V, t, steps, ROW")}}}
-
-static void {prefix}_row(state *s, const word *v, uint32_t t, feature *row)
-{{
-{declared}{calls("row", ", V, t, ROW")}{shifts}}}
-"""
+    declared = "uint32_t j;\n" if shifts else ""
+    if not stride:
+        return functions_text(
+            prefix,
+            enter=calls("enter", "u, V"),
+            reset=calls("reset", "s"),
+            step=calls("step", "s, V, t, steps, ROW"),
+            row=declared + calls("row", "s, V, t, ROW") + shifts,
+        )
+    declared += "uint32_t t;\n" if any(one.code.streams for one in parts) else ""
+    window = declared + "".join(one.call(stride) for one in parts) + shifts
+    return functions_text(prefix, enter=calls("enter", "u, V"), window=window)

@@ -21,9 +21,10 @@ import socket
 import struct
 import time
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, Self, final
+from typing import Self, final
 from urllib.parse import parse_qsl, urlsplit
 
 from catchment.errors import DeviceError
@@ -144,18 +145,56 @@ CONNECTING = 10.0  # seconds
 CHUNK = 4096
 
 
-class Line(Protocol):
-    """All that is asked of a line; it is closed at the end of a `with`."""
+class Line(ABC):
+    """Bytes to a device and back; it is closed at the end of a `with`."""
 
-    def __enter__(self) -> Self: ...
+    def __init__(self, named: str) -> None:
+        self._named = named
 
+    def __enter__(self) -> Self:
+        return self
+
+    @abstractmethod
     def __exit__(self, *error: object) -> None: ...
 
     def receive(self, seconds: float) -> bytes:
         """Return some bytes; nothing if none came in that time. DeviceError if it was closed."""
+        try:
+            came = self.take(seconds)
+        except TimeoutError:
+            return b""
+        except OSError as error:
+            raise self._lost(f" ({error.strerror or error})") from error
+        if not came:
+            raise self._lost("")
+        return came
 
     def send(self, content: bytes, seconds: float) -> None:
         """Send all bytes; DeviceError if the line does not take them in that time."""
+        try:
+            self.give(content, seconds)
+        except TimeoutError as error:
+            raise DeviceError(
+                "silent",
+                f"the device at {self._named} took no bytes for {seconds:g} seconds; reset it",
+            ) from error
+        except OSError as error:
+            raise self._lost(f" ({error.strerror or error})") from error
+
+    @abstractmethod
+    def take(self, seconds: float) -> bytes:
+        """Return what came, nothing if the line was closed; TimeoutError if nothing came."""
+
+    @abstractmethod
+    def give(self, content: bytes, seconds: float) -> None:
+        """Send all bytes; TimeoutError if the line does not take them."""
+
+    def _lost(self, why: str) -> DeviceError:
+        return DeviceError(
+            "lost",
+            f"the device at {self._named} closed the line{why}; it was reset, or talks to somebody "
+            "else",
+        )
 
 
 def opened(address: Address) -> Line:
@@ -164,11 +203,11 @@ def opened(address: Address) -> Line:
 
 
 @final
-class TcpLine:
+class TcpLine(Line):
     """A connection to a device's port, or to whatever hands on its serial line."""
 
     def __init__(self, address: Address) -> None:
-        self._named = f"tcp://{address.place}"
+        super().__init__(f"tcp://{address.place}")
         try:
             self._socket = socket.create_connection((address.host, address.port), CONNECTING)
         except OSError as error:
@@ -178,40 +217,24 @@ class TcpLine:
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *error: object) -> None:
         self._socket.close()
 
-    def receive(self, seconds: float) -> bytes:
+    def take(self, seconds: float) -> bytes:
         self._socket.settimeout(max(seconds, 0.001))
-        try:
-            came = self._socket.recv(CHUNK)
-        except TimeoutError:
-            return b""
-        except OSError as error:
-            raise _lost(self._named, error) from error
-        if not came:
-            raise _lost(self._named, None)
-        return came
+        return self._socket.recv(CHUNK)
 
-    def send(self, content: bytes, seconds: float) -> None:
+    def give(self, content: bytes, seconds: float) -> None:
         self._socket.settimeout(max(seconds, 0.001))
-        try:
-            self._socket.sendall(content)
-        except TimeoutError as error:
-            raise _stuck(self._named, seconds) from error
-        except OSError as error:
-            raise _lost(self._named, error) from error
+        self._socket.sendall(content)
 
 
 @final
-class SerialLine:
+class SerialLine(Line):
     """A serial port: eight bits, no parity, no flow control, for one process at a time."""
 
     def __init__(self, address: Address) -> None:
-        self._named = f"serial://{address.path}"
+        super().__init__(f"serial://{address.path}")
         try:
             self._fd = os.open(address.path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
         except OSError as error:
@@ -226,34 +249,20 @@ class SerialLine:
             os.close(self._fd)
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *error: object) -> None:
         os.close(self._fd)
 
-    def receive(self, seconds: float) -> bytes:
-        ready, _, _ = select.select([self._fd], [], [], max(seconds, 0))
-        if not ready:
-            return b""
-        try:
-            came = os.read(self._fd, CHUNK)
-        except OSError as error:
-            raise _lost(self._named, error) from error
-        if not came:
-            raise _lost(self._named, None)
-        return came
+    def take(self, seconds: float) -> bytes:
+        if not select.select([self._fd], [], [], max(seconds, 0))[0]:
+            raise TimeoutError
+        return os.read(self._fd, CHUNK)
 
-    def send(self, content: bytes, seconds: float) -> None:
+    def give(self, content: bytes, seconds: float) -> None:
         left = memoryview(content)
         while left:
-            _, ready, _ = select.select([], [self._fd], [], seconds)
-            if not ready:
-                raise _stuck(self._named, seconds)
-            try:
-                left = left[os.write(self._fd, left) :]
-            except OSError as error:
-                raise _lost(self._named, error) from error
+            if not select.select([], [self._fd], [], seconds)[1]:
+                raise TimeoutError
+            left = left[os.write(self._fd, left) :]
 
 
 def _make_raw(fd: int, named: str, baud: int) -> None:
@@ -288,20 +297,6 @@ def _make_raw(fd: int, named: str, baud: int) -> None:
     cflag |= termios.CS8 | termios.CLOCAL | termios.CREAD
     termios.tcsetattr(fd, termios.TCSANOW, [0, 0, cflag, 0, speed, speed, cc])
     termios.tcflush(fd, termios.TCIOFLUSH)
-
-
-def _lost(named: str, error: OSError | None) -> DeviceError:
-    why = f" ({error.strerror or error})" if error else ""
-    return DeviceError(
-        "lost",
-        f"the device at {named} closed the line{why}; it was reset, or talks to somebody else",
-    )
-
-
-def _stuck(named: str, seconds: float) -> DeviceError:
-    return DeviceError(
-        "silent", f"the device at {named} took no bytes for {seconds:g} seconds; reset it"
-    )
 
 
 MAGIC = b"\xca\x7c"

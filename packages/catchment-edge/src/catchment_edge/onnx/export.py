@@ -6,8 +6,7 @@ A file against the model it was made of, in onnxruntime, on recordings that are 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,17 +30,6 @@ SHORT = 120  # steps of a made-up recording, where any length will do
 LONGEST_CUT = 4096  # parts of a grid's cut up to which a recording is made long enough for it...
 MOST_WORK = 5e8  # ...if all its steps take no more products than this
 MISSING = 0.03  # share of values that are missing, where gaps are filled
-
-Run = Callable[[list[str], dict[str, Any]], list[Any]]
-Graph = Callable[[Array], Array]
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The largest difference of scores, and of scores in units of what is added up in them."""
-
-    largest: float
-    relative: float
 
 
 def made_up(source: Source, seed: int = 0, *, streaming: bool = False) -> list[Array]:
@@ -87,8 +75,11 @@ def _waves(rng: np.random.Generator, T: int, source: Source) -> Array:
     return scale.undo(u) if isinstance(scale, Scaler) else u
 
 
-def compared(content: bytes, source: Source, *, streaming: bool) -> Difference:
-    """Return how far the scores of a file are from the model's, in onnxruntime."""
+def compared(content: bytes, source: Source, *, streaming: bool) -> tuple[float, float]:
+    """Return how far scores of a file are from the model's, in onnxruntime, over some recordings.
+
+    The largest difference, and the largest in units of what is added up in a score.
+    """
     try:
         import onnxruntime
     except ImportError as error:
@@ -96,51 +87,6 @@ def compared(content: bytes, source: Source, *, streaming: bool) -> Difference:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what is wrong is raised, and said once
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    kind = session.get_inputs()[0].type
-    real = np.dtype(np.float64 if kind == "tensor(double)" else np.float32)
-    shapes = {one.name: one.shape for one in session.get_inputs()}
-
-    def run(names: list[str], given: dict[str, Any]) -> list[Any]:
-        found: list[Any] = session.run(names, given)
-        return found
-
-    graph = streamed(run, shapes, real) if streaming else at_once(run, source, real)
-    return difference(source, made_up(source, streaming=streaming), graph, streaming=streaming)
-
-
-def at_once(run: Run, source: Source, real: np.dtype[Any]) -> Graph:
-    """Return the function from a recording to its scores that a file of whole recordings is."""
-
-    def graph(u: Array) -> Array:
-        given = u.astype(real)
-        return np.asarray(run([SCORES], {SAMPLES: given if source.alone else given[None]})[0])
-
-    return graph
-
-
-def streamed(run: Run, shapes: dict[str, list[int]], real: np.dtype[Any]) -> Graph:
-    """Return the function from a recording to the scores of the steps that are ready."""
-    states = [name for name in shapes if name != SAMPLE]
-    outputs = [SCORES, READY, *(name + NEXT for name in states)]
-
-    def graph(u: Array) -> Array:
-        kinds = {name: np.int64 if name == CLOCK else real for name in states}
-        held: dict[str, Any] = {name: np.zeros(shapes[name], kinds[name]) for name in states}
-        rows = [np.zeros((0, 1))]
-        for sample in u.astype(real):
-            scores, ready, *new = run(outputs, {SAMPLE: sample, **held})
-            held = dict(zip(states, new, strict=True))
-            if ready:
-                rows.append(scores)
-        return np.concatenate(rows[1:] or rows)
-
-    return graph
-
-
-def difference(
-    source: Source, recordings: Sequence[Array], graph: Graph, *, streaming: bool = False
-) -> Difference:
-    """Return how far scores that a graph gives are from the model's, over some recordings."""
     model = replace(source.model, before=Pipeline(source.prepare, source.model.features))
     # A stream has a row for a recording so far at every step, and the last is the recording's.
     last = streaming and not model.per_step and source.prepare.window is None
@@ -148,15 +94,42 @@ def difference(
     largest = relative = 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ClippingWarning)
-        for u in recordings:
+        for u in made_up(source, streaming=streaming):
             z = np.concatenate(model.pipeline.rows([Recording(u)]))
-            found = graph(u)[-1:] if last else graph(u)
+            found = (_streamed if streaming else _at_once)(session, source, u)
             # NaN where there should be none counts as infinite.
-            apart = np.nan_to_num(np.abs(found - model.readout(z)), nan=np.inf)
+            apart = np.abs((found[-1:] if last else found) - model.readout(z))
+            apart = np.nan_to_num(apart, nan=np.inf)
             size = np.maximum(1.0, np.abs(z) @ W)
             largest = max(largest, float(apart.max(initial=0.0)))
             relative = max(relative, float((apart / size).max(initial=0.0)))
-    return Difference(largest, relative)
+    return largest, relative
+
+
+def _at_once(session: Any, source: Source, u: Array) -> Array:
+    """Return the scores of a recording from a file of whole recordings."""
+    given = u.astype(_real(session))
+    return np.asarray(session.run([SCORES], {SAMPLES: given if source.alone else given[None]})[0])
+
+
+def _streamed(session: Any, source: Source, u: Array) -> Array:
+    """Return the scores of the steps of a recording that are ready."""
+    real, shapes = _real(session), {one.name: one.shape for one in session.get_inputs()}
+    states = [name for name in shapes if name != SAMPLE]
+    outputs = [SCORES, READY, *(name + NEXT for name in states)]
+    held = {name: np.zeros(shapes[name], np.int64 if name == CLOCK else real) for name in states}
+    rows = [np.zeros((0, 1))]
+    for sample in u.astype(real):
+        scores, ready, *new = session.run(outputs, {SAMPLE: sample, **held})
+        held = dict(zip(states, new, strict=True))
+        if ready:
+            rows.append(scores)
+    return np.concatenate(rows[1:] or rows)
+
+
+def _real(session: Any) -> np.dtype[Any]:
+    kind = session.get_inputs()[0].type
+    return np.dtype(np.float64 if kind == "tensor(double)" else np.float32)
 
 
 Precision = Literal["float64", "float32"]
@@ -183,15 +156,8 @@ class OnnxFile:
 
     def facts(self) -> dict[str, Any]:
         """Return what it is as plain JSON values."""
-        return {
-            "path": str(self.path),
-            "bytes": self.n_bytes,
-            "opset": self.opset,
-            "precision": self.precision,
-            "streaming": self.streaming,
-            "largest_difference": self.largest_difference,
-            "relative_difference": self.relative_difference,
-        }
+        known = asdict(self)
+        return {"path": str(known.pop("path")), "bytes": known.pop("n_bytes"), **known}
 
     def text(self) -> str:
         """Return what it is in two lines."""
@@ -250,33 +216,20 @@ def to_onnx(
     if Path(path).is_dir():
         raise ValueError(f"{path} is a folder; name a file for the model, such as model.onnx")
     source = source_of(model, steps, rate)
+    maps = maps_within(source.model.features)
+    encoders = [one for one in maps if isinstance(one, Encoder)]
+    # The lowest opset that has all operators: that of an encoder's network, if higher.
+    opset = max([OPSET, *(opset_of(network_of(one)) for one in encoders)])
     made = streaming_graph if streaming else batch_graph
-    graph = made(source, np.dtype(precision), _opset(source))
-    content = graph.SerializeToString()
-    found = compared(content, source, streaming=streaming)
-    if not found.relative <= _tolerance(source, precision):
+    content = made(source, np.dtype(precision), opset).SerializeToString()
+    largest, relative = compared(content, source, streaming=streaming)
+    # A map that is in float32 itself, or a network, has no closer one.
+    single = bool(encoders) or any(one.precision == "float32" for one in maps)
+    if not relative <= TOLERANCE["float32" if single else precision]:
         raise IntegrityError(
-            f"scores of the graph are {found.largest:.1e} from the model's, so nothing was "
+            f"scores of the graph are {largest:.1e} from the model's, so nothing was "
             "written; export with precision='float64', and report it if that fails too"
         )
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     replace_file(Path(path), content)
-    opset = graph.opset_import[0].version
-    return OnnxFile(
-        Path(path), len(content), opset, precision, streaming, found.largest, found.relative
-    )
-
-
-def _encoders(source: Source) -> list[Encoder]:
-    return [one for one in maps_within(source.model.features) if isinstance(one, Encoder)]
-
-
-def _opset(source: Source) -> int:
-    """Return the lowest opset that has all operators: that of an encoder's network, if higher."""
-    return max([OPSET, *(opset_of(network_of(one)) for one in _encoders(source))])
-
-
-def _tolerance(source: Source, precision: Precision) -> float:
-    """Return the tolerance; a map that is in float32 itself, or a network, has no closer one."""
-    single = any(one.precision == "float32" for one in maps_within(source.model.features))
-    return TOLERANCE["float32" if single or _encoders(source) else precision]
+    return OnnxFile(Path(path), len(content), opset, precision, streaming, largest, relative)

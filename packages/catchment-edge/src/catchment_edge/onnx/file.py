@@ -22,9 +22,10 @@ import onnx
 from onnx import helper
 
 import catchment
-from catchment.data import Prepare, Scaler, count_steps
+from catchment.data import Prepare, Scaler
 from catchment.features import Pipeline
 from catchment.readout import Model, PersonalModels, Predictor
+from catchment_edge.c.layout import Cutting
 from catchment_edge.onnx.builder import (
     BOOL,
     INT64,
@@ -50,7 +51,7 @@ def without_clock(prepare: Prepare, rate: float | None = None) -> Prepare:
     >>> without_clock(Prepare(rate=50, window="2s", scale="none")).window
     100
     """
-    refuse_around(prepare, "a graph")
+    cutting = Cutting.of(prepare, rate)
     if prepare.gaps == "restart":
         raise ValueError(
             'gaps is "restart", which cuts a recording into as many pieces as it has gaps, and a '
@@ -63,33 +64,9 @@ def without_clock(prepare: Prepare, rate: float | None = None) -> Prepare:
         )
     if not prepare.is_fitted:
         raise ValueError('scale is "federated" and not fitted; export a model that was trained')
-    window, step = (in_steps(prepare, name, rate) for name in ("window", "step"))
-    alone = replace(prepare, horizon=None, predicted=None)
-    return replace(alone, rate=None, window=window, step=step)
-
-
-def refuse_around(prepare: Prepare, what: str) -> None:
-    """Raise ValueError if a map has inputs that only recordings with dates or a future give."""
-    if prepare.looks_around:
-        names = [name for name in ("known", "calendar") if getattr(prepare, name)]
-        raise ValueError(
-            f"the model has inputs beside its channels ({', '.join(names)}), which {what} does not "
-            "make; train without them, or predict with the model itself"
-        )
-
-
-def in_steps(prepare: Prepare, name: str, rate: float | None) -> int | None:
-    """Return the window or the step of a preparation in steps of its rate."""
-    length = prepare.window if name == "window" else prepare.step
-    if not isinstance(length, str):
-        return length
-    known = prepare.rate or rate
-    if known is None:
-        raise ValueError(
-            f"{name} is {length!r}, and how many steps that is depends on the rate of the samples; "
-            "say it, rate=50 or --rate 50"
-        )
-    return count_steps(name, length, 1 / known)
+    alone = replace(prepare, horizon=None, predicted=None, rate=None)
+    step = cutting.step if prepare.step is not None else None
+    return replace(alone, window=cutting.window or None, step=step)
 
 
 def filled(u: Value, gaps: str) -> Value:
