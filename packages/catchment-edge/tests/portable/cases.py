@@ -11,8 +11,8 @@ from numpy.random import Generator
 from catchment import Integers
 from catchment.features import digits_after_point
 from catchment.features.echo_state import ACTIVATIONS
-from catchment_edge import IntegerLayer, IntegerMap, IntegerRows
-from tools.portable.dump import IntegerSequence
+from catchment_edge.c import sparse
+from tools.portable.dump import IntegerLayer, IntegerMap, IntegerRows, IntegerSequence
 
 ARGUMENT_DIGITS = ((13, 8), (27, 12), (30, 15), (40, 20), (44, 24))  # of p, of the grid
 RANGE = 8  # largest input
@@ -49,8 +49,8 @@ def drawn_map(
     layers = tuple(
         IntegerLayer(
             digits,
-            IntegerRows.from_dense(_weights(rng, (N, N), digits, 0.4)),
-            IntegerRows.from_dense(_weights(rng, (N, I), digits, 0.7)),
+            IntegerRows(*sparse(_weights(rng, (N, N), digits, 0.4))),
+            IntegerRows(*sparse(_weights(rng, (N, I), digits, 0.7))),
             _weights(rng, (N,), digits, 1.0),
             rng.integers(1 << (digits - 3), (1 << digits) + 1, N),
             rng.choice(codes, N).astype(np.int64),

@@ -8,8 +8,7 @@ import numpy as np
 
 from catchment import Array, Integers, Recipe
 from catchment.features import EchoState, Reservoir
-from catchment_edge import IntegerMap
-from tools.portable.dump import IntegerSequence, dumped_map
+from tools.portable.dump import IntegerMap, IntegerSequence, dumped_map
 
 # Settings of the recipe and of the map, and the number of sequences.
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {

@@ -20,8 +20,7 @@ from catchment.features.echo_state import (
     grid_tanh,
     rounder,
 )
-from catchment_edge import IntegerMap, IntegerRows
-from tools.portable.dump import IntegerSequence
+from tools.portable.dump import IntegerMap, IntegerRows, IntegerSequence
 
 TANH, SIGMOID, RELU, SIN = (ACTIVATIONS.index(name) for name in ("tanh", "sigmoid", "relu", "sin"))
 

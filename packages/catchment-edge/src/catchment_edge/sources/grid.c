@@ -328,7 +328,7 @@ static int32_t base_feature(const struct grid_map *map, uint32_t j, const int32_
 /* A value of the map's digits as feature j: rounded and cut off where the features' grid ends. */
 static int32_t on_feature_grid(const struct grid_map *map, uint32_t j, int64_t value)
 {
-    int64_t most = (int64_t)1 << map->feature_grid;
+    int64_t most = (int64_t)1 << map->feature_bits;
     int64_t found = grid_round(value, map->digits - map->feature_digits[j]);
     return (int32_t)(found > most ? most : found < -most ? -most : found);
 }
@@ -337,7 +337,7 @@ static int32_t mean_on_grid(const struct grid_map *map, uint32_t j, int64_t sum,
 {
     uint64_t size = sum < 0 ? 0 - (uint64_t)sum : (uint64_t)sum;
     int32_t found = whole(divided(rounded(0, size, 0, 0), steps),
-                          map->digits - map->feature_digits[j], (int32_t)1 << map->feature_grid);
+                          map->digits - map->feature_digits[j], (int32_t)1 << map->feature_bits);
     return sum < 0 ? -found : found;
 }
 
@@ -370,7 +370,7 @@ static int32_t deviation_on_grid(const struct grid_map *map, uint32_t j,
     q = divided(rounded(second_high, low, 0, 0), steps);
     d = divided(rounded(0, (uint64_t)rest, 0, 0), steps);
     return whole(root(less(q, squared(d))), map->digits - map->feature_digits[j],
-                 (int32_t)1 << map->feature_grid);
+                 (int32_t)1 << map->feature_bits);
 }
 
 static void add_to_sum(struct grid_sum *sum, int32_t value, int first_of_part)
@@ -465,7 +465,7 @@ int grid_add_row(struct grid_statistics *sums, const int32_t *row, const int32_t
 {
     uint32_t F = sums->features, K = sums->targets, i, j;
     int64_t *gram = sums->gram, *target_gram = sums->target_gram;
-    int bits = sums->feature_grid > sums->target_bits ? sums->feature_grid : sums->target_bits;
+    int bits = sums->feature_bits > sums->target_bits ? sums->feature_bits : sums->target_bits;
     if (bits > 31 || sums->rows >= (int64_t)1 << (62 - 2 * bits))
         return 0;
     for (i = 0; i < F; i++) {

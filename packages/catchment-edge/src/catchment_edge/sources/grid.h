@@ -53,7 +53,7 @@ struct grid_map {
     uint8_t has_bias, has_input, has_state; /* which features there are */
     int pool;
     uint32_t segments, washout;
-    int feature_grid;
+    int feature_bits;
     const int8_t *feature_digits; /* (base features) */
 };
 
@@ -75,7 +75,7 @@ struct grid_work {
 /* Sums of a client's rows; triangles hold the upper half, row after row. */
 struct grid_statistics {
     uint32_t features, targets;
-    int feature_grid, target_bits; /* largest absolute values: 2^bits */
+    int feature_bits, target_bits; /* largest absolute values: 2^bits */
     int64_t rows;
     int64_t *feature_sum;  /* (F) */
     int64_t *target_sum;   /* (K) */
