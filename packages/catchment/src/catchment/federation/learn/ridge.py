@@ -28,7 +28,7 @@ from catchment.federation.learn.ridge_state import (
 from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drifts
 from catchment.federation.rows import stretch
 from catchment.readout.accumulation import accumulate, accumulate_each
-from catchment.readout.device import DEVICES, Devices, device_for, is_marked, statistics_name
+from catchment.readout.device import DEVICES, Devices, device_for, statistics_name
 from catchment.readout.grid import Grid
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model
@@ -149,9 +149,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     @property
     def statistics_name(self) -> str:
         """The fingerprint that clients' statistics carry."""
-        marked = is_marked(self.features, None, self.devices)
-        name, stride = self.features.fingerprint, self.row_stride
-        return statistics_name(name, any_device=marked, row_stride=stride)
+        return statistics_name(self.features, None, self.devices, self.row_stride)
 
     @property
     def needs(self) -> Needs:

@@ -59,7 +59,7 @@ from catchment.federation.runs.folder import MODEL, SEAL
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
-from catchment.readout.device import same_features, statistics_name
+from catchment.readout.device import same_features
 from catchment.readout.heads import head_of
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
@@ -546,7 +546,7 @@ class _Said:
             return
         total, kept = trained.sums.total, trained.sums.by_client
         self.compare("certificate: before", told.hash_of(total), told.before)
-        found = statistics_name(told.fingerprint)
+        found = told.fingerprint.split(" ")[0]
         self.compare("certificate: features", trained.model.features.fingerprint, found)
         if told.client not in kept or told.what != ALL:
             held = "not kept here" if told.client not in kept else "a part of what is kept here"
