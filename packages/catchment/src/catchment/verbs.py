@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 OWNER = "owner"
-UNSAID = ("auto", "auto", None, None, None, None)
+UNSAID = ("auto", "statistics", None, None, None, None)
 S = TypeVar("S")
 R = TypeVar("R")
 
@@ -302,7 +302,7 @@ def federate(
     *,
     protect: Sequence[Protection] = (),
     ridge: Ridge = "auto",
-    upload: Upload = "auto",
+    upload: Upload = "statistics",
     classes: Sequence[str] | None = None,
     head: Head | None = None,
     onto: Run | None = None,
@@ -317,7 +317,7 @@ def federate(
     *,
     protect: Sequence[Protection] = (),
     ridge: Ridge = "auto",
-    upload: Upload = "auto",
+    upload: Upload = "statistics",
     classes: Sequence[str] | None = None,
     head: Head | None = None,
     onto: Run | None = None,
@@ -623,7 +623,7 @@ def _described(
         refuse_large(known, **told, classes=names is not None, remedy=remedy)
     offered = offered_maps(known, **told, hidden=hidden, noisy=noisy, n_clients=n_clients)
     if offered.several:
-        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
+        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "statistics"}
         given |= {"head": head is not None, "onto": earlier is not None, "row_stride": stride != 1}
         refuse_settings([name for name, is_set in given.items() if is_set])
     if earlier is not None:

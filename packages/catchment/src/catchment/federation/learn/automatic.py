@@ -1,8 +1,9 @@
 """Ridge regression with what was left open settled by who takes part, the same for every way in.
 
 Clients send statistics, F^2 / 2 whole numbers (or float64), which add, so that anything may hide
-them. Where the server sees clients one by one and statistics are whole numbers, each client sends
-as many rows of its Gram matrix as it has rows, if that is less: the same statistics, to the bit.
+them. With upload="auto", where the server sees clients one by one and statistics are whole numbers,
+each client sends as many rows of its Gram matrix as it has rows, if that is less: the same
+statistics, to the bit.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ class Uploads:
     Parameters
     ----------
     asked
-        "auto", "statistics", or an algorithm, called with features, classes, and a ridge if that is
+        "statistics", "auto", or an algorithm, called with features, classes, and a ridge if that is
         not "auto".
     protected
         Whether anything changes or hides what clients send.
@@ -196,7 +197,7 @@ class Uploads:
         As it was asked for.
     """
 
-    asked: Upload = "auto"
+    asked: Upload = "statistics"
     protected: bool = False
     hidden: bool = False
     summed: bool = False
@@ -205,7 +206,7 @@ class Uploads:
     def __post_init__(self) -> None:
         if not callable(self.asked) and self.asked not in ("auto", "statistics"):
             raise ValueError(
-                f"upload is {self.asked!r}; choose from auto, statistics, or pass an algorithm"
+                f"upload is {self.asked!r}; choose from statistics, auto, or pass an algorithm"
             )
         if self.hidden and self.ridge == "groups":
             raise ValueError(UNGROUPED)
@@ -230,13 +231,13 @@ class Uploads:
 
         >>> from catchment import EchoState
         >>> features = EchoState(10).build(1, per_step=True)
-        >>> Uploads(protected=True, hidden=True).why(features, classes=False)
+        >>> Uploads(asked="auto", protected=True, hidden=True).why(features, classes=False)
         'clients send statistics: the server sees only sums'
         """
         if callable(self.asked):
             return f"clients send what {self.asked.__name__} asks of them"
         if self.asked == "statistics":
-            return "clients send statistics, as asked for"
+            return "clients send statistics"
         F = features.n_features
         if self.is_smaller(features, classes=classes):
             return (
