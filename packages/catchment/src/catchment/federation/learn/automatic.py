@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from catchment.features.base import FeatureMap
 from catchment.features.default_map import AutoMap
 from catchment.federation.algorithm import Algorithm
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import MANY
+from catchment.federation.learn.ridge import MANY, FederatedRidge
 from catchment.federation.protection import Protection, SmallestUpload
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import packed_length

@@ -21,8 +21,7 @@ from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn, added_by_key
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.candidates import StatisticsSet
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import RidgeState
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.rows import Rows
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics

@@ -35,8 +35,12 @@ from catchment.errors import FederationError, FingerprintError, IntegrityError, 
 from catchment.features.base import FeatureMap, label_of
 from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn, added_by_key
 from catchment.federation.checks import check_statistics
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import has_a_class_alone, learned, readout_figures
+from catchment.federation.learn.ridge import (
+    FederatedRidge,
+    has_a_class_alone,
+    learned,
+    readout_figures,
+)
 from catchment.federation.rows import Rows, stretch
 from catchment.readout.accumulation import accumulate
 from catchment.readout.grid import Grid

@@ -42,8 +42,7 @@ from catchment.federation.checks import check_statistics
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.digests import members_of
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import RidgeState, group_of
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState, group_of
 from catchment.federation.rows import Rows
 from catchment.readout.heads import KnownClasses, Shrinkage, only_targets, spread_targets
 from catchment.readout.intervals import Counts, log_edges

@@ -36,8 +36,7 @@ from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.digests import is_exact
 from catchment.federation.learn.normal import FederatedNormal, NormalState
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import RidgeState, group_of
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState, group_of
 from catchment.federation.loop import Sums
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Structure, digest

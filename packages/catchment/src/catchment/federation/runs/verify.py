@@ -45,8 +45,7 @@ from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import Candidates, Race
 from catchment.federation.learn.digests import Sum, apart, is_exact, members_of
 from catchment.federation.learn.normal import FederatedNormal
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import RidgeState
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.learn.unlearning import (
     ALL,
     Certificate,
