@@ -64,7 +64,7 @@ from catchment.federation.workflow import DELIVERY, EVALUATION, TRAINING, Known,
 from catchment.files import replace_file
 from catchment.readout.heads import Head
 from catchment.readout.intervals import error_edges
-from catchment.readout.model import Model, PersonalModels, learn
+from catchment.readout.model import Model, learn
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import to_bytes
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 OWNER = "owner"
 UNSAID = ("auto", "statistics", None, None, None, None)
+M = TypeVar("M", bound=Predictor)
 S = TypeVar("S")
 R = TypeVar("R")
 
@@ -486,9 +487,8 @@ def evaluate(
     return done.result
 
 
-@overload
 def calibrate(
-    model: PersonalModels,
+    model: M | Run,
     clients: Mapping[str, Source],
     *,
     cuts: Sequence[float] = (),
@@ -496,32 +496,7 @@ def calibrate(
     protect: Sequence[Protection] = (),
     seed: int = 0,
     threads: int | None = None,
-) -> PersonalModels: ...
-
-
-@overload
-def calibrate(
-    model: Model | Run,
-    clients: Mapping[str, Source],
-    *,
-    cuts: Sequence[float] = (),
-    rows: int | None = None,
-    protect: Sequence[Protection] = (),
-    seed: int = 0,
-    threads: int | None = None,
-) -> Model: ...
-
-
-def calibrate(
-    model: Model | PersonalModels | Run,
-    clients: Mapping[str, Source],
-    *,
-    cuts: Sequence[float] = (),
-    rows: int | None = None,
-    protect: Sequence[Protection] = (),
-    seed: int = 0,
-    threads: int | None = None,
-) -> Model | PersonalModels:
+) -> M:
     """Return the model with intervals, whose coverage comes from errors that clients counted.
 
     `Model.interval(outputs, coverage)` then uses them at any coverage, and so does `catchment
@@ -564,17 +539,15 @@ def calibrate(
     """
     from catchment.federation.measure.calibration import Calibration, without_each
 
-    known = model.model if isinstance(model, Run) else model
+    known: Any = model.model if isinstance(model, Run) else model
     edges = tuple(error_edges(known.deviation).tolist())
     left_out = without_each(_trained_by(model, clients)) if isinstance(model, Run) else {}
     algorithm = Calibration(
         model=known, edges=edges, cuts=tuple(cuts), rows=rows, left_out=left_out
     )
     plan = Plan(algorithm=algorithm, protections=tuple(protect), seed=seed)
-    found = run_locally(plan, clients, threads=threads).result
-    if isinstance(known, PersonalModels):
-        return replace(known, model=replace(known.model, intervals=found))
-    return replace(known, intervals=found)
+    made: M = known.changed(intervals=run_locally(plan, clients, threads=threads).result)
+    return made
 
 
 def _trained_by(run: Run, clients: Mapping[str, Source]) -> RidgeState:

@@ -112,6 +112,7 @@ from catchment.readout.solve import (
 from catchment.readout.statistics import (
     CONSTANT as CONSTANT,
     SUMS as SUMS,
+    StatisticsSet as StatisticsSet,
     add_gram as add_gram,
     matrix_size as matrix_size,
     mirror_lower as mirror_lower,

@@ -218,18 +218,19 @@ class Predictor(ABC):
 
     def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Self:
         """Return it with the preparation that its training data had, and their channels."""
-        this: Any = self
         known = self.channels if channels is None else tuple(channels)
-        if self.model is not None:
-            return cast(Self, replace(this, model=self.model.prepared_by(prepare, known)))
-        return cast(Self, replace(this, before=Pipeline(prepare, self.features), channels=known))
+        return self.changed(before=Pipeline(prepare, self.features), channels=known)
 
     def read_from(self, columns: Mapping[str, str]) -> Self:
         """Return it with the names that files have for what is no channel."""
+        return self.changed(columns=dict(columns))
+
+    def changed(self, **fields: Any) -> Self:
+        """Return it with other fields of the model: its own, or of the one inside."""
         this: Any = self
         if self.model is not None:
-            return cast(Self, replace(this, model=self.model.read_from(columns)))
-        return cast(Self, replace(this, columns=dict(columns)))
+            fields = {"model": self.model.changed(**fields)}
+        return cast(Self, replace(this, **fields))
 
     def save(self, path: str | Path) -> Path:
         """Write it to a file, whole or not at all, and return its path."""

@@ -39,7 +39,6 @@ from catchment.federation.learn.candidates import (
     PathErrors as PathErrors,
     Race as Race,
     Selection as Selection,
-    StatisticsSet as StatisticsSet,
     chosen as chosen,
     nrmse_of as nrmse_of,
 )

@@ -20,11 +20,10 @@ from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn, added_by_key
 from catchment.federation.checks import check_statistics
-from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.rows import Rows
 from catchment.readout.model import Model
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import RidgeStatistics, StatisticsSet
 from catchment.wire import Parts
 
 
@@ -99,9 +98,7 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
             raise UploadError(
                 "shape", f"targets have {y.shape[1]} columns for {len(self.classes)} classes"
             )
-        labels = y.argmax(axis=1)
-        numbers = range(len(self.classes))
-        return StatisticsSet({k: rows.only(labels == k).statistics() for k in numbers})
+        return by_class(rows, len(self.classes))
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[StatisticsSet]:
         update = StatisticsSet.from_parts(parts)
@@ -151,6 +148,12 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
 
     def alone(self, state: ByClass) -> BalancedRidge:
         return replace(self, ridge=self._solver().alone(state.weighted).ridge)
+
+
+def by_class(rows: Rows, n_classes: int) -> StatisticsSet:
+    """Return the statistics of the rows of each class, by its number."""
+    labels, numbers = rows.y.argmax(axis=1), range(n_classes)
+    return StatisticsSet({k: rows.only(labels == k).statistics() for k in numbers})
 
 
 def _weighted(statistics: StatisticsSet, factors: list[float]) -> RidgeStatistics:

@@ -20,9 +20,7 @@ add, so a round sends only what is new.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -53,7 +51,7 @@ from catchment.readout.ridge_choice import (
     ridge_grid,
 )
 from catchment.readout.solve import path_errors, rescaled, scale_of, solve_path, solve_readout
-from catchment.readout.statistics import Readout, RidgeStatistics
+from catchment.readout.statistics import Readout, RidgeStatistics, StatisticsSet
 from catchment.wire import (
     COUNTED,
     GATHERED,
@@ -247,8 +245,7 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
     def _tried(self, total: RidgeStatistics) -> Array:
         if self.ridges is not None:
             return np.asarray(self.ridges, float)
-        scale = self._scale(total)
-        return ridge_grid(total if scale is None else rescaled(total, scale))
+        return ridge_grid(rescaled(total, self._scale(total)))
 
     def result(self, state: Selection) -> Model:
         readout = learned(state.readout)
@@ -299,39 +296,6 @@ def _rest(total: RidgeStatistics, mine: RidgeStatistics) -> RidgeStatistics:
             "not-summed", "this client's statistics are not in the total that was sent"
         ) from error
     raise UploadError("alone", "no other client is in the sum; there is nothing to leave out")
-
-
-@dataclass(frozen=True, eq=False)
-class StatisticsSet(Summable):
-    """Statistics of several feature maps, by the number of the map; they add one by one.
-
-    >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
-    >>> both = StatisticsSet({0: s}) + StatisticsSet({0: s})
-    >>> both.members[0].n_rows
-    6
-    """
-
-    KIND: ClassVar[Kind] = Kind(
-        "statistics-set",
-        "for each candidate or class, sums over the client's rows: how many there are, the sum of "
-        "every feature and target, and the sums of their products",
-        (
-            "how many rows the client has, and for classes how many of each, exactly",
-            "the mean state of each class, and more of it: several sets of sums tell more than one",
-            "whether a given recording is among the client's",
-        ),
-    )
-
-    members: Mapping[int, RidgeStatistics]
-
-    def digest(self) -> str:
-        """Return the SHA-256 of the members' digests, in hexadecimal."""
-        told = {str(k): one.digest() for k, one in self.members.items()}
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-
-    def only(self, numbers: Iterable[int]) -> StatisticsSet:
-        """Return the members with these numbers."""
-        return StatisticsSet({k: self.members[k] for k in numbers})
 
 
 @dataclass(frozen=True, eq=False)

@@ -356,9 +356,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             choice, found = choice or made, readout.ridge
         if head is not None:
             scale = scale_of(total, divided)
-            acted_on = total if scale is None else rescaled(total, scale)
-            readout = head.solve(acted_on, found, intercept=self.intercept)
-            readout = readout if scale is None else for_raw_features(readout, scale)
+            readout = head.solve(rescaled(total, scale), found, intercept=self.intercept)
+            readout = for_raw_features(readout, scale)
         return replace(state, readout=readout, choice=choice, standardised=divided)
 
     def result(self, state: RidgeState) -> Model:
