@@ -152,9 +152,47 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart):
     return signature, codegen
 
 
+@intrinsic
+def turn_four(typingctx, rows, j, packed, to):
+    """Lay out columns j to j + 4 of four rows (4, PIECE), flat, from `to` on, a panel apart."""
+    signature = types.void(rows, j, packed, to)
+    single = packed.dtype == types.float32
+    width = 2 * WIDTH if single else WIDTH
+
+    def codegen(context, builder, signature, args):
+        source, target = (
+            context.make_array(signature.args[k])(context, builder, value=args[k]).data
+            for k in (0, 2)
+        )
+        index, four = ir.IntType(64), ir.VectorType(ir.DoubleType(), 4)
+
+        def mixed(a, b, order):
+            chosen = ir.Constant(ir.VectorType(ir.IntType(32), 4), order)
+            return builder.shuffle_vector(a, b, chosen)
+
+        lines = []
+        for r in range(4):
+            place = builder.add(args[1], ir.Constant(index, r * PIECE))
+            lines.append(builder.load(_vector_at(builder, source, place, four), align=8, typ=four))
+        low = [mixed(lines[q], lines[q + 1], [0, 4, 2, 6]) for q in (0, 2)]
+        high = [mixed(lines[q], lines[q + 1], [1, 5, 3, 7]) for q in (0, 2)]
+        for q in range(4):
+            column = mixed(*(high if q % 2 else low), [0, 1, 4, 5] if q < 2 else [2, 3, 6, 7])
+            if single:
+                column = builder.fptrunc(column, ir.VectorType(ir.FloatType(), 4))
+            place = builder.add(args[3], ir.Constant(index, q * width))
+            where = _vector_at(builder, target, place, column.type)
+            builder.store(column, where, align=4 if single else 8)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
 @njit(inline="always")
 def _whole(value, factor, limit):
-    return min(max(np.rint(value * factor), -limit), limit)
+    value = np.rint(value * factor)
+    value = value if value < limit else limit
+    return value if value > -limit else -limit
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
@@ -166,28 +204,24 @@ def lay_out_rows(z, apart, first, m, scale, most, packed, width, energies):
     every PIECE columns. Four rows become whole side by side before they are turned.
     """
     n, padded = len(scale), (m + 3) // 4 * 4
-    height, rows = -(-n // width) * width, np.empty((4, PIECE))
+    height, rows = -(-n // width) * width, np.zeros(4 * PIECE)
     for i in range(0, height, 4):
         base = i // width * width * padded + i % width
         for piece in range(0, m, PIECE):
             count, at = min(PIECE, m - piece), piece // PIECE * height + i
             for r in range(4):
-                energy = 0.0
-                rows[r, count if i + r < n else 0 :] = 0.0
+                row, energy = rows[r * PIECE : (r + 1) * PIECE], 0.0
+                row[count if i + r < n else 0 :] = 0.0
                 if i + r < n:
                     here = z[(i + r) * apart + first + piece :][:count]
                     factor, limit = scale[i + r], most[i + r]
                     for j in range(count):
                         value = _whole(here[j], factor, limit)
-                        rows[r, j] = value
+                        row[j] = value
                         energy += value * value
                 energies[at + r] = energy
-            there = packed[base + piece * width :]
-            for j in range((count + 3) // 4 * 4):
-                there[j * width] = rows[0, j]
-                there[j * width + 1] = rows[1, j]
-                there[j * width + 2] = rows[2, j]
-                there[j * width + 3] = rows[3, j]
+            for j in range(0, count, 4):
+                turn_four(rows, j, packed, base + (piece + j) * width)
 
 
 @njit(nogil=True, cache=True)

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -404,6 +404,8 @@ class OpenModel(Predictor):
     >>> [model.predict(wave(pace)) for pace in (0.2, 0.6, 1.7)]
     ['slow', 'fast', 'unknown']
     """
+
+    other_class: ClassVar[str | None] = UNKNOWN
 
     model: Model = field()
     known: KnownClasses

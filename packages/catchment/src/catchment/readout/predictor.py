@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from scipy.special import ndtri
@@ -22,10 +22,10 @@ from catchment.data.prepare import Prepare, Prepared
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
+from catchment.readout.intervals import Intervals, check_probability
 from catchment.readout.storage import Stored, save
 
 if TYPE_CHECKING:
-    from catchment.readout.intervals import Intervals
     from catchment.readout.model import Model
 
 New = Recording | Array | Sequence[Recording | Array]
@@ -41,6 +41,9 @@ class Predictor(ABC):
 
     before: Pipeline | FeatureMap
     model: Model | None = None
+    judged_by: ClassVar[tuple[str, ...]] = ("probability",)  # columns beside the name of a class
+    needs_labels: ClassVar[bool] = True  # whether files without labels cannot be compared with it
+    other_class: ClassVar[str | None] = None  # what it calls recordings of no class that it knows
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -148,6 +151,10 @@ class Predictor(ABC):
         single = not self.per_step and self.prepare.window is None and len(names) == 1
         return names[0] if single else names
 
+    def judged(self, outputs: Array) -> list[float]:
+        """Return what a table has in the columns `judged_by`, of one row of outputs (K,)."""
+        return [round(float(self.probabilities(outputs[None])[0, outputs.argmax()]), 4)]
+
     def predict_proba(self, new: New, client: str = "", *, device: str | None = None) -> Array:
         """Return one row of class probabilities (n, K) per recording; each row sums to 1."""
         return self.probabilities(self.scores(new, client, device=device))
@@ -211,8 +218,7 @@ class Predictor(ABC):
                 "the model does not know its error on new data; let the ridge be chosen, or use "
                 "catchment.calibrate"
             )
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage is {coverage}; pass a probability between 0 and 1")
+        check_probability(coverage, "coverage")
         half = float(ndtri((1.0 + coverage) / 2.0)) * self.deviation
         return outputs - half, outputs + half
 
@@ -258,3 +264,12 @@ class Predictor(ABC):
 def is_alone(new: New) -> bool:
     """Whether this is one recording or one array (T, I), and not several."""
     return isinstance(new, Recording) or (isinstance(new, np.ndarray) and new.ndim < 3)
+
+
+def rounded(value: float) -> float:
+    """Return a number as a table shows it: six significant digits.
+
+    >>> rounded(0.123456789)
+    0.123457
+    """
+    return float(f"{value:.6g}") if np.isfinite(value) else value

@@ -215,11 +215,6 @@ class Uploads:
                 "or to join an earlier run; use upload='statistics'"
             )
 
-    def is_smaller(self, features: FeatureMap, *, classes: bool) -> bool:
-        """Return whether clients look for a smaller form of their statistics."""
-        looking = self.asked == "auto" and not self.protected
-        return looking and Grid.of(features, classes=classes) is not None
-
     def added_to(self, protections: Sequence[Protection]) -> tuple[Protection, ...]:
         """Return the protections with what makes statistics smaller, where that may be."""
         looking = self.asked == "auto" and not self.protected
@@ -237,19 +232,17 @@ class Uploads:
             return f"clients send what {self.asked.__name__} asks of them"
         if self.asked == "statistics":
             return "clients send statistics"
+        if self.protected:
+            why = "the server sees only sums" if self.hidden else "protections change them"
+            return f"clients send statistics: {why}"
+        if Grid.of(features, classes=classes) is None:
+            return "clients send statistics: features are float64, whose smaller form is not exact"
         F = features.n_features
-        if self.is_smaller(features, classes=classes):
-            return (
-                f"each client sends the smaller of its statistics ({packed_length(F):,} sums of "
-                f"products for {F} features) and as many rows of {F} of them as it has rows, which "
-                "say exactly the same"
-            )
-        why = "features are float64, and only whole numbers have a smaller form that is exact"
-        if self.hidden:
-            why = "the server sees only sums"
-        elif self.protected:
-            why = "protections change what they send"
-        return f"clients send statistics: {why}"
+        return (
+            f"each client sends the smaller of its statistics ({packed_length(F):,} sums of "
+            f"products for {F} features) and as many rows of {F} of them as it has rows, which "
+            "say exactly the same"
+        )
 
     def learner(
         self,

@@ -19,7 +19,6 @@ import numpy as np
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn, added_by_key
-from catchment.federation.checks import check_statistics
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.rows import Rows
 from catchment.readout.model import Model
@@ -106,13 +105,7 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
         if sorted(update.members) != list(range(K)):
             raise UploadError("shape", f"{len(update.members)} classes came, {K} are planned")
         for statistics in update.members.values():
-            check_statistics(
-                statistics,
-                fingerprint=self.features.fingerprint,
-                n_features=self.features.n_features,
-                n_targets=K,
-                grid=self._solver().planned_grid(turn),
-            )
+            self._solver().check(statistics, turn)
         return Tally.of(update, turn.client if self.keep_clients else "")
 
     def server_update(self, state: ByClass, total: Tally[StatisticsSet], turn: Turn) -> ByClass:

@@ -35,19 +35,17 @@ from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, 
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.ridge import (
     FederatedRidge,
+    RidgeState,
     has_a_class_alone,
     learned,
     readout_figures,
 )
 from catchment.federation.rows import Rows, stretch
 from catchment.readout.accumulation import accumulate
-from catchment.readout.grid import Grid
 from catchment.readout.model import Model, solved_model
 from catchment.readout.ridge_choice import (
     RidgeChoice,
     best_ridge,
-    choose_by_blocks,
-    chosen_readout,
     ridge_grid,
 )
 from catchment.readout.solve import path_errors, rescaled, scale_of, solve_path, solve_readout
@@ -206,14 +204,8 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
         if turn.round > 0:
             errors = PathErrors.from_parts(parts).checked()
             return Evidence(None, errors, {turn.client: errors} if turn.client else {})
-        statistics = RidgeStatistics.from_parts(parts)
-        check_statistics(
-            statistics,
-            fingerprint=self.features.fingerprint,
-            n_features=self.features.n_features,
-            n_targets=len(self.classes) if self.classes else None,
-            grid=Grid.of(self.features, classes=self.classes is not None),
-        )
+        ridge = FederatedRidge(features=self.features, classes=self.classes)
+        statistics = ridge.read_update(parts, turn).total
         return Evidence(statistics, None, {turn.client: None} if turn.client else {})
 
     def server_update(self, state: Selection, total: Evidence, turn: Turn) -> Selection:
@@ -404,13 +396,7 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
         for k, statistics in update.members.items():
             if k >= len(self.features):
                 raise UploadError("candidates", f"there is no candidate {k}")
-            check_statistics(
-                statistics,
-                fingerprint=self.features[k].fingerprint,
-                n_features=self.features[k].n_features,
-                n_targets=len(self.classes) if self.classes else None,
-                grid=Grid.of(self.features[k], classes=self.classes is not None),
-            )
+            self._ridge(k).check(statistics, turn)
         return Tally.of(update, turn.client)
 
     def server_update(self, state: Race, total: Tally[StatisticsSet], turn: Turn) -> Race:
@@ -428,41 +414,34 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
                 f"leaving clients out needs 2 or more, {len(state.by_client)} gave statistics "
                 "that are kept apart"
             )
-        choices = {k: self._choice(state, k) for k in state.alive}
-        row = np.full(len(self.features), np.nan)
-        for k, choice in choices.items():
+        row, found = np.full(len(self.features), np.nan), {}
+        for k in state.alive:
+            own = {name: sent.members[k] for name, sent in state.by_client.items()}
+            alone = self.classes is not None and has_a_class_alone(own)
+            sums = RidgeState(state.total.members[k], own)
+            found[k] = self._ridge(k, "gcv" if alone else "clients").solved(sums)
+            choice: Any = found[k].choice
             row[k] = nrmse_of(choice, state.total.members[k])
         order = sorted(state.alive, key=lambda k: (row[k], k))
-        best = order[0]
-        total = state.total.members[best]
-        scale = scale_of(total, self.features[best].standardise)
-        more = len(state.scores) < self.halvings
+        best, more = order[0], len(state.scores) < self.halvings
         alive = sorted(order[: (len(order) + 1) // 2]) if more else state.alive
         return replace(
             state,
             alive=tuple(alive),
             scores=np.vstack([state.scores, row]),
             best=best,
-            choice=choices[best],
-            readout=solve_readout(total, choices[best].best, scale=scale),
+            choice=found[best].choice,
+            readout=found[best].readout,
         )
 
-    def _choice(self, state: Race, number: int) -> RidgeChoice:
-        standardise = self.features[number].standardise
-        own = {name: sent.members[number] for name, sent in state.by_client.items()}
-        if self.classes is not None and has_a_class_alone(own):
-            assert state.total is not None
-            choice, _ = chosen_readout(
-                state.total.members[number],
-                "gcv",
-                classes=True,
-                per_output=self.per_output,
-                standardise=standardise,
-            )
-            assert choice is not None
-            return choice
-        blocks = [own[name] for name in sorted(own)]
-        return choose_by_blocks(blocks, per_output=self.per_output, standardise=standardise)
+    def _ridge(self, number: int, ridge: Any = "gcv") -> FederatedRidge:
+        """Return ridge regression with one of the maps."""
+        return FederatedRidge(
+            features=self.features[number],
+            ridge=ridge,
+            per_output=self.per_output,
+            classes=self.classes,
+        )
 
     def result(self, state: Race) -> Model:
         readout = learned(state.readout)

@@ -277,7 +277,15 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
         statistics = RidgeStatistics.from_parts(parts)
         # Of a sum with privacy noise only the moments hold; no client can claim to be one.
-        noisy = not turn.client and parts.facts.get("noisy") is True
+        self.check(statistics, turn, not turn.client and parts.facts.get("noisy") is True)
+        if self.keep_clients == "groups":
+            return Tally.in_group(statistics, group_of(turn.client))
+        return Tally.of(statistics, turn.client if self.keep_clients else "")
+
+    def check(self, statistics: RidgeStatistics, turn: Turn, noisy: bool = False) -> None:
+        """Raise UploadError for statistics that no data of this plan can have."""
+        classes = self.classes is not None
+        planned = None if turn.changed else Grid.of(self.features, classes=classes)
         check_statistics(
             statistics,
             fingerprint=self.statistics_name,
@@ -285,18 +293,9 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             n_targets=len(self.classes) if self.classes else None,
             state_bound=None if noisy else self.features.bounds,
             constant=self.features.constant and not noisy,
-            one_hot=self.classes is not None and not noisy,
-            grid="any" if noisy else self.planned_grid(turn),
+            one_hot=classes and not noisy,
+            grid="any" if noisy else planned,
         )
-        if self.keep_clients == "groups":
-            return Tally.in_group(statistics, group_of(turn.client))
-        return Tally.of(statistics, turn.client if self.keep_clients else "")
-
-    def planned_grid(self, turn: Turn) -> Grid | None:
-        """Return on which grid statistics come; none once a protection has changed them."""
-        if turn.changed:
-            return None
-        return Grid.of(self.features, classes=self.classes is not None)
 
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
