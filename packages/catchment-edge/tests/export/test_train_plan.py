@@ -71,7 +71,7 @@ def test_a_client_of_the_plan_and_its_device_send_the_same(tmp_path: Path) -> No
 
 
 REFUSED: dict[str, tuple[str, str, str]] = {
-    "another upload": ('upload = "statistics"', "", 'write upload = "statistics"'),
+    "another upload": ('upload = "statistics"', 'upload = "auto"', 'write upload = "statistics"'),
     "a rate": ("[features]", "[preprocessing]\nrate = 50\n[features]", "leave the rate out"),
     "a window in seconds": ("[features]", '[preprocessing]\nwindow = "2s"\n[features]', "in steps"),
     "interpolated gaps": (

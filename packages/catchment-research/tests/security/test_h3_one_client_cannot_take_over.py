@@ -45,10 +45,10 @@ from catchment.federation import (
     claimed,
     run,
 )
-from catchment.federation.learn import FederatedScaling, ReadoutAveraging, StatisticsSet
+from catchment.federation.learn import FederatedScaling, ReadoutAveraging
 from catchment.federation.measure import Evaluation, RowsFlag, left_out_losses
 from catchment.privacy import SecureAggregation
-from catchment.readout import RidgeStatistics, accumulate
+from catchment.readout import RidgeStatistics, StatisticsSet, accumulate
 from catchment.wire import Message, serialize
 from catchment_research.learn import GradientAveraging
 from catchment_research.plasticity import FederatedPlasticity, MomentPlasticity

@@ -29,8 +29,7 @@ from catchment.federation.learn.classes import (
     retired_by_class,
     without_class,
 )
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import RidgeState
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.loop import Result
 from catchment.federation.messages import Record, warn_of
 from catchment.federation.plan import Plan

@@ -47,7 +47,7 @@ from catchment.federation.learn.automatic import (
     offered_maps,
     refuse_settings,
 )
-from catchment.federation.learn.ridge_state import MANY, RidgeState
+from catchment.federation.learn.ridge import MANY, RidgeState
 from catchment.federation.loop import Result
 from catchment.federation.messages import (
     Record,
@@ -71,7 +71,7 @@ from catchment.federation.workflow import (
 from catchment.files import replace_file
 from catchment.readout.heads import Head
 from catchment.readout.intervals import error_edges
-from catchment.readout.model import Model, PersonalModels, learn
+from catchment.readout.model import Model, learn
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import to_bytes
@@ -81,7 +81,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 OWNER = "owner"
-UNSAID = ("auto", "auto", None, None, None, None)
+UNSAID = ("auto", "statistics", None, None, None, None)
+M = TypeVar("M", bound=Predictor)
 S = TypeVar("S")
 R = TypeVar("R")
 
@@ -309,7 +310,7 @@ def federate(
     *,
     protections: Sequence[Protection] = (),
     ridge: Ridge = "auto",
-    upload: Upload = "auto",
+    upload: Upload = "statistics",
     classes: Sequence[str] | None = None,
     head: Head | None = None,
     onto: Run | None = None,
@@ -324,7 +325,7 @@ def federate(
     *,
     protections: Sequence[Protection] = (),
     ridge: Ridge = "auto",
-    upload: Upload = "auto",
+    upload: Upload = "statistics",
     classes: Sequence[str] | None = None,
     head: Head | None = None,
     onto: Run | None = None,
@@ -494,9 +495,8 @@ def evaluate(
     return done.result
 
 
-@overload
 def calibrate(
-    model: PersonalModels,
+    model: M | Run,
     clients: Mapping[str, Source],
     *,
     cuts: Sequence[float] = (),
@@ -504,32 +504,7 @@ def calibrate(
     protections: Sequence[Protection] = (),
     seed: int = 0,
     threads: int | None = None,
-) -> PersonalModels: ...
-
-
-@overload
-def calibrate(
-    model: Model | Run,
-    clients: Mapping[str, Source],
-    *,
-    cuts: Sequence[float] = (),
-    rows: int | None = None,
-    protections: Sequence[Protection] = (),
-    seed: int = 0,
-    threads: int | None = None,
-) -> Model: ...
-
-
-def calibrate(
-    model: Model | PersonalModels | Run,
-    clients: Mapping[str, Source],
-    *,
-    cuts: Sequence[float] = (),
-    rows: int | None = None,
-    protections: Sequence[Protection] = (),
-    seed: int = 0,
-    threads: int | None = None,
-) -> Model | PersonalModels:
+) -> M:
     """Return the model with intervals, whose coverage comes from errors that clients counted.
 
     `Model.interval(outputs, coverage)` then uses them at any coverage, and so does `catchment
@@ -572,17 +547,15 @@ def calibrate(
     """
     from catchment.federation.measure.calibration import Calibration, without_each
 
-    known = model.model if isinstance(model, Run) else model
+    known: Any = model.model if isinstance(model, Run) else model
     edges = tuple(error_edges(known.deviation).tolist())
     left_out = without_each(_trained_by(model, clients)) if isinstance(model, Run) else {}
     algorithm = Calibration(
         model=known, edges=edges, cuts=tuple(cuts), rows=rows, left_out=left_out
     )
     plan = Plan(algorithm=algorithm, protections=tuple(protections), seed=seed)
-    found = run_locally(plan, clients, threads=threads).result
-    if isinstance(known, PersonalModels):
-        return replace(known, model=replace(known.model, intervals=found))
-    return replace(known, intervals=found)
+    made: M = known.changed(intervals=run_locally(plan, clients, threads=threads).result)
+    return made
 
 
 def _trained_by(run: Run, clients: Mapping[str, Source]) -> RidgeState:
@@ -634,7 +607,7 @@ def _described(
         refuse_large(known, **told, classes=names is not None, remedy=remedy)
     offered = offered_maps(known, **told, hidden=hidden, noisy=noisy, n_clients=n_clients)
     if offered.several:
-        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
+        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "statistics"}
         given |= {"head": head is not None, "onto": earlier is not None, "row_stride": stride != 1}
         refuse_settings([name for name, is_set in given.items() if is_set])
     if earlier is not None:

@@ -34,7 +34,7 @@ def sums_parts(layout: Layout) -> Message:
     """Return the statistics of no rows, as they travel."""
     task, features = layout.task, layout.task.features
     grid = Grid.of(features, classes=task.classes is not None)
-    name = statistics_name(features.fingerprint, row_stride=task.row_stride)
+    name = statistics_name(features, row_stride=task.row_stride)
     return RidgeStatistics.zero(features.n_features, task.outputs, name, grid).parts()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from catchment.data import Preprocessing
 from catchment.features import FeatureMap
-from catchment.federation import Workflow
-from catchment.federation.learn import FederatedRidge, Uploads
+from catchment.federation import LowRankUpload, Workflow
+from catchment.federation.learn import FederatedRidge
 from catchment.plans import PlanFile, read_plan
 
 
@@ -84,7 +84,7 @@ def task_of(plan_file: str | Path) -> Task:
             f"the plan's algorithm is {file.algorithm!r}; a device sends the statistics of a "
             'ridge regression, so write algorithm = "ridge" under [learn]'
         )
-    _check_upload(course, features)
+    _check_upload(course)
     outputs = course.n_targets
     if outputs is None:
         raise ValueError("the plan does not say how many targets there are; name them in [data]")
@@ -112,9 +112,8 @@ def _check_course(file: PlanFile, course: Workflow) -> None:
         )
 
 
-def _check_upload(course: Workflow, features: FeatureMap) -> None:
-    classes, uploads = course.classes is not None, course.uploads
-    if isinstance(uploads, Uploads) and uploads.is_smaller(features, classes=classes):
+def _check_upload(course: Workflow) -> None:
+    if any(isinstance(one, LowRankUpload) for one in course.protections):
         raise ValueError(
             "clients of this plan send the smaller form of their statistics, and a device sends "
             'plain ones; write upload = "statistics" under [learn]'

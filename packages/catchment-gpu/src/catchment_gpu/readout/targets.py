@@ -16,8 +16,7 @@ from catchment.readout import (
     PIECE,
     TARGET_DIGITS,
     Grid,
-    check_largest,
-    refuse_parts_of_classes,
+    check_targets,
 )
 from catchment_gpu.rows import HostForm, form_of, joined
 
@@ -119,10 +118,9 @@ class Targets:
 def _places(y: Tensor, grid: Grid) -> tuple[int, ...]:
     """Return the pieces that targets (n, K) have in fixed point; ValueError if they do not fit."""
     largest = float(torch.nan_to_num(y, nan=0.0).abs().max()) if y.numel() else 0.0
-    check_largest(largest, grid)
+    parts = grid.is_whole and bool(((y.round() != y) & ~y.isnan()).any())
+    check_targets(largest, grid, parts)
     if not grid.is_whole:
         few = largest * 2.0**TARGET_DIGITS < 2.0 ** (2 * PIECE - 1)
         return tuple(range(2 if few else N_PIECES))
-    if bool(((y.round() != y) & ~y.isnan()).any()):
-        refuse_parts_of_classes(largest)
     return (0,)

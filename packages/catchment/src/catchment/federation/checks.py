@@ -581,7 +581,9 @@ def _passes_whole(
 
     n = 1 + statistics.n_features + statistics.n_targets
     M = np.empty((n, n))
-    squares = np.square(np.broadcast_to(bound, statistics.n_features)) * weight * (1 + SLACK)
+    largest_squares = np.square(np.broadcast_to(bound, statistics.n_features))
+    # Where there are no rows an infinite bound bounds, too.
+    squares = largest_squares * weight * (1 + SLACK) if weight else np.zeros(statistics.n_features)
     slack = SLACK * weight + TOLERANCE, TOLERANCE * n
     scales = grid.scale, grid.target_scale
     most = int(weight) << grid.bits, limit
@@ -610,7 +612,7 @@ def _check_grid(statistics: RidgeStatistics, grid: Grid | None, *, bounded: bool
 
 
 def _check_bound(statistics: RidgeStatistics, squares: Array, bound: float | Array) -> None:
-    most = np.square(bound) * statistics.weight * (1 + SLACK)
+    most = np.square(bound) * statistics.weight * (1 + SLACK) if statistics.weight else 0.0
     if (squares > most).any():
         place = int(np.argmax(squares > most))
         value = squares[place] / max(statistics.weight, 1e-300)

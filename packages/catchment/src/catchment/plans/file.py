@@ -508,7 +508,7 @@ class PlanFile:
         uploads = None
         if kind is FederatedRidge:
             own = values(kind, rest, "[learn]", given, MORE["ridge"])
-            asked, ridge = own.pop("upload", "auto"), own.pop("ridge", "auto")
+            asked, ridge = own.pop("upload", "statistics"), own.pop("ridge", "auto")
             how = {"protected": bool(protections), "hidden": hidden}
             uploads = Uploads(asked=asked, ridge=ridge, **how)
         if self.algorithm not in WITHOUT_GRAM:

@@ -50,7 +50,7 @@ from catchment.federation.client import Elsewhere, devices_of
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.increments import unread
 from catchment.federation.learn.averaging import ReadoutAveraging
-from catchment.federation.learn.ridge_state import RidgeState
+from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import EVERY, Result, model_of
 from catchment.federation.measure.baselines import (
     Dummy,

@@ -113,9 +113,9 @@ NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 MORE: Mapping[str, Mapping[str, Any]] = {
     "ridge": {
         "upload": Annotated[
-            Literal["auto", "statistics"],
+            Literal["statistics", "auto"],
             pydantic.Field(
-                default="auto",
+                default="statistics",
                 description="What clients send: statistics; or auto, the same numbers in fewer "
                 "where a client has fewer rows than features.",
             ),

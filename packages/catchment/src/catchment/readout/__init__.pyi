@@ -62,8 +62,7 @@ from catchment.readout.exact import (
     ExactGram as ExactGram,
     N_PIECES as N_PIECES,
     PIECE as PIECE,
-    check_largest as check_largest,
-    refuse_parts_of_classes as refuse_parts_of_classes,
+    check_targets as check_targets,
     statistics_of as statistics_of,
     target_pieces as target_pieces,
     whole_weights as whole_weights,
@@ -120,6 +119,7 @@ from catchment.readout.solve import (
 from catchment.readout.statistics import (
     CONSTANT as CONSTANT,
     SUMS as SUMS,
+    StatisticsSet as StatisticsSet,
     add_gram as add_gram,
     matrix_size as matrix_size,
     mirror_lower as mirror_lower,

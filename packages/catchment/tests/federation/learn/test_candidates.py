@@ -12,8 +12,8 @@ from catchment.engine import run_locally
 from catchment.errors import CatchmentError, FederationError, UploadError
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan, RoundContext
-from catchment.federation.learn import Candidates, FederatedRidge, Race, StatisticsSet, nrmse_of
-from catchment.readout import RidgeStatistics
+from catchment.federation.learn import Candidates, FederatedRidge, Race, nrmse_of
+from catchment.readout import RidgeStatistics, StatisticsSet
 from catchment.wire import join
 
 LEAKS = (0.05, 0.2, 0.6, 1.0)

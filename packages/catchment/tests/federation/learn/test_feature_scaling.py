@@ -20,9 +20,10 @@ from catchment.engine import run_locally
 from catchment.errors import FingerprintError, TooFewClientsError, UploadError
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan, RoundContext, Rows
-from catchment.federation.learn import BalancedRidge, StatisticsSet
+from catchment.federation.learn import BalancedRidge
 from catchment.readout import (
     RidgeStatistics,
+    StatisticsSet,
     feature_scale,
     for_raw_features,
     rescaled,

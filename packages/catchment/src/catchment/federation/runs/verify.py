@@ -43,9 +43,8 @@ from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import Candidates, Race
-from catchment.federation.learn.digests import Sum, apart, is_exact, members_of
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import RidgeState
+from catchment.federation.learn.digests import Sum, apart
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.learn.unlearning import (
     ALL,
     Certificate,
@@ -58,7 +57,7 @@ from catchment.federation.runs.folder import MODEL, SEAL
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
-from catchment.readout.device import same_features, statistics_name
+from catchment.readout.device import same_features
 from catchment.readout.heads import head_of
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
@@ -356,7 +355,7 @@ class _Said:
             Whether they were rounded on their way.
         """
         found, wanted = again.digest(), said or kept.digest()
-        if found == wanted or (is_exact(again) and is_exact(kept) and not rounded):
+        if found == wanted or (again.is_exact and kept.is_exact and not rounded):
             self.compare(what, found, wanted)
             return
         distance = apart(again, kept)
@@ -459,14 +458,14 @@ class _Said:
                 continue
             found, own = kept[name].digest(), trained.model.features.fingerprint
             try:
-                for one in members_of(kept[name]).values():
+                for one in kept[name].members.values():
                     same = same_features(one.fingerprint, own)
                     check_statistics(one, fingerprint=one.fingerprint if same else own)
             except UploadError as error:
                 self.differs(what, str(error), found)
                 continue
             self.compare(what, found, said)
-        note = "" if is_exact(total) else f"float64: {ELSEWHERE}"
+        note = "" if total.is_exact else f"float64: {ELSEWHERE}"
         self.compare("sum of all clients", total.digest(), trained.digests.get("", ""), note)
         if kept:
             self.same(f"{len(kept)} clients added up", summed(kept), total)
@@ -543,7 +542,7 @@ class _Said:
             return
         total, kept = trained.sums.total, trained.sums.by_client
         self.compare("certificate: before", told.hash_of(total), told.before)
-        found = statistics_name(told.fingerprint)
+        found = told.fingerprint.split(" ")[0]
         self.compare("certificate: features", trained.model.features.fingerprint, found)
         if told.client not in kept or told.what != ALL:
             held = "not kept here" if told.client not in kept else "a part of what is kept here"
@@ -555,7 +554,7 @@ class _Said:
         after: Sum = total - part if told.how != "summed-anew" else summed(rest)
         note = "before - removed, an equality" if told.how == "equality" else ""
         self.compare("certificate: after", told.hash_of(after), told.after, note)
-        n_rows = sum(one.n_rows for one in members_of(part).values())
+        n_rows = part.n_rows
         if n_rows != told.n_rows:
             self.differs("certificate: rows", f"{n_rows} rows, not {told.n_rows}")
         path = self.run.folder / f"model-without-{file_name(told.client)}.safetensors"
