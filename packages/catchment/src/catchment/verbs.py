@@ -13,6 +13,7 @@ import json
 import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -60,6 +61,7 @@ from catchment.federation.messages import (
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.folder import RunFolder, write_results
+from catchment.federation.runs.ledger import Entries, EntryList
 from catchment.federation.workflow import DELIVERY, EVALUATION, TRAINING, Known, Maps, Workflow
 from catchment.files import replace_file
 from catchment.readout.heads import Head
@@ -132,22 +134,23 @@ def fit(
 class Run:
     """What came of a federation: the model, the records of every round, and the state behind it.
 
-    `kept` is its ledger (who sent what, how large, with which hash), in memory if `out` named no
-    folder.
+    Its ledger (who sent what, how large, with which hash) is `kept` in the folder that `out` named,
+    or else `held` by stage.
     """
 
     workflow: Workflow
     known: Known
     training: Result[Any, Any]
     stages: Mapping[str, tuple[Record, ...]]
-    kept: RunFolder
+    kept: RunFolder | None = None
+    held: Mapping[str, tuple[Result[Any, Any], EntryList]] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     map_note: str = ""
 
     @property
     def folder(self) -> Path | None:
         """Where the run is kept, if `out` named a folder."""
-        return None if self.kept.in_memory else self.kept.folder
+        return None if self.kept is None else self.kept.folder
 
     @property
     def maps_tried(self) -> Mapping[str, float]:
@@ -240,9 +243,15 @@ class Run:
 
     def _described(self, scores: Scores | None = None) -> RunFolder:
         """Return what is kept of the run and what a report shows beside, with scores if given."""
-        if scores is None and not self.kept.in_memory:
+        if scores is None and self.kept is not None:
             return self.kept
-        with self.kept.copied() as copy:
+        with RunFolder() if self.kept is None else self.kept.copied() as copy:
+            for stage, (result, notes) in self.held.items():
+                keeper = copy.keeper(stage, result.plan)
+                for entries in (*notes.many, Entries.of(notes.entries)):
+                    keeper.note_all(entries)
+                for record in result.records:
+                    keeper.close_round(result.state, record)
             self.describe_in(copy, scores)
         return copy
 
@@ -431,16 +440,17 @@ def federate(
     if onto is not None:
         workflow = _continued(workflow, onto, out)
     engines = _local(placed(clients, names, workflow), protect, options)
-    with RunFolder(out) as folder:
+    with nullcontext() if out is None else RunFolder(out) as folder:
         known, training = workflow.run(engines, folder, onto=earlier)
-        made = Run(workflow, known, training, engines.records, folder, columns, map_note=note)
+        kept = (engines.records, folder, engines.held, columns, note)
+        made = Run(workflow, known, training, *kept)
         if note or len(workflow.maps) > 1:
             from catchment.federation.runs.read import map_sentence
 
             log.info("%s", map_sentence(made.map_facts()))
         if engines.others[DELIVERY]:
             _deliver(made, engines, folder)
-        if out is not None:
+        if folder is not None:
             made.describe_in(folder)
             folder.save_model(made.model)
     warn_of(engines.records)
@@ -683,7 +693,7 @@ def _local(
     )
 
 
-def _deliver(made: Run, engines: LocalClients, folder: RunFolder) -> None:
+def _deliver(made: Run, engines: LocalClients, folder: RunFolder | None) -> None:
     """Send the model to the devices; whoever does not take it is named."""
     from catchment.federation.delivery import Delivery, InMemory, sha256_of
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -64,6 +64,11 @@ class Plan(Generic[S, U, R]):
     limits: Limits = field(default_factory=Limits)
     channels: tuple[str, ...] | None = None
     n_targets: int | None = None
+    # The protection that hides uploads in their sum, if there is one, and those before it.
+    masking: Masking | None = field(init=False, repr=False, compare=False, metadata={"local": True})
+    plain: tuple[Protection, ...] = field(
+        init=False, repr=False, compare=False, metadata={"local": True}
+    )
 
     def __post_init__(self) -> None:
         check_base(self.algorithm, Algorithm)
@@ -77,10 +82,15 @@ class Plan(Generic[S, U, R]):
             raise ValueError(f"share is {self.share}; pass a fraction above 0 and at most 1")
         if self.min_clients < 1:
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
-        masking = self.masking
+        last = self.protections[-1] if self.protections else None
+        masking = last if isinstance(last, Masking) else None
         if masking is not None:
-            settled = tuple(protection.beside(masking) for protection in self.protections)
-            object.__setattr__(self, "protections", settled)
+            masking = masking.beside(masking)
+            others = [protection.beside(masking) for protection in self.protections[:-1]]
+            object.__setattr__(self, "protections", (*others, masking))
+        object.__setattr__(self, "masking", masking)
+        plain = self.protections if masking is None else self.protections[:-1]
+        object.__setattr__(self, "plain", plain)
         unchanged = self.algorithm.needs.unchanged
         if unchanged and self.plain:
             raise ValueError(
@@ -111,18 +121,6 @@ class Plan(Generic[S, U, R]):
         for kind in every:
             found[kind.name] = kind
         return found
-
-    @cached_property
-    def plain(self) -> tuple[Protection, ...]:
-        """The protections that change an upload by themselves."""
-        # A secure sum is always the last.
-        return self.protections if self.masking is None else self.protections[:-1]
-
-    @cached_property
-    def masking(self) -> Masking | None:
-        """The protection that hides uploads in their sum, if there is one; always the last."""
-        last = self.protections[-1] if self.protections else None
-        return last if isinstance(last, Masking) else None
 
     def read(
         self, parts: Parts, turn: Turn, protections: tuple[Protection, ...] | None = None

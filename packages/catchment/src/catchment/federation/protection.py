@@ -246,32 +246,27 @@ class SmallestUpload(Protection):
     def on_client(self, upload: Upload, turn: Turn) -> Upload:
         if not isinstance(upload, RidgeStatistics) or upload.grid is None:
             return upload
-        return _low_rank(upload) or upload
+        F, grid, gram = upload.n_features, upload.grid, upload.gram
+        most = min(upload.n_rows, F)
+        worthwhile = low_rank_length(most, F) <= (1 - WORTHWHILE) * packed_length(F)
+        if not worthwhile or gram.dtype != np.int64:
+            return upload
+        # What no entry of the Gram matrix of rows of this weight exceeds.
+        if int(upload.weight) << 2 * grid.bits >= LARGEST:
+            return upload
+        pivots, entries = independent_rows(gram.astype(np.int64), F, most)
+        plain = upload.parts()
+        arrays = list(plain.arrays)
+        arrays[_GRAM] = integers.to_limbs(entries, grid.limbs["gram"])
+        found = Parts(LOW_RANK, plain.facts, (*arrays, pivots.astype(np.uint32)))
+        try:
+            same = np.array_equal(_whole(found).arrays[_GRAM], plain.arrays[_GRAM])
+        except UploadError:  # independent, but not modulo every prime
+            return upload
+        return found if same else upload
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
         return inner(_whole(parts) if parts.kind == LOW_RANK else parts, turn)
-
-
-def _low_rank(statistics: RidgeStatistics) -> Parts | None:
-    """Return the statistics in fewer numbers, None if there are none that say the same."""
-    F, grid, gram = statistics.n_features, statistics.grid, statistics.gram
-    most = min(statistics.n_rows, F)
-    worthwhile = low_rank_length(most, F) <= (1 - WORTHWHILE) * packed_length(F)
-    if grid is None or not worthwhile or gram.dtype != np.int64:
-        return None
-    # What no entry of the Gram matrix of rows of this weight exceeds.
-    if int(statistics.weight) << 2 * grid.bits >= LARGEST:
-        return None
-    pivots, entries = independent_rows(gram.astype(np.int64), F, most)
-    plain = statistics.parts()
-    arrays = list(plain.arrays)
-    arrays[_GRAM] = integers.to_limbs(entries, grid.limbs["gram"])
-    found = Parts(LOW_RANK, plain.facts, (*arrays, pivots.astype(np.uint32)))
-    try:
-        same = np.array_equal(_whole(found).arrays[_GRAM], plain.arrays[_GRAM])
-    except UploadError:  # independent, but not modulo every prime
-        return None
-    return found if same else None
 
 
 def _whole(parts: Parts) -> Parts:

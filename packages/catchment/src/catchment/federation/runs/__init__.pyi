@@ -9,7 +9,6 @@ from catchment.federation.runs.drawn import (
 )
 from catchment.federation.runs.explain import in_words as in_words, say_bytes as say_bytes
 from catchment.federation.runs.folder import (
-    BATCH as BATCH,
     DATABASE as DATABASE,
     JOURNAL as JOURNAL,
     MODEL as MODEL,
@@ -20,6 +19,7 @@ from catchment.federation.runs.folder import (
     remove_run as remove_run,
 )
 from catchment.federation.runs.ledger import (
+    BATCH as BATCH,
     Entries as Entries,
     Entry as Entry,
     EntryList as EntryList,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from catchment.federation.messages import Record
 
 S = TypeVar("S")
+BATCH = 2048  # messages at once: few enough to be flat in memory, many enough to be quick
 
 
 @dataclass(frozen=True)
@@ -155,10 +156,14 @@ class Keeper(Generic[S]):
 
 
 class EntryList(Keeper[Any]):
-    """A keeper of the messages alone, in a list."""
+    """A keeper of the messages alone, in a list; of many clients it has them in columns."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        self.many: list[Entries] = []  # those before
 
     def note(self, entry: Entry) -> None:
         self.entries.append(entry)
+        if len(self.entries) >= BATCH:
+            self.many.append(Entries.of(self.entries))
+            self.entries = []
