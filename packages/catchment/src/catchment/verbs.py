@@ -155,13 +155,13 @@ class Run:
     @property
     def maps_tried(self) -> Mapping[str, float]:
         """NRMSE on clients left out of every map that was tried, the best first; or nothing."""
-        from catchment.federation.runs.read import map_scores
+        from catchment.federation.runs.ledger import map_scores
 
         return map_scores(self.map_facts())
 
     def map_facts(self) -> dict[str, str]:
         """Return what is kept of a choice among maps, if there was one."""
-        from catchment.federation.runs.read import map_facts
+        from catchment.federation.runs.ledger import map_facts
 
         return map_facts(self.training.plan.algorithm.kept(self.training.state), self.map_note)
 
@@ -218,7 +218,7 @@ class Run:
         scaling: moments
           1 client sent 1 message of 12 numbers, ...
         """
-        from catchment.federation.runs.explain import in_words
+        from catchment.federation.runs.ledger import in_words
         from catchment.federation.runs.read import messages_of, read_run
 
         folder = self._described()
@@ -445,7 +445,7 @@ def federate(
         kept = (engines.records, folder, engines.held, columns, note)
         made = Run(workflow, known, training, *kept)
         if note or len(workflow.maps) > 1:
-            from catchment.federation.runs.read import map_sentence
+            from catchment.federation.runs.ledger import map_sentence
 
             log.info("%s", map_sentence(made.map_facts()))
         if engines.others[DELIVERY]:

@@ -8,15 +8,14 @@ was given, prepares its recordings as that says, and refuses if it is not the on
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Protocol
 
 import numpy as np
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.algorithm import Algorithm, Data, Needs, Tally, Turn
-from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
+from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
 from catchment.readout.predictor import Predictor
 from catchment.wire import GATHERED, Fact, Kind, Parts, Structure, Summable
 
@@ -143,55 +142,3 @@ class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
     def result(self, state: Receipts) -> tuple[str, ...]:
         """Return the names of the clients that have the model."""
         return tuple(sorted(state.by_client))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DeliveredEvaluation(Algorithm[Scores, Tally[Score], Scores]):
-    """How well a model that clients were given does on their data; nothing is sent to them.
-
-    Parameters
-    ----------
-    sha256
-        Of the model's file.
-    place
-        Where a client keeps it.
-    keep_clients
-        Whether the server keeps each client's score apart, or only their sum.
-    rule
-        A client's own, told the model's SHA-256 and the score before the score leaves; it raises
-        if it must not.
-    """
-
-    sha256: str
-    place: Place
-    keep_clients: bool = True
-    rule: Callable[[str, Score], None] | None = field(default=None, repr=False)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(each_client=KEPT_APART if self.keep_clients else "")
-
-    def identity(self) -> str:
-        return f"{self.sha256} {self.keep_clients}"
-
-    def start(self) -> Scores:
-        return Scores()
-
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
-        score = evaluate(self.place.model(self.sha256), data, turn.client)
-        if self.rule is not None:
-            self.rule(self.sha256, score)
-        return score
-
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
-        score = Score.from_parts(parts).checked()
-        return Tally.of(score, turn.client if self.keep_clients else "")
-
-    def server_update(self, state: Scores, total: Tally[Score], turn: Turn) -> Scores:
-        return Scores(total.total, total.by_client)
-
-    def result(self, state: Scores) -> Scores:
-        return state
-
-    def figures(self, state: Scores) -> dict[str, float]:
-        return state.figures

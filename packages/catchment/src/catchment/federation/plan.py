@@ -165,8 +165,11 @@ class Plan(Generic[S, U, R]):
 class Identified(Protocol):
     """A part of a plan that is not plain settings, such as a network's architecture."""
 
-    def identity(self) -> str:
-        """Return the same text for the same thing on every machine."""
+    def identity(self) -> Fact:
+        """Return the same text for the same thing on every machine.
+
+        A table stands for itself, with its name; nothing where all of it is plain settings.
+        """
 
 
 def describe(value: object) -> Fact:
@@ -179,8 +182,8 @@ def describe(value: object) -> Fact:
             return [*map(describe, value)]
         case Recipe():
             return {"recipe": value.to_json()}
-        case Identified():
-            return {type(value).__name__: value.identity()}
+        case Identified() if (told := value.identity()) is not None:
+            return told if isinstance(told, dict) else {type(value).__name__: told}
         case FeatureMap() if value.is_bound:
             return {value.plan_name: value.fingerprint}
         case Reservoir() | Prepare():

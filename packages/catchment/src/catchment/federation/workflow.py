@@ -318,12 +318,13 @@ class Workflow:
             case "training":
                 return self._training(known)
         if place is not None and stage in (DELIVERY, EVALUATION):
-            from catchment.federation.delivery import DeliveredEvaluation, Delivery
+            from catchment.federation.delivery import Delivery
+            from catchment.federation.measure.evaluation import Evaluation
 
             if stage == DELIVERY:
                 delivery = Delivery(sha256=known.model, place=place)
                 return Plan(algorithm=delivery, limits=self.limits)
-            tested = DeliveredEvaluation(sha256=known.model, place=place, keep_clients=not masks)
+            tested = Evaluation(sha256=known.model, place=place, keep_clients=not masks)
             return Plan(algorithm=tested, limits=self.limits, protections=masks)
         raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
 

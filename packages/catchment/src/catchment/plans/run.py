@@ -54,10 +54,10 @@ from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import EVERY, Result, model_of
 from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregression, mean_target
 from catchment.federation.measure.calibration import Calibration, without_each
+from catchment.federation.measure.drawn import draw
 from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
-from catchment.federation.runs.drawn import draw
 from catchment.federation.runs.folder import (
     CHARGED,
     CLIENTS,
@@ -73,15 +73,8 @@ from catchment.federation.runs.folder import (
     remove_run,
     write_results,
 )
-from catchment.federation.runs.read import (
-    Fold,
-    Run,
-    folds_fact,
-    map_facts,
-    map_sentence,
-    read_run,
-    reported,
-)
+from catchment.federation.runs.ledger import map_facts, map_sentence
+from catchment.federation.runs.read import Fold, Run, folds_fact, read_run, reported
 from catchment.federation.workflow import (
     CALIBRATION,
     DELIVERY,
