@@ -59,7 +59,7 @@ from catchment.federation.messages import (
     warn_of,
 )
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Masking, Protection
+from catchment.federation.protection import Protection
 from catchment.federation.runs.folder import RunFolder, write_results
 from catchment.federation.runs.ledger import Entries, EntryList
 from catchment.federation.workflow import DELIVERY, EVALUATION, TRAINING, Known, Maps, Workflow
@@ -618,7 +618,7 @@ def _described(
     names, prepare, known = shared.classes, pipeline.prepare, pipeline.known_map
     hidden, noisy, stride = False, False, options.get("row_stride", 1)
     for one in protect:
-        hidden, noisy = hidden or isinstance(one, Masking), noisy or one.is_noise
+        hidden, noisy = hidden or one.hides, noisy or one.is_noise
     uploads = Uploads(
         asked=upload,
         protected=bool(protect),
@@ -679,8 +679,7 @@ def _local(
     """Return the clients of this process; devices among them are sent the model."""
     memories, watch = options.get("memories"), options.get("watch")
     if memories is None:
-        masking = protect[-1] if protect else None
-        memories = masking.memories if isinstance(masking, Masking) else {}
+        memories = protect[-1].memories if protect else {}
     return LocalClients(
         clients=clients,
         others={DELIVERY: devices_of(clients)},

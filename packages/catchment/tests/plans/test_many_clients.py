@@ -12,8 +12,8 @@ import pytest
 import catchment as ct
 from catchment.engine import LocalClients
 from catchment.federation import DELIVERY, EVALUATION, TRAINING, InMemory, Plan
-from catchment.federation.measure import Evaluation
 from catchment.federation.learn import MANY
+from catchment.federation.measure import Evaluation
 from catchment.plans import About, PlanData
 from catchment.report import MOST_MARKS, _places
 

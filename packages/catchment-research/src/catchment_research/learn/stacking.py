@@ -18,11 +18,12 @@ import numpy as np
 
 from catchment import Array
 from catchment.errors import IntegrityError
-from catchment.federation import Algorithm, Data, FoldedRows, Needs, Rows, Turn, check_statistics
+from catchment.federation import Algorithm, Data, Needs, Rows, Turn, check_statistics
 from catchment.readout import Readout, RidgeStatistics, unpack
 from catchment.wire import NOTHING, Parts, join, split
 from catchment_research.learn.ensemble import (
     Ensemble,
+    FoldedRows,
     Member,
     Members,
     ReservoirEnsemble,

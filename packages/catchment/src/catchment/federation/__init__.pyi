@@ -86,7 +86,6 @@ from catchment.federation.messages import (
 from catchment.federation.plan import describe as describe
 from catchment.federation.protection import Read as Read
 from catchment.federation.rows import (
-    FoldedRows as FoldedRows,
     augmented as augmented,
     first_part as first_part,
     local_blocks as local_blocks,

@@ -463,8 +463,20 @@ def check_statistics(
             f"the weight is {statistics.weight} for {statistics.n_rows} rows; "
             "it cannot be negative",
         )
-    if grid != "any":
-        _check_grid(statistics, grid, bounded=state_bound is not None)
+    if grid != "any" and statistics.grid != grid:
+        came, wanted = (
+            "float64" if g is None else f"whole numbers {g.to_json()[:60]}"
+            for g in (statistics.grid, grid)
+        )
+        raise UploadError("grid", f"the statistics came as {came}, the plan asks for {wanted}")
+    if grid != "any" and grid is not None and state_bound is not None:
+        # What is added to whole numbers is no larger than rows can be.
+        weight = int(statistics.weight)
+        for name, most in (("feature_sum", 1 << grid.bits), ("gram", 1 << 2 * grid.bits)):
+            if largest(getattr(statistics, name)) > weight * most:
+                raise UploadError(
+                    "bound", f"{name} is larger than rows of weight {weight} on this grid can have"
+                )
     if state_bound is not None and _passes_whole(
         statistics, state_bound, constant=constant, one_hot=one_hot
     ):
@@ -584,24 +596,6 @@ def _passes_whole(
     return bool(
         passes(sums, weight, *scales, most, squares, (constant, one_hot), slack, M)
     ) and _has_factor(M.T)
-
-
-def _check_grid(statistics: RidgeStatistics, grid: Grid | None, *, bounded: bool) -> None:
-    """What is added to whole numbers is whole, in their units, and no larger than rows can be."""
-    if statistics.grid != grid:
-        came, wanted = (
-            "float64" if g is None else f"whole numbers {g.to_json()[:60]}"
-            for g in (statistics.grid, grid)
-        )
-        raise UploadError("grid", f"the statistics came as {came}, the plan asks for {wanted}")
-    if grid is None or not bounded:
-        return
-    weight = int(statistics.weight)
-    for name, most in (("feature_sum", 1 << grid.bits), ("gram", 1 << 2 * grid.bits)):
-        if largest(getattr(statistics, name)) > weight * most:
-            raise UploadError(
-                "bound", f"{name} is larger than rows of weight {weight} on this grid can have"
-            )
 
 
 def _check_bound(statistics: RidgeStatistics, squares: Array, bound: float | Array) -> None:

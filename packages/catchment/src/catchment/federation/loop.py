@@ -483,19 +483,6 @@ class Round:
         if self.due < math.inf:
             self._keep(last)
 
-    def record(self, n_used: int, figures: Mapping[str, float]) -> Record:
-        """Return what is known of the round when it is over."""
-        return Record(
-            self.turn.round,
-            len(self.turn.cohort),
-            n_used,
-            time.perf_counter() - self.started,
-            self.bytes_down,
-            self.bytes_up,
-            tuple(self.refused),
-            dict(zip(figures, map(float, figures.values()), strict=True)),
-        )
-
     @property
     def _identity(self) -> dict[str, Fact]:
         """What another round, or this one with other clients, differs in."""
@@ -740,12 +727,23 @@ def run(
             inner = partial(plan.read, protections=plan.plain[:k])
             total = protection.on_server(total, turn, inner)
         state = algorithm.server_update(state, total, turn)
-        records = (*records, under_way.record(n_used, algorithm.figures(state)))
-        keeper.close_round(state, records[-1])
+        figures = algorithm.figures(state)
+        record = Record(
+            number,
+            len(cohort),
+            n_used,
+            time.perf_counter() - under_way.started,
+            under_way.bytes_down,
+            under_way.bytes_up,
+            tuple(under_way.refused),
+            dict(zip(figures, map(float, figures.values()), strict=True)),
+        )
+        records = (*records, record)
+        keeper.close_round(state, record)
         if exchange is not None:
             exchange.publish()
         counted = dict.fromkeys(cohort)
-        for one in records[-1].refused:
+        for one in record.refused:
             counted.pop(one.client, None)
         engine.counted(number, list(counted))
     return Result(state, plan, records)

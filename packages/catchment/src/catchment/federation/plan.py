@@ -74,7 +74,7 @@ class Plan(Generic[S, U, R]):
         check_base(self.algorithm, Algorithm)
         for k, part in enumerate(self.protections, start=1):
             check_base(part, Protection)
-            if isinstance(part, Masking) and k < len(self.protections):
+            if part.hides and k < len(self.protections):
                 raise ValueError("a secure sum must be the last of the protections")
         if self.rounds < 1:
             raise ValueError(f"rounds is {self.rounds}; run at least 1")
@@ -185,7 +185,7 @@ def describe(value: object) -> Fact:
         case Identified() if (told := value.identity()) is not None:
             return told if isinstance(told, dict) else {type(value).__name__: told}
         case FeatureMap() if value.is_bound:
-            return {value.plan_name: value.fingerprint}
+            return {"Adapted": value.fingerprint}  # by which runs are recognised
         case Reservoir() | Prepare():
             return {type(value).__name__: value.fingerprint}
         case np.ndarray():

@@ -49,6 +49,12 @@ class Protection:
     """
 
     is_noise: ClassVar[bool] = False  # under which nothing may be chosen by the data
+    hides: ClassVar[bool] = False  # uploads in their sum, as a `Masking` does
+
+    @property
+    def memories(self) -> dict[str, Memory]:
+        """What clients of this process remember, if the protection was made with it."""
+        return {}
 
     @property
     def needs(self) -> Needs:
@@ -82,21 +88,18 @@ class Protection:
         """Return the protection with settings that, if not given, follow from the masking."""
         return self
 
+    def exact(self, *, of_few: bool = False) -> Self | None:
+        """Return the protection for sums of any size, which rounds nothing; None if it has none.
+
+        `of_few` is for sums over few of the registered clients, as those that test a model.
+        """
+        return None
+
 
 class Masking(Protection, ABC):
     """A protection with messages of its own before and after the upload, such as a secure sum."""
 
-    @property
-    def memories(self) -> dict[str, Memory]:
-        """What clients of this process remember, if the protection was made with it."""
-        return {}
-
-    @abstractmethod
-    def exact(self, *, of_few: bool = False) -> Self:
-        """Return the protection for sums of any size, which rounds nothing.
-
-        `of_few` is for sums over few of the registered clients, as those that test a model.
-        """
+    hides = True
 
     @abstractmethod
     def open(self, turn: Turn, *, min_clients: int, journal: Any) -> Exchange:

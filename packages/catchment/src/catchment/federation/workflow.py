@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from catchment.data.prepare import RAW, Prepare
 from catchment.data.scaling import Scaler
@@ -33,7 +33,7 @@ from catchment.federation.learn.scaling import FederatedScaling
 from catchment.federation.loop import Result, run
 from catchment.federation.messages import Engine, Record
 from catchment.federation.plan import Plan, describe
-from catchment.federation.protection import Masking, Protection
+from catchment.federation.protection import Protection
 from catchment.federation.runs.folder import RunFolder
 from catchment.federation.runs.ledger import EntryList, Keeper
 from catchment.wire import NOTHING, Parts, join, split
@@ -216,11 +216,14 @@ class Workflow:
             The state of an earlier training, with which this one begins.
         """
         known = self.start(named=engines.telling)
-        for stage in self.stages:
-            plan = self.plan(stage, known)
-            if stage == TRAINING:
-                break
-            known = self.after(known, engines.run(stage, plan, known, folder).result)
+        if not self.prepare.is_fitted:
+            scaling = engines.run(SCALING, self.plan(SCALING, known), known, folder)
+            known = replace(known, prepare=scaling.result)
+        if self.adapt is not None:
+            adapted = engines.run(PLASTICITY, self.plan(PLASTICITY, known), known, folder)
+            maps: tuple[EchoState, ...] = cast(Any, known.maps)
+            known = replace(known, maps=(maps[0].reading(adapted.result),))
+        plan = self.plan(TRAINING, known)
         return known, engines.run(TRAINING, plan, known, folder, onto=onto)
 
     def upload(self, known: Known) -> str:
@@ -299,8 +302,8 @@ class Workflow:
         # A bound on ridge statistics says nothing of other sums: they are hidden without rounding.
         masks: tuple[Protection, ...] = ()
         for one in self.protections:
-            if isinstance(one, Masking) and stage != TRAINING:
-                masks = (one.exact(of_few=stage == EVALUATION),)
+            mask = one.exact(of_few=stage == EVALUATION)
+            masks = masks if mask is None else (mask,)
         exact: dict[str, Any] = {"protections": masks, "seed": self.seed, "limits": self.limits}
         match stage:
             case "scaling":
@@ -342,17 +345,6 @@ class Workflow:
             channels=None if isinstance(self.channels, int) else self.channels,
             n_targets=self.n_targets,
         )
-
-    @staticmethod
-    def after(known: Known, result: object) -> Known:
-        """Return what is known when a stage has given its result."""
-        if isinstance(result, Prepare):
-            return replace(known, prepare=result)
-        if isinstance(result, Reservoir):
-            (one,) = known.maps
-            assert isinstance(one, EchoState)
-            return replace(known, maps=(one.reading(result),))
-        return known
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -57,7 +57,7 @@ from catchment.federation.measure.calibration import Calibration, without_each
 from catchment.federation.measure.drawn import draw
 from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Masking, Protection
+from catchment.federation.protection import Protection
 from catchment.federation.runs.folder import (
     CHARGED,
     CLIENTS,
@@ -447,7 +447,7 @@ class Beside:
             # Nothing of the folds is released but scores, so that nothing is charged for them.
             replace(one, budget=None) if isinstance(one, GaussianNoise) else one
             for one in workflow.protections
-            if not isinstance(one, Masking)
+            if not one.hides
         )
         engines = LocalClients(
             clients=clients,
