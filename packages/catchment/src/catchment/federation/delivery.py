@@ -15,9 +15,9 @@ from typing import Annotated, ClassVar, Protocol
 import numpy as np
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.algorithm import Algorithm, Data, Needs, Turn
+from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext
 from catchment.readout.predictor import Predictor
-from catchment.wire import GATHERED, Fact, Kind, Parts, Structure, Summable
+from catchment.wire import GATHERED, Fact, Kind, Message, Structure, Summable
 
 MODEL_FILE = "model-file"
 
@@ -109,8 +109,10 @@ class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
     about: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def needs(self) -> Needs:
-        return Needs(each_client="each client says for itself what it keeps; send it in the clear")
+    def requirements(self) -> Requirements:
+        return Requirements(
+            each_client="each client says for itself what it keeps; send it in the clear"
+        )
 
     def identity(self) -> str:
         return self.sha256
@@ -118,11 +120,11 @@ class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
     def start(self) -> Receipts:
         return Receipts()
 
-    def broadcast(self, state: Receipts, turn: Turn) -> Parts:
+    def broadcast(self, state: Receipts, context: RoundContext) -> Message:
         facts: dict[str, Fact] = {**self.about}
-        return Parts(MODEL_FILE, facts, (np.frombuffer(self.content, dtype=np.uint8),))
+        return Message(MODEL_FILE, facts, (np.frombuffer(self.content, dtype=np.uint8),))
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Receipt:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Receipt:
         (array,) = received.expect(MODEL_FILE, 1).arrays
         content = array.tobytes()
         if sha256_of(content) != self.sha256:
@@ -130,13 +132,13 @@ class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
         self.place.keep(content, {str(k): str(v) for k, v in received.facts.items()})
         return Receipt(self.sha256)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Receipts:
-        receipt = Receipt.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> Receipts:
+        receipt = Receipt.from_message(parts)
         if receipt.sha256 != self.sha256:
             raise UploadError("other-model", "it keeps another model than it was sent")
-        return Receipts({turn.client: receipt})
+        return Receipts({context.client: receipt})
 
-    def server_update(self, state: Receipts, total: Receipts, turn: Turn) -> Receipts:
+    def server_update(self, state: Receipts, total: Receipts, context: RoundContext) -> Receipts:
         return total  # whoever has the model of an earlier round need not have this one
 
     def result(self, state: Receipts) -> tuple[str, ...]:

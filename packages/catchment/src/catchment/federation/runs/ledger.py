@@ -25,10 +25,10 @@ from catchment.federation.algorithm import Kept
 from catchment.federation.messages import Record, headline, left_out
 from catchment.federation.protection import LOW_RANK
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Kind, Parts, digest, plain_text
+from catchment.wire import Kind, Message, digest, plain_text
 
 if TYPE_CHECKING:
-    from catchment.federation.runs.read import Message, Run, Stage, Traffic
+    from catchment.federation.runs.read import Run, SentMessage, Stage, Traffic
 
 S = TypeVar("S")
 BATCH = 2048  # messages at once: few enough to be flat in memory, many enough to be quick
@@ -53,7 +53,7 @@ class Entry:
         round_: int,
         client: str,
         direction: Literal["down", "up"],
-        parts: Parts,
+        parts: Message,
         message: bytes,
     ) -> Entry:
         match parts.facts:  # the privacy cost that it states, itself or for what is masked in it
@@ -158,11 +158,11 @@ class Keeper(Generic[S]):
         for entry in entries:
             self.note(entry)
 
-    def begun(self, round_: int) -> Parts | None:
+    def begun(self, round_: int) -> Message | None:
         """Return what was kept of a round that is not over."""
         return None
 
-    def keep_begun(self, round_: int, parts: Parts) -> None:
+    def keep_begun(self, round_: int, parts: Message) -> None:
         """Keep the part of a round that is done, with the ledger of it, in place of what was."""
 
     def close_round(self, state: S, record: Record) -> None:
@@ -192,7 +192,7 @@ class Bound:
     n_clients
         Most clients in a sum of the stage.
     by_clients
-        Whether the clients add the noise, within a secure sum; else the server does.
+        Whether the clients add the noise, within secure aggregation; else the server does.
 
     >>> print(Bound("training", 1.0, 1e-5, "client", 120, by_clients=False))
     training: to whoever sees the model, epsilon 1 at delta 1e-05 for each of 120 clients. To the
@@ -322,7 +322,7 @@ def explain(run: Run) -> Explanation:
     )
 
 
-def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
+def in_words(run: Run, messages: list[SentMessage], *, more: bool = False) -> str:
     """Return the explanation of a run as text, with the hashes of the messages given.
 
     Parameters
@@ -484,7 +484,7 @@ def _notes(run: Run, purpose: str, parts: list[Traffic]) -> list[str]:
             f"{len(few)} of {len(rows)} clients ({names}) have fewer rows than the {n_features} "
             "features. Whoever reads such statistics can rebuild the raw inputs: of one sequence "
             "with a row per step to many digits, of pooled sequences some of them. Use fewer "
-            "units, or hide each client in a secure sum with many more rows than features."
+            "units, or hide each client under secure aggregation with many more rows than features."
         )
     if weak:
         notes.append(
