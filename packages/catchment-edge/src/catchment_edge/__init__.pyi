@@ -8,9 +8,9 @@ from catchment_edge.training.write import to_device as to_device
 __all__ = [
     "Agreement",
     "CCode",
-    "EdgeClient",
     "DeviceHello",
     "DevicePlan",
+    "EdgeClient",
     "OnnxFile",
     "c_code",
     "to_c",

@@ -53,7 +53,6 @@ from catchment.arrays import (
     frozen as frozen,
     real as real,
     refuse_conversions as refuse_conversions,
-    refuse_infinite as refuse_infinite,
     refuse_nonfinite as refuse_nonfinite,
     whole as whole,
 )

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,10 @@ from catchment.features.echo_state import Mixture, Spread
 from catchment.readout import (
     MAX_HEADER,
     Model,
+    Stored,
     accumulate,
     load_model,
-    packed_file,
+    to_bytes,
     train,
 )
 
@@ -241,10 +243,11 @@ def test_tensors_that_would_lead_the_kernels_astray_are_refused(
 ) -> None:
     model = trained(EchoState.of(Reservoir.from_matrices(np.eye(3) * 0.5, np.ones((3, 2)))))
     held = model.stored()
-    header, tensors = {"kind": held.kind, **held.facts}, dict(held.tensors)
+    tensors = dict(held.tensors)
     assert tensors[name].dtype != value.dtype or not np.array_equal(tensors[name], value)
     path = tmp_path / "m"
-    path.write_bytes(packed_file(header, tensors | {name: value}))
+    changed: Any = SimpleNamespace(stored=lambda: replace(held, tensors=tensors | {name: value}))
+    path.write_bytes(to_bytes(changed))
     with pytest.raises(IntegrityError, match=r"does not describe a model|no reservoir"):
         load_model(path)
 
@@ -258,7 +261,8 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     path.write_bytes(safetensors.numpy.save({"a": np.zeros(3)}))
     with pytest.raises(IntegrityError, match="not written by catchment"):
         load_model(path)
-    path.write_bytes(packed_file({"kind": "statistics"}, {}))
+    statistics: Any = SimpleNamespace(stored=lambda: Stored("statistics"))
+    path.write_bytes(to_bytes(statistics))
     with pytest.raises(IntegrityError, match="holds 'statistics'"):
         load_model(path)
     with pytest.raises(FileNotFoundError):

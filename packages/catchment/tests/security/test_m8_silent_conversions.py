@@ -20,7 +20,6 @@ from catchment import (
     Reservoir,
     as_numbers,
     fit,
-    refuse_infinite,
     refuse_nonfinite,
 )
 from catchment.data import Moments, Scaler, from_frame
@@ -150,7 +149,7 @@ def test_statistics_refuse_what_would_overflow() -> None:
     with pytest.raises(ValueError, match=r"targets is 1e.150 at row 1"):
         RidgeStatistics.from_states(z, np.array([[0.0], [1e150], [0.0]]))
     refuse_nonfinite(np.empty((0, 2)), "nothing")
-    refuse_infinite(np.array([np.nan, 1.0]), "missing")
+    refuse_nonfinite(np.array([np.nan, 1.0]), "missing", missing=True)
     with pytest.raises(ValueError, match=r"1e.101"):
-        refuse_infinite(np.array([np.nan, 1e101]), "large")
+        refuse_nonfinite(np.array([np.nan, 1e101]), "large", missing=True)
     assert as_numbers(3, "one").shape == ()

@@ -18,6 +18,6 @@ from catchment_edge.client.vault import (
 )
 
 __all__ = [
-    "EdgeClient",
     "DeviceHello",
+    "EdgeClient",
 ]

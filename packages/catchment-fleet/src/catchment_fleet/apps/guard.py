@@ -24,14 +24,13 @@ from catchment.features import FeatureMap, Recipe, building_only
 from catchment.federation import (
     EVALUATION,
     AnyPlan,
-    DeliveredEvaluation,
     Memory,
     Place,
     StageInputs,
     Workflow,
     sha256_of,
 )
-from catchment.federation.measure import Score
+from catchment.federation.measure import Evaluation, Score
 from catchment.plans import Files, PlanFile, own_classes
 from catchment.privacy import GaussianNoise, Policy, SecureAggregation
 from catchment.readout import Predictor, from_bytes
@@ -305,7 +304,7 @@ class ScoreGuard:
 def guarded(plan: AnyPlan, policy: Policy, course: Workflow, memory: Memory) -> AnyPlan:
     """Return the plan of a stage with the node's rules for scores; its fingerprint is the same."""
     algorithm = plan.algorithm
-    if not isinstance(algorithm, DeliveredEvaluation):
+    if not isinstance(algorithm, Evaluation):
         return plan
     rule = ScoreGuard(policy, course.fingerprint, memory)
     return replace(plan, algorithm=replace(algorithm, rule=rule))

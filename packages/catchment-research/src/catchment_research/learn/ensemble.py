@@ -17,19 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
+from operator import add
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from catchment import Array
+from catchment import Array, Integers
 from catchment.data import RAW, Preprocessing
 from catchment.errors import FederationError, UploadError
 from catchment.features import EchoState, Pipeline, Recipe, Reservoir, name_of
-from catchment.federation import Algorithm, Data, FoldedRows, Requirements, RoundContext, Rows
+from catchment.federation import Algorithm, Data, Requirements, RoundContext, Rows
 from catchment.federation.learn import ALL, certified, kept_and_removed
 from catchment.federation.runs import Described, WithoutClient
-from catchment.readout import Model, Readout
+from catchment.readout import Model, Readout, RidgeStatistics, choose_by_blocks
 from catchment.wire import COUNTED, GATHERED, Kind, Message, Structure, Summable
 from catchment_research.learn.reservoirs import (
     aligned_reservoir,
@@ -105,6 +106,55 @@ class Ensemble:
         """Return the ensemble with the preparation that its training data had."""
         known = self.channels if channels is None else tuple(channels)
         return replace(self, preprocessing=preprocessing, channels=known)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedRows:
+    """A client's rows and the fold (n,) of each, as `Rows.folds` cuts them.
+
+    >>> from catchment import EchoState, Recording
+    >>> features = EchoState(5, washout=2).build(1, per_step=True)
+    >>> rows = Rows.of(features, [Recording(np.zeros(8), np.zeros(8))])
+    >>> FoldedRows.of(rows, 3).fold
+    array([0, 0, 1, 1, 2, 2])
+    """
+
+    rows: Rows
+    fold: Integers
+
+    @classmethod
+    def of(cls, rows: Rows, n_folds: int) -> FoldedRows:
+        return cls(rows, rows.folds(n_folds))
+
+    @cached_property
+    def blocks(self) -> dict[int, RidgeStatistics]:
+        """Statistics of each fold that has rows."""
+        return {int(k): self.rows.only(self.fold == k).statistics() for k in np.unique(self.fold)}
+
+    def total(self) -> RidgeStatistics:
+        if not self.blocks:
+            raise ValueError("there are no rows with a target; pass sequences with targets")
+        return reduce(add, self.blocks.values())
+
+    def best_ridge(self) -> float:
+        """Return the ridge with the least error on folds left out of the solution."""
+        if len(self.blocks) < 2:
+            raise ValueError(
+                f"the rows fill {len(self.blocks)} fold, choosing a ridge needs 2; pass a number"
+            )
+        return float(np.asarray(choose_by_blocks(list(self.blocks.values())).best))
+
+    def out_of_fold(self, ridge: float | Array) -> Array:
+        """Return outputs (n, K) for each row by a readout solved without the row's fold."""
+        outputs = np.empty_like(self.rows.y)
+        total = self.total()
+        for k, block in self.blocks.items():
+            rest = total - block
+            if rest.n_rows == 0:
+                raise ValueError("all rows lie in one fold; predicting without it needs 2 folds")
+            readout: Readout = rest.solve(ridge)
+            outputs[self.fold == k] = readout(self.rows.z[self.fold == k])
+        return outputs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,19 +18,12 @@ import numpy as np
 
 from catchment import Array
 from catchment.errors import IntegrityError
-from catchment.federation import (
-    Algorithm,
-    Data,
-    FoldedRows,
-    Requirements,
-    RoundContext,
-    Rows,
-    check_statistics,
-)
+from catchment.federation import Algorithm, Data, Requirements, RoundContext, Rows, check_statistics
 from catchment.readout import Readout, RidgeStatistics, unpack
 from catchment.wire import NOTHING, Message, join, split
 from catchment_research.learn.ensemble import (
     Ensemble,
+    FoldedRows,
     Member,
     Members,
     ReservoirEnsemble,

@@ -42,7 +42,7 @@ from catchment.features.onnx_session import (
     locate as locate,
     runs_on_gpus as runs_on_gpus,
 )
-from catchment.features.pipeline import gram_bytes as gram_bytes, spoken as spoken, suited as suited
+from catchment.features.pipeline import spoken as spoken, suited as suited
 from catchment.features.random_fourier import (
     FARTHEST as FARTHEST,
     LARGEST_RELU as LARGEST_RELU,

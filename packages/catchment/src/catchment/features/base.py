@@ -178,11 +178,6 @@ class FeatureMap(ABC):
         """Return the name of every feature, in order."""
         return [f"z{k}" for k in range(self.n_features)]
 
-    @property
-    def plan_name(self) -> str:
-        """What plans call it beside its fingerprint; runs are recognized by it."""
-        return "Adapted"
-
     def title(self) -> str:
         """Return what people read of it: its name, with the maps inside it."""
         inner = ", ".join(one.title() for one in self.inner_maps)
@@ -825,7 +820,7 @@ def _value(told: Any, arrays: Sequence[NDArray[Any]], classes: tuple[type, ...])
         case {"array": int(place)}:
             return arrays[place]
         case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
-            inside = Message(kind, facts, tuple(arrays[place] for place in places))
+            inside = Message(kind, facts, tuple(map(arrays.__getitem__, places)))
             if _ALLOWED.get() is None:
                 return restored(inside, classes)
             with building_only(lambda _: True):  # it was compared with the map around it

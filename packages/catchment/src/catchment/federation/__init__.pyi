@@ -16,8 +16,8 @@ from catchment.federation.protection import (
     Protection as Protection,
 )
 from catchment.federation.rows import Rows as Rows
-from catchment.federation.runs.explain import explain as explain
 from catchment.federation.runs.folder import RunFolder as RunFolder
+from catchment.federation.runs.ledger import explain as explain
 from catchment.federation.runs.read import messages_of as messages_of, read_run as read_run
 from catchment.federation.workflow import Workflow as Workflow
 
@@ -59,7 +59,6 @@ from catchment.federation.client import (
     refusal as refusal,
 )
 from catchment.federation.delivery import (
-    DeliveredEvaluation as DeliveredEvaluation,
     Delivery as Delivery,
     InMemory as InMemory,
     Place as Place,
@@ -87,7 +86,6 @@ from catchment.federation.messages import (
 from catchment.federation.plan import describe as describe
 from catchment.federation.protection import Read as Read
 from catchment.federation.rows import (
-    FoldedRows as FoldedRows,
     augmented as augmented,
     first_part as first_part,
     local_blocks as local_blocks,

@@ -550,4 +550,4 @@ def added_by_key(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> dict[Any, An
     both = dict(old)
     for key, one in new.items():
         both[key] = both[key] + one if key in both else one
-    return {key: both[key] for key in sorted(both)}
+    return dict(sorted(both.items()))

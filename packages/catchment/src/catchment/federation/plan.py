@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -72,12 +72,17 @@ class Plan(Generic[S, U, R]):
     limits: Limits = field(default_factory=Limits)
     channels: tuple[str, ...] | None = None
     n_targets: int | None = None
+    # The protection that hides uploads in their sum, if there is one, and those before it.
+    masking: Masking | None = field(init=False, repr=False, compare=False, metadata={"local": True})
+    plain: tuple[Protection, ...] = field(
+        init=False, repr=False, compare=False, metadata={"local": True}
+    )
 
     def __post_init__(self) -> None:
         check_base(self.algorithm, Algorithm)
         for k, part in enumerate(self.protections, start=1):
             check_base(part, Protection)
-            if isinstance(part, Masking) and k < len(self.protections):
+            if part.hides and k < len(self.protections):
                 raise ValueError("secure aggregation must be the last of the protections")
         if self.rounds < 1:
             raise ValueError(f"rounds is {self.rounds}; run at least 1")
@@ -87,10 +92,15 @@ class Plan(Generic[S, U, R]):
             )
         if self.min_clients < 1:
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
-        masking = self.masking
+        last = self.protections[-1] if self.protections else None
+        masking = last if isinstance(last, Masking) else None
         if masking is not None:
-            settled = tuple(protection.beside(masking) for protection in self.protections)
-            object.__setattr__(self, "protections", settled)
+            masking = masking.beside(masking)
+            others = [protection.beside(masking) for protection in self.protections[:-1]]
+            object.__setattr__(self, "protections", (*others, masking))
+        object.__setattr__(self, "masking", masking)
+        plain = self.protections if masking is None else self.protections[:-1]
+        object.__setattr__(self, "plain", plain)
         unchanged = self.algorithm.requirements.unchanged
         if unchanged and self.plain:
             raise ValueError(
@@ -121,18 +131,6 @@ class Plan(Generic[S, U, R]):
         for kind in every:
             found[kind.name] = kind
         return found
-
-    @cached_property
-    def plain(self) -> tuple[Protection, ...]:
-        """The protections that change an upload by themselves."""
-        # Secure aggregation is always the last.
-        return self.protections if self.masking is None else self.protections[:-1]
-
-    @cached_property
-    def masking(self) -> Masking | None:
-        """The protection that hides uploads in their sum, if there is one; always the last."""
-        last = self.protections[-1] if self.protections else None
-        return last if isinstance(last, Masking) else None
 
     def read(
         self,
@@ -180,8 +178,11 @@ class Plan(Generic[S, U, R]):
 class Identified(Protocol):
     """A part of a plan that is not plain settings, such as a network's architecture."""
 
-    def identity(self) -> str:
-        """Return the same text for the same thing on every machine."""
+    def identity(self) -> Fact:
+        """Return the same text for the same thing on every machine.
+
+        A table stands for itself, with its name; nothing where all of it is plain settings.
+        """
 
 
 def describe(value: object) -> Fact:
@@ -194,10 +195,10 @@ def describe(value: object) -> Fact:
             return [*map(describe, value)]
         case Recipe():
             return {"recipe": value.to_json()}
-        case Identified():
-            return {kept(type(value).__name__): value.identity()}
+        case Identified() if (told := value.identity()) is not None:
+            return told if isinstance(told, dict) else {kept(type(value).__name__): told}
         case FeatureMap() if value.is_bound:
-            return {value.plan_name: value.fingerprint}
+            return {"Adapted": value.fingerprint}  # by which runs are recognized
         case Reservoir() | Preprocessing():
             return {kept(type(value).__name__): value.fingerprint}
         case np.ndarray():

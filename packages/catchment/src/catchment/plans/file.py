@@ -45,7 +45,6 @@ from catchment.federation.learn.anomaly import FederatedAnomalyDetector
 from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings
 from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.protection import Masking
 from catchment.federation.workflow import Maps, Workflow
 from catchment.plans.data import (
     SOURCES,
@@ -502,7 +501,7 @@ class PlanFile:
         n_inputs = self.preprocessing.n_inputs(len(about.channels))
         offered = self.offered(n_inputs, per_step, n_clients)
         table = self._learning(offered)
-        hidden = any(isinstance(one, Masking) for one in protections)
+        hidden = any(one.hides for one in protections)
         given: dict[str, Any] = {"features": None, "classes": about.classes, "base": self.base}
         kind, rest = chosen(ALGORITHMS, table, "[learn]", key="algorithm", own=True)
         uploads = None

@@ -60,10 +60,10 @@ from catchment.federation.measure.baselines import (
     constant_baseline,
 )
 from catchment.federation.measure.calibration import Calibration, without_each
+from catchment.federation.measure.drawn import draw
 from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Masking, Protection
-from catchment.federation.runs.drawn import draw
+from catchment.federation.protection import Protection
 from catchment.federation.runs.folder import (
     CHARGED,
     CLIENTS,
@@ -79,15 +79,8 @@ from catchment.federation.runs.folder import (
     remove_run,
     write_results,
 )
-from catchment.federation.runs.read import (
-    Fold,
-    Run,
-    folds_fact,
-    map_facts,
-    map_sentence,
-    read_run,
-    reported,
-)
+from catchment.federation.runs.ledger import map_facts, map_sentence
+from catchment.federation.runs.read import Fold, Run, folds_fact, read_run, reported
 from catchment.federation.workflow import (
     CALIBRATION,
     DELIVERY,
@@ -460,7 +453,7 @@ class Beside:
             # Nothing of the folds is released but scores, so that nothing is charged for them.
             replace(one, budget=None) if isinstance(one, GaussianNoise) else one
             for one in workflow.protections
-            if not isinstance(one, Masking)
+            if not one.hides
         )
         engines = LocalClients(
             clients=clients,

@@ -135,7 +135,6 @@ from catchment.readout.storage import (
     around_of as around_of,
     from_bytes as from_bytes,
     map_of as map_of,
-    packed_file as packed_file,
     save as save,
     stored_map as stored_map,
     to_bytes as to_bytes,

@@ -444,7 +444,7 @@ class RidgeStatistics(Structure):
         scales: tuple[float | Array, ...] = (z, y, grid.gram_scale, z[:, None] * y, y * y)
         sums: dict[str, Any] = {}
         for name, scale in zip(SUMS, scales, strict=True):
-            sums[name] = integers.as_floats(getattr(self, name), scale)
+            sums[name] = getattr(self, name).astype(np.float64) * scale
         return replace(self, grid=None, **sums)
 
     def __add__(self, other: RidgeStatistics) -> RidgeStatistics:

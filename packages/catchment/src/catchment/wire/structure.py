@@ -199,7 +199,7 @@ def defines(made: Any, method: str) -> bool:
     >>> defines(list, "append"), defines(int, "append"), defines(3, "append")
     (True, False, False)
     """
-    return isinstance(made, type) and any(method in vars(one) for one in made.__mro__)
+    return isinstance(made, type) and getattr(made, method, None) is not None
 
 
 @dataclass(frozen=True)
@@ -555,7 +555,7 @@ def _combined(one: T, other: T, how: Any) -> T:
         elif GATHERED in part.marks:
             values[part.name] = gathered(a, b)
         elif part.form == "named":
-            values[part.name] = _by_key(part, a, b, how)
+            values[part.name] = _by_key(part, a, b, how) if a or b else a
         elif part.form in ("arrays", "listed"):
             if len(a) != len(b):
                 raise UploadError("shape", f"{len(b)} {part.name} do not add to {len(a)}")
