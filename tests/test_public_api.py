@@ -22,9 +22,10 @@ ROOT = Path(__file__).parents[1]
 FACES = {
     "catchment": (
         "AutoMap Clip Concat DefaultMap DiagonalReservoir EchoState Encoder Evaluation "
-        "FederatedRidge GaussianNoise Hydra Limits MiniRocket Mixture Model NVAR Pipeline Plan "
-        "Prepare Projected RAW RandomFourier Readout Recipe Recording Reservoir RidgeStatistics "
-        "Run Scores SecureSum Spread WindowStatistics WithNorm __version__ calibrate "
+        "FederatedRidge GaussianNoise Hydra Limits LogUniform MiniRocket MixedActivation Model "
+        "NVAR Pipeline Plan Prepare Projected RAW RandomFourier Readout Recording Reservoir "
+        "RidgeStatistics "
+        "Run Scores SecureSum Uniform WindowStatistics WithNorm __version__ calibrate "
         "compare evaluate federate fit join load make_identities read retire save split "
         "tell_unknown"
     ),
@@ -37,8 +38,8 @@ FACES = {
     "catchment.engine": ("LocalEngine centralised compare guess local_only run_locally trained"),
     "catchment.features": (
         "AutoMap Concat DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
-        "Hydra Layers MiniRocket Mixture NVAR Pipeline "
-        "Projected RandomFourier Recipe Reservoir Spread WindowStatistics WithNorm"
+        "Hydra Layers Linspace LogUniform LongTail MiniRocket MixedActivation NVAR Pipeline "
+        "Projected RandomFourier Reservoir Uniform WindowStatistics WithNorm"
     ),
     "catchment.federation": (
         "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Needs Plan "

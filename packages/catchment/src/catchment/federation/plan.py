@@ -15,7 +15,6 @@ import numpy as np
 from catchment.data.prepare import RAW, Prepare
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
-from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Additive, Algorithm, Needs, Tally, Turn, check_base
 from catchment.federation.checks import Limits
@@ -179,8 +178,6 @@ def describe(value: object) -> Fact:
         # Before the protocols, against which a check takes long.
         case tuple() | list() if type(value) in (tuple, list):
             return [*map(describe, value)]
-        case Recipe():
-            return {"recipe": value.to_json()}
         case Identified():
             return {type(value).__name__: value.identity()}
         case FeatureMap() if value.is_bound:
