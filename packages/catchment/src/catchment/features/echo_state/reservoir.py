@@ -135,27 +135,17 @@ class Program:
         input_bounds
             (I,) largest absolute value of each input, on a grid.
         """
-        N, I = layer.n_units, layer.n_inputs
-        rows = np.concatenate([layer.W.rows(), layer.W_in.rows(), np.arange(N)])
-        columns = np.concatenate(
-            [
-                layer.W.columns.astype(np.int64),
-                layer.W_in.columns.astype(np.int64) + N,
-                np.full(N, N + I),
-            ]
-        )
+        N, I, W, W_in = layer.n_units, layer.n_inputs, layer.W, layer.W_in
+        rows = np.concatenate([W.rows(), W_in.rows(), np.arange(N)])
+        inputs = W_in.columns.astype(np.int64) + N
+        columns = np.concatenate([W.columns.astype(np.int64), inputs, np.full(N, N + I)])
+        weights = np.concatenate([W.values, W_in.values])
         offset = layer.gain * layer.bias + layer.shift
-        values = np.concatenate(
-            [
-                layer.W.values * layer.gain[layer.W.rows()],
-                layer.W_in.values * layer.gain[layer.W_in.rows()],
-                offset,
-            ]
-        )
+        values = np.concatenate([weights * layer.gain[rows[: len(weights)]], offset])
         leak, w = layer.leak, 0
         if bits is not None:
-            inputs = np.ones(I) if input_bounds is None else input_bounds
-            bounds = np.concatenate([state_bounds(layer.activation), inputs, np.ones(1)])
+            largest = np.ones(I) if input_bounds is None else input_bounds
+            bounds = np.concatenate([state_bounds(layer.activation), largest, np.ones(1)])
             w = weight_digits(rows, values, bounds[columns], bits)
             digits = min(bits, MOST_WEIGHT_DIGITS)
             values, leak = rounded(values, w), np.maximum(rounded(leak, digits), 2.0**-digits)
