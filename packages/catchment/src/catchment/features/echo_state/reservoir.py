@@ -6,12 +6,12 @@ scales the recurrent matrix, with as many bits as all machines agree on; the sca
 as an exact number, together with the SHA-256 fingerprint of the weights. Who receives it solves
 nothing: the weights are drawn and multiplied, and must have that fingerprint.
 
-On a grid of b digits states and inputs are k 2^-b. A layer's weights, gain folded in, are rounded
-to w binary digits after the point: as many as min(b, 20) bits hold, and few enough that the sum of
-a row, sum |k_weight| 2^b bound(what it multiplies), stays below 2^53. Then every product and every
-sum of a step is exact in float64, in whatever order it is done, and the drive of a unit is one
-definite number. Leak rates a have min(b, 20) digits and are one step at least, so (1 - a) x + a y
-is exact too before it is rounded to b digits.
+In fixed point of b digits states and inputs are k 2^-b. A layer's weights, gain folded in, are
+rounded to w binary digits after the point: as many as min(b, 20) bits hold, and few enough that the
+sum of a row, sum |k_weight| 2^b bound(what it multiplies), stays below 2^53. Then every product and
+every sum of a step is exact in float64, in whatever order it is done, and the drive of a unit is
+one definite number. Leak rates a have min(b, 20) digits and are one step at least, so (1 - a) x + a
+y is exact too before it is rounded to b digits.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ DENSE_UNITS = 300  # ...when there are at least this many units to fill a matrix
 class Program:
     """One layer as the kernels want it: sparse (or dense) rows over [x; u; 1], gain folded in.
 
-    On a grid `bits` are the digits of its states and `weight_digits` those of its values.
+    In fixed point `bits` are the digits of its states and `weight_digits` those of its values.
     """
 
     starts: NDArray[np.int64]
@@ -133,7 +133,7 @@ class Program:
         bits
             Digits of its grid, if it is on one.
         input_bounds
-            (I,) largest absolute value of each input, on a grid.
+            (I,) largest absolute value of each input, in fixed point.
         """
         N, I, W, W_in = layer.n_units, layer.n_inputs, layer.W, layer.W_in
         rows = np.concatenate([W.rows(), W_in.rows(), np.arange(N)])
@@ -176,7 +176,7 @@ class Program:
 
     @property
     def grid(self) -> tuple[()] | tuple[float, float]:
-        """Rounder and largest number below 1 of states on a grid, as the kernels want them."""
+        """Rounder and largest number below 1 of states in fixed point, as the kernels want them."""
         return () if self.bits is None else (math.ldexp(ROUND, -self.bits), 1 - 0.5**self.bits)
 
     @property
@@ -308,7 +308,7 @@ class Reservoir:
     density, connections
         For `random`, either the fraction of non-zeros or the number that each unit receives; 10
         per unit if neither is given. For `small_world`, connections is the (even) number of nearest
-        neighbours, and for `scale_free` twice the number of units that a new one links to.
+        neighbors, and for `scale_free` twice the number of units that a new one links to.
     rewiring
         `small_world`: probability that an edge is moved; 0.1 if not given.
     jump, jump_weight
@@ -334,7 +334,7 @@ class Reservoir:
     seed
         64-bit number that names the draws.
     grid
-        Binary digits b (8 to 24) of states, which are then whole numbers times 2^-b: the same bits
+        Binary digits b (8 to 24) of states, which are then integers times 2^-b: the same bits
         on every processor. None for float64.
     input_range
         With a grid: inputs are cut off at minus and plus this power of two.
@@ -418,11 +418,11 @@ class Reservoir:
             )
         if self.grid is None and self.input_range != DEFAULT_RANGE:
             raise ValueError(
-                f"input_range is {self.input_range} without a grid; give grid=20, or leave it out"
+                f"input_range is {self.input_range} in float64; give grid=20, or leave it out"
             )
         if (self.known_cut is not None) != (self.grid is not None and self.is_prepared):
             raise ValueError(
-                "a reservoir with a grid carries cut, scale and fingerprint together; clear all "
+                "a reservoir in fixed point carries cut, scale and fingerprint together; clear all "
                 "three, or call prepared()"
             )
 
@@ -435,7 +435,7 @@ class Reservoir:
         input_range: float = DEFAULT_RANGE,
         cut: tuple[int, int] | None = None,
     ) -> Reservoir:
-        """Return the reservoir with these weights; on a grid its cut is found if not given."""
+        """Return the reservoir with these weights; in fixed point its cut is found if not given."""
         if not layers:
             raise ValueError("a reservoir needs at least one layer")
         units = tuple(layer.n_units for layer in layers)
@@ -748,7 +748,7 @@ class Reservoir:
     ) -> Reservoir:
         """Return the reservoir with gain (N,) and shift (N,) of intrinsic plasticity.
 
-        Other gains forget at another pace, so on a grid the cut is found anew if not given.
+        Other gains forget at another pace, so in fixed point the cut is found anew if not given.
         """
         if gain.shape != (self.n_units,) or shift.shape != (self.n_units,):
             raise ValueError(

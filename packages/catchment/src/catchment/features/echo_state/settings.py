@@ -65,7 +65,7 @@ def cut_of(value: object, name: str) -> tuple[int, int]:
     (1024, 256)
     """
     if not isinstance(value, list | tuple) or len(value) != 2:
-        raise ValueError(f"{name} is {value!r}; give two whole numbers, length and warm-up")
+        raise ValueError(f"{name} is {value!r}; give two integers, length and warm-up")
     L, M = whole(value[0], name), whole(value[1], name)
     if (L == 0) != (M == 0) or M > L:
         raise ValueError(f"{name} is {(L, M)}; give (0, 0), or a warm-up from 1 to the length")
@@ -162,7 +162,7 @@ class MixedActivation:
     def codes(self, rng: Words, n: int) -> NDArray[np.uint8]:
         """Return the places (n,) in `ACTIVATIONS` of the activations of n units."""
         names, fractions = zip(*self.parts, strict=True)
-        # Largest remainders: whole numbers of units that sum to n and follow the fractions.
+        # Largest remainders: integers of units that sum to n and follow the fractions.
         share = np.array(fractions) * n
         counts = np.floor(share).astype(np.int64)
         order = np.argsort(counts - share, kind="stable")
@@ -336,7 +336,7 @@ def _wiring(at: dict[str, Any], units: int, index: int, seed: int) -> Wiring:
     jump = max(2, isqrt(units)) if at["jump"] is None else at["jump"]
     if cycle_jumps and not 2 <= jump <= units // 2:
         raise ValueError(
-            f"jump is {jump}; for {units} units give a whole number from 2 to {units // 2}"
+            f"jump is {jump}; for {units} units give an integer from 2 to {units // 2}"
         )
     return Wiring(
         topology=topology,
