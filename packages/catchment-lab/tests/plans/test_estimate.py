@@ -10,11 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from catchment.cli import app
-from catchment.features import (
-    EchoState,
-    Recipe,
-    Reservoir,
-)
+from catchment.features import EchoState, Reservoir
 from catchment.federation import DELIVERY, EVALUATION, TRAINING
 from catchment.federation.runs import MODEL
 from catchment.plans import parse_plan, run_plan
@@ -107,7 +103,7 @@ def test_clients_that_are_not_there_yet_are_counted(tmp_path: Path) -> None:
 def test_a_million_units_are_refused_from_sizes(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def drawn(recipe: Recipe) -> Reservoir:
+    def drawn(recipe: Reservoir) -> Reservoir:
         raise AssertionError(f"a reservoir of {recipe.units} units is drawn")
 
     monkeypatch.setattr(Reservoir, "from_recipe", drawn)

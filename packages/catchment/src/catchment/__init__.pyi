@@ -6,12 +6,12 @@ from catchment.engine.contenders import compare as compare
 from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
 from catchment.features.diagonal import DiagonalReservoir as DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState as EchoState
-from catchment.features.echo_state.recipe import (
-    Mixture as Mixture,
-    Recipe as Recipe,
-    Spread as Spread,
-)
 from catchment.features.echo_state.reservoir import Reservoir as Reservoir
+from catchment.features.echo_state.settings import (
+    LogUniform as LogUniform,
+    MixedActivation as MixedActivation,
+    Uniform as Uniform,
+)
 from catchment.features.encoder import Encoder as Encoder
 from catchment.features.hydra import Hydra as Hydra
 from catchment.features.minirocket import MiniRocket as MiniRocket
@@ -88,8 +88,9 @@ __all__ = [
     "GaussianNoise",
     "Hydra",
     "Limits",
+    "LogUniform",
     "MiniRocket",
-    "Mixture",
+    "MixedActivation",
     "Model",
     "NVAR",
     "Pipeline",
@@ -99,14 +100,13 @@ __all__ = [
     "RandomFourierFeatures",
     "RandomProjection",
     "Readout",
-    "Recipe",
     "Recording",
     "Reservoir",
     "RidgeStatistics",
     "Run",
     "Scores",
     "SecureAggregation",
-    "Spread",
+    "Uniform",
     "WindowStatistics",
     "__version__",
     "calibrate",

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan, RoundContext, describe
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.readout import LDA
 
-RESERVOIR = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
+RESERVOIR = Reservoir(units=5, inputs=1, seed=1)
 FEATURES = EchoState.of(RESERVOIR)
 PLAN: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1))
 names = st.lists(st.text(min_size=1), unique=True, min_size=1, max_size=30)
@@ -73,7 +73,7 @@ OTHER_SETTINGS: dict[str, Plan[Any, Any, Any]] = {
     ),
     "reservoir": Plan(
         algorithm=FederatedRidge(
-            features=EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=2))),
+            features=EchoState.of(Reservoir(units=5, inputs=1, seed=2)),
             ridge=0.1,
         )
     ),
@@ -92,7 +92,7 @@ def test_every_setting_is_in_the_fingerprint() -> None:
 
 
 def test_the_fingerprint_is_that_of_equal_settings_not_of_one_object() -> None:
-    rebuilt = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
+    rebuilt = EchoState.of(Reservoir(units=5, inputs=1, seed=1))
     again: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=rebuilt, ridge=0.1))
     assert again.fingerprint() == PLAN.fingerprint()
     assert len(PLAN.fingerprint()) == 64

@@ -14,7 +14,7 @@ from catchment import load
 from catchment.data import Preprocessing, Scaler
 from catchment.engine import data_of
 from catchment.features import DefaultMap, EchoState, name_of
-from catchment.features.echo_state import Spread
+from catchment.features.echo_state import Uniform
 from catchment.federation import Limits, Plan
 from catchment.federation.learn import Candidates, FederatedRidge, ReadoutAveraging, SelectedRidge
 from catchment.federation.runs import MODEL
@@ -130,10 +130,9 @@ name = "float32"
     features = algorithm.features
     assert isinstance(features, EchoState)
     assert (features.segments, features.washout) == (2, 3)
-    recipe = features.reservoir.recipe
-    assert recipe is not None
+    recipe = features.reservoir
     assert (recipe.units, recipe.inputs, recipe.seed) == ((10, 8), 6, 5)
-    assert recipe.leak_rate == Spread("uniform", 0.1, 0.9)
+    assert recipe.leak_rate == Uniform(0.1, 0.9)
     assert (plan.rounds, plan.client_fraction, plan.min_clients, plan.seed) == (7, 0.5, 2, 9)
     assert plan.limits == Limits(max_rows=5000, max_weight=2.5, over_median=20.0)
     assert [type(p).__name__ for p in plan.protections] == ["Float32"]

@@ -22,8 +22,8 @@ import catchment
 from catchment import save
 from catchment.data import Recording
 from catchment.errors import IntegrityError
-from catchment.features import EchoState, Recipe, Reservoir
-from catchment.features.echo_state import Mixture, Spread
+from catchment.features import EchoState, Reservoir
+from catchment.features.echo_state import LogUniform, MixedActivation
 from catchment.readout import (
     MAX_HEADER,
     Model,
@@ -48,8 +48,8 @@ def trained(features: EchoState, *, classes: bool = False) -> Model:
 
 
 def from_recipe(**settings: object) -> EchoState:
-    recipe = Recipe(units=30, inputs=2, seed=5)
-    return EchoState.of(Reservoir.from_recipe(recipe), **settings)  # type: ignore[arg-type]
+    recipe = Reservoir(units=30, inputs=2, seed=5)
+    return EchoState.of(recipe, **settings)  # type: ignore[arg-type]
 
 
 def from_matrices() -> EchoState:
@@ -64,13 +64,13 @@ def from_matrices() -> EchoState:
 
 
 def deep() -> EchoState:
-    recipe = Recipe(
+    recipe = Reservoir(
         units=(20, 10),
         inputs=2,
-        leak_rate=(Spread("log_uniform", 0.1, 1.0), 0.5),
-        activation=(Mixture(tanh=0.5, sin=0.5), "tanh"),
+        leak_rate=(LogUniform(0.1, 1.0), 0.5),
+        activation=(MixedActivation(tanh=0.5, sin=0.5), "tanh"),
     )
-    return EchoState.of(Reservoir.from_recipe(recipe), bias=True, washout=3)
+    return EchoState.of(recipe, bias=True, washout=3)
 
 
 def plastic() -> EchoState:

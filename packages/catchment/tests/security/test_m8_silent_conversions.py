@@ -15,7 +15,6 @@ import pytest
 
 from catchment import (
     EchoState,
-    Recipe,
     Recording,
     Reservoir,
     as_numbers,
@@ -49,7 +48,7 @@ BAD: dict[str, tuple[Any, str]] = {
 MODEL = fit(EchoState(5, washout=5), [Recording(WAVE[:-1], WAVE[1:])])
 REGRESSOR = EchoStateRegressor(units=5, pool=None, washout=2)
 CLASSIFIER = EchoStateClassifier(units=5, pool=None, washout=2)
-MAP = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
+MAP = EchoState.of(Reservoir(units=5, inputs=1))
 ENTRANCES: dict[str, Callable[[Any], object]] = {
     "inputs": lambda bad: Recording(bad),
     "targets per step": lambda bad: Recording(WAVE, bad),

@@ -104,11 +104,11 @@ def in_q15(features: EchoState) -> EchoState:
     feature_bits = Q15 if features.feature_grid is None else min(features.feature_grid, Q15)
     if (bits, feature_bits) == (reservoir.grid, features.feature_grid):
         return features
-    coarser = Reservoir(
+    coarser = Reservoir.of_layers(
         reservoir.layers,
         grid=bits,
         input_range=reservoir.input_range,
-        known_cut=reservoir.cut if reservoir.grid is not None else (0, 0),
+        cut=reservoir.cut if reservoir.grid is not None else (0, 0),
     )
     read = replace(features, feature_grid=None, precision="float64").reading(coarser)
     return replace(read, feature_grid=feature_bits)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from catchment.data import Recording
 from catchment.errors import BudgetError, DeviceError, IntegrityError, RuleError
-from catchment.features import FeatureMap, Recipe, building_only
+from catchment.features import FeatureMap, Reservoir, building_only
 from catchment.federation import (
     EVALUATION,
     AnyPlan,
@@ -144,7 +144,7 @@ class ModelGuard:
             return self.course.describes(parts)
         recipe = parts.facts.get("recipe")
         largest = max((getattr(one, "units", 0) for one in self.course.maps), key=_sum, default=0)
-        return recipe is None or _sum(Recipe.from_json(str(recipe)).units) <= _sum(largest)
+        return recipe is None or _sum(Reservoir.from_json(str(recipe)).units) <= _sum(largest)
 
     def model(self, sha256: str) -> Predictor:
         found = self.place.model(sha256)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Annotated, ClassVar, Literal
 
@@ -26,7 +26,7 @@ import numpy as np
 from catchment import Array, Integers
 from catchment.data import RAW, Preprocessing
 from catchment.errors import FederationError, UploadError
-from catchment.features import EchoState, Pipeline, Recipe, Reservoir, name_of
+from catchment.features import EchoState, Pipeline, Reservoir, name_of
 from catchment.federation import Algorithm, Data, Requirements, RoundContext, Rows
 from catchment.federation.learn import ALL, certified, kept_and_removed
 from catchment.federation.runs import Described, WithoutClient
@@ -54,7 +54,7 @@ class Member(Structure):
         ),
     )
 
-    recipe: Recipe
+    recipe: Reservoir
     readout: Readout
     n_rows: Annotated[int, COUNTED]
 
@@ -185,7 +185,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     >>> from catchment.engine import run_locally
     >>> from catchment.federation import Plan
     >>> from catchment import Recording
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> features = EchoState.of(Reservoir(units=10, inputs=1), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
     >>> result = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), clients)
@@ -194,7 +194,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     """
 
     features: EchoState
-    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    recipes: Mapping[str, Reservoir] = field(default_factory=dict)
     alpha: float | None = None
     ridge: float | Literal["folds"] = "folds"
     n_folds: int = 5
@@ -231,7 +231,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
         total = rows.total()
         return Member(recipe, total.solve(ridge), total.n_rows)
 
-    def recipe_of(self, client: str) -> Recipe:
+    def recipe_of(self, client: str) -> Reservoir:
         """Return the recipe of a client's reservoir: its own, or the common one with its seed."""
         reservoir = self.features.reservoir
         if client in self.recipes:
@@ -239,13 +239,12 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
             if own.grid is not None or reservoir.grid is None:
                 return own
             return replace(own.unprepared(), grid=reservoir.grid, input_range=reservoir.input_range)
-        common = reservoir.recipe
-        if common is None:
+        if not reservoir.is_drawn:
             raise ValueError(
                 f"there is no recipe for {client}, and the features' reservoir has none; "
                 "pass recipes, or build the reservoir from a recipe"
             )
-        return with_own_seed(common, client)
+        return with_own_seed(reservoir, client)
 
     def read_update(self, parts: Message, context: RoundContext) -> Members:
         return Members({context.client: read_member(parts, self.features, self.alpha)})
@@ -293,7 +292,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
 def joint_features(features: Sequence[EchoState]) -> EchoState:
     """Return the features of all reservoirs side by side; settings are those of the first.
 
-    >>> apart = [EchoState.of(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
+    >>> apart = [EchoState.of(Reservoir(units=n, inputs=1)) for n in (4, 5)]
     >>> joint_features(apart).n_features
     10
     """
@@ -322,16 +321,11 @@ def _joint_readout(
     return Readout(W.reshape(-1, K), b)
 
 
-def member_features(recipe: Recipe, template: EchoState, alpha: float | None = None) -> EchoState:
-    """Return what the template reads, of the reservoir that the recipe and alpha name."""
-    own = _built(recipe)
+def member_features(own: Reservoir, template: EchoState, alpha: float | None = None) -> EchoState:
+    """Return what the template reads, of a reservoir that alpha moves towards the template's."""
     if alpha is not None:
         own = aligned_reservoir(own, template.reservoir, alpha)
     return template.reading(own)
-
-
-# Built once to see that it can be, and once more for the ensemble.
-_built = lru_cache(maxsize=256)(Reservoir.from_recipe)
 
 
 def read_member(parts: Message, template: EchoState, alpha: float | None = None) -> Member:
@@ -339,7 +333,7 @@ def read_member(parts: Message, template: EchoState, alpha: float | None = None)
     member = Member.from_message(parts)
     recipe, weights = member.recipe, member.readout.weights
     # Counted before anything is built: a recipe of a few bytes can name a huge reservoir.
-    n_units = sum(layer.units for layer in recipe.layers)
+    n_units = recipe.n_units
     n_extra = template.n_base - template.state * template.reservoir.n_units
     n_parts = template.n_features // template.n_base
     expected = n_parts * (n_extra + template.state * n_units)
@@ -350,7 +344,7 @@ def read_member(parts: Message, template: EchoState, alpha: float | None = None)
             f"{recipe.inputs} inputs; {expected} features and {template.reservoir.n_inputs} "
             "inputs are asked for",
         )
-    member_features(recipe, template, alpha)
+    member_features(recipe, template, alpha).fingerprint  # noqa: B018  # drawn, and compared
     return member
 
 

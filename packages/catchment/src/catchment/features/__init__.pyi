@@ -2,12 +2,14 @@ from catchment.features.base import FeatureMap as FeatureMap
 from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
 from catchment.features.diagonal import DiagonalReservoir as DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState as EchoState
-from catchment.features.echo_state.recipe import (
-    Mixture as Mixture,
-    Recipe as Recipe,
-    Spread as Spread,
-)
 from catchment.features.echo_state.reservoir import Reservoir as Reservoir
+from catchment.features.echo_state.settings import (
+    Linspace as Linspace,
+    LogUniform as LogUniform,
+    LongTail as LongTail,
+    MixedActivation as MixedActivation,
+    Uniform as Uniform,
+)
 from catchment.features.encoder import Encoder as Encoder
 from catchment.features.hydra import Hydra as Hydra
 from catchment.features.layers import Layers as Layers
@@ -85,14 +87,16 @@ __all__ = [
     "FeatureUnion",
     "Hydra",
     "Layers",
+    "Linspace",
+    "LogUniform",
+    "LongTail",
     "MiniRocket",
-    "Mixture",
+    "MixedActivation",
     "NVAR",
     "Pipeline",
     "RandomFourierFeatures",
     "RandomProjection",
-    "Recipe",
     "Reservoir",
-    "Spread",
+    "Uniform",
     "WindowStatistics",
 ]

@@ -333,10 +333,14 @@ class FeatureMap(ABC):
     def refuse_stretches(self) -> None:
         """Raise ValueError if the map needs recordings whole, as one without `go_on` does."""
         if type(self).go_on is FeatureMap.go_on:
-            raise ValueError(
-                f"{name_of(self)} needs a recording whole, so that none can go on in a later "
-                "round; cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
-            )
+            raise self.needs_all()
+
+    def needs_all(self) -> ValueError:
+        """Return what to raise where a recording goes on that the map needs whole."""
+        return ValueError(
+            f"{name_of(self)} needs a recording whole, so that none can go on in a later "
+            "round; cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
+        )
 
     def go_on(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
         """Return the rows (n, F) of a recording's next steps u (T, I), and what to carry then.
@@ -353,7 +357,7 @@ class FeatureMap(ABC):
         carried
             What was carried after them; nothing at a recording's first step.
         """
-        raise NotImplementedError
+        raise self.needs_all()
 
     def at_end(self, steps: int, carried: Arrays) -> Array:
         """Return the rows (0 or 1, F) that a recording of so many steps gives at its end."""

@@ -15,7 +15,6 @@ import numpy as np
 from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
-from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import (
     Additive,
@@ -193,8 +192,6 @@ def describe(value: object) -> Fact:
         # Before the protocols, against which a check takes long.
         case tuple() | list() if type(value) in (tuple, list):
             return [*map(describe, value)]
-        case Recipe():
-            return {"recipe": value.to_json()}
         case Identified() if (told := value.identity()) is not None:
             return told if isinstance(told, dict) else {kept(type(value).__name__): told}
         case FeatureMap() if value.is_bound:

@@ -55,9 +55,9 @@ class Rows:
         classes
             Whether targets are whole, for a map in fixed point; if None they are if all are 0 or 1.
 
-        >>> from catchment import Recipe, Reservoir
+        >>> from catchment import Reservoir
         >>> from catchment.features import EchoState
-        >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=1)
+        >>> features = EchoState.of(Reservoir(units=5, inputs=1), washout=1)
         >>> rows = Rows.of(features, [Recording([0.0, 1.0, 2.0], [0.0, np.nan, 2.0])])
         >>> rows.z.shape, rows.y, rows.weight
         ((1, 6), array([[2.]]), array([1.]))
@@ -132,9 +132,9 @@ class Rows:
         Recordings with one target each are blocked in their order, each class by itself, so that
         every block has every class.
 
-        >>> from catchment import Recipe, Reservoir
+        >>> from catchment import Reservoir
         >>> from catchment.features import EchoState
-        >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)), pool="mean")
+        >>> features = EchoState.of(Reservoir(units=5, inputs=1), pool="mean")
         >>> waves = [Recording.labeled([0.0, 1.0], k // 4, 2) for k in range(8)]
         >>> Rows.of(features, waves).blocks(4)[0].y.tolist()
         [[1.0, 0.0], [0.0, 1.0]]
@@ -194,9 +194,9 @@ def local_blocks(
 
     Together they are the statistics of all its data.
 
-    >>> from catchment import Recipe, Reservoir
+    >>> from catchment import Reservoir
     >>> from catchment.features import EchoState
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
+    >>> features = EchoState.of(Reservoir(units=5, inputs=1))
     >>> u = np.arange(10.0)
     >>> [block.n_rows for block in local_blocks(features, lambda: [Recording(u, u)], 4)]
     [2, 3, 2, 3]

@@ -10,7 +10,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import Ridge
 
-from catchment import Array, Recipe, Recording, Reservoir
+from catchment import Array, Recording, Reservoir
 from catchment.data import ACTIVITIES, mackey_glass, synthetic_wearables
 from catchment.engine import local_only, run_locally
 from catchment.features import EchoState
@@ -43,7 +43,7 @@ def wearers() -> dict[str, list[Recording]]:
 
 
 def features(pool: bool = True) -> EchoState:
-    reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=1))
+    reservoir = Reservoir(units=20, inputs=6, seed=1)
     return EchoState.of(reservoir, pool="mean" if pool else None)
 
 

@@ -337,10 +337,10 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
     classes
         Names of the outputs if they are classes.
 
-    >>> from catchment import Recipe, Reservoir
+    >>> from catchment import Reservoir
     >>> from catchment.features import EchoState
-    >>> recipes = [Recipe(units=20, inputs=1, leak_rate=a) for a in (0.1, 0.3, 0.5, 1.0)]
-    >>> maps = tuple(EchoState.of(Reservoir.from_recipe(r), washout=10) for r in recipes)
+    >>> recipes = [Reservoir(units=20, inputs=1, leak_rate=a) for a in (0.1, 0.3, 0.5, 1.0)]
+    >>> maps = tuple(EchoState.of(r, washout=10) for r in recipes)
     >>> Candidates(features=maps, halvings=2).requirements.rounds
     3
     """

@@ -145,9 +145,9 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
         Whose statistics are to go, all of them.
 
     >>> import numpy as np
-    >>> from catchment import Plan, Recipe, Reservoir, Recording, federate
+    >>> from catchment import Plan, Reservoir, Recording, federate
     >>> from catchment.features import EchoState
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=9, inputs=1)))
+    >>> features = EchoState.of(Reservoir(units=9, inputs=1))
     >>> waves = {name: np.sin(np.arange(80.0) / k) for k, name in enumerate("abc", start=3)}
     >>> clients = {name: [Recording(u[:-1], u[1:])] for name, u in waves.items()}
     >>> algorithm = FederatedRidge(features=features, ridge=1e-3)

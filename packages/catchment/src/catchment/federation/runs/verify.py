@@ -387,18 +387,18 @@ class _Said:
         return shared
 
     def _weights(self, reservoir: Reservoir) -> None:
-        """Draw the weights anew from the recipe, and compare their fingerprint."""
-        what, recipe = "weights of the recipe", reservoir.recipe
-        if recipe is None:
-            given = reservoir.adapted_from is None
+        """Draw the weights anew, and compare their fingerprint."""
+        what = "weights of the recipe"
+        if not reservoir.is_drawn:
+            given = reservoir.base is None
             how = (
                 "the reservoir was given as matrices" if given else "gains and shifts were adapted"
             )
             self.cannot(what, f"{how}; the map's fingerprint has them")
             return
-        made = self.read(what, lambda: Reservoir.from_recipe(recipe))
-        if made is not None:
-            self.compare(what, made.fingerprint, recipe.fingerprint or "")
+        found = self.read(what, lambda: replace(reservoir).fingerprint)
+        if found is not None:
+            self.compare(what, found, reservoir.known_fingerprint or found)
 
     def trained(self, model: Model | None) -> _Trained | None:
         """Compare the state's file, and return the sums in it if there are any."""
