@@ -240,7 +240,7 @@ def test_solves_as_scikit_learn_does(bits: int, classes: bool) -> None:
 
 def test_whole_and_fine_targets_add_and_compare_by_value() -> None:
     data = Data.drawn(6, 30, 3, 2, 12, classes=True)
-    fine = replace(data, grid=data.grid.with_targets(36))
+    fine = replace(data, grid=replace(data.grid, target_digits=36))
     coarse, finer = data.statistics(), fine.statistics()
     assert coarse == finer
     assert coarse.digest() == finer.digest()
@@ -462,7 +462,7 @@ def test_uploads_are_held_to_the_plans_grid() -> None:
     data = Data.drawn(11, 30, 3, 2, 8, classes=True)
     sent = data.statistics()
     check_statistics(sent, fingerprint="f", state_bound=16.0, grid=data.grid)
-    for wrong in (None, data.grid.with_targets(36)):
+    for wrong in (None, replace(data.grid, target_digits=36)):
         with pytest.raises(UploadError, match="the plan asks for"):
             check_statistics(sent, fingerprint="f", grid=wrong)
     heavy = sent.scaled(100)

@@ -16,8 +16,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -112,7 +111,7 @@ def from_bytes(content: bytes, *, use: Own = ()) -> Predictor:
 def _made(file: BinaryIO, name: str, use: Own) -> Predictor:
     """Return the predictor of an open file: the header says which kind it is."""
     make: Callable[[Stored, Own], Predictor]
-    header, tensors = read_file(file, name, "")
+    header, tensors = read_file(file, name)
     match str(header["kind"]):
         case "model":
             from catchment.readout.model import model_of as make
@@ -127,18 +126,12 @@ def _made(file: BinaryIO, name: str, use: Own) -> Predictor:
         case kind:
             raise IntegrityError(f"{name} holds {kind!r}, which is not known; upgrade catchment")
     held = Stored(header["kind"], header, tensors)
-    with described(name, f"a {held.kind}"):
-        return make(held, use)
-
-
-@contextmanager
-def described(name: str, what: str) -> Iterator[None]:
-    """Raise IntegrityError, with the file's name, if its content does not describe this."""
     try:
-        yield
+        return make(held, use)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise IntegrityError(
-            f"{name} does not describe {what} ({type(error).__name__}: {error}); save it again"
+            f"{name} does not describe a {held.kind} ({type(error).__name__}: {error}); save it "
+            "again"
         ) from error
 
 
@@ -284,7 +277,8 @@ def packed_file(header: Header, tensors: Mapping[str, NDArray[Any]]) -> bytes:
     return bytes(content)
 
 
-def read_file(file: BinaryIO, path: str, kind: str) -> tuple[Header, Tensors]:
+def read_file(file: BinaryIO, path: str) -> tuple[Header, Tensors]:
+    """Return the header and the arrays of an open file, every byte compared with its checksum."""
     raw = file.read(8)
     size = int.from_bytes(raw, "little")
     # Nothing more is read before the length is known to be sensible: it may be any file.
@@ -295,9 +289,8 @@ def read_file(file: BinaryIO, path: str, kind: str) -> tuple[Header, Tensors]:
             f"bytes (at most {MAX_HEADER} are read); get it again from where it was saved"
         )
     header = _checked_header(raw, path)
-    found = header.get("kind")
-    if found != kind if kind else found in ("statistics", "factors"):
-        raise IntegrityError(f"{path} holds {found!r}, this reads {kind or 'what predicts'!r}")
+    if header.get("kind") in ("statistics", "factors"):
+        raise IntegrityError(f"{path} holds {header['kind']!r}, this reads 'what predicts'")
     content = raw + file.read()
     try:
         tensors = safe.load(content)

@@ -240,8 +240,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def client_updates(
         self, received: Parts, clients: Sequence[tuple[Data, Turn]]
     ) -> list[RidgeStatistics]:
-        groups = (data() for data, _ in clients)
-        return accumulate_each(self.features, groups, **self._how)
+        return accumulate_each(self.features, (data() for data, _ in clients), **self._how)
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
         if isinstance(self.increments, str):
