@@ -1,6 +1,6 @@
-"""Sums of products of whole numbers, exact: products in floating point, totals in integers.
+"""Sums of products of integers, exact: products in floating point, totals in integers.
 
-A float64 sum of whole numbers is exact in any order as long as no partial sum passes 2^53, a
+A float64 sum of integers is exact in any order as long as no partial sum passes 2^53, a
 float32 sum up to 2^24. By Cauchy and Schwarz no partial sum of k_i k_j passes the larger of the
 sums of k_i^2 and k_j^2, so it is enough to watch those. Before they would pass the limit, what was
 summed is added to totals in int64, and before these could overflow their upper digits move on.
@@ -33,7 +33,7 @@ _CARRY = 32  # digits that stay
 
 
 class ExactGram:
-    """The sum of K K' (n, n) over whole numbers K (n, m), as integers.
+    """The sum of K K' (n, n) over integers K (n, m), as integers.
 
     Rows are features, pieces of targets, and ones.
 
@@ -83,7 +83,7 @@ class ExactGram:
         along = Z.strides[1] == Z.itemsize
         for first in range(0, Z.shape[1], _MOST_COLUMNS):
             part = Z[:, first : first + _MOST_COLUMNS]
-            # The memory of lines whose numbers are neighbours, and how far lines are apart.
+            # The memory of lines whose numbers are neighbors, and how far lines are apart.
             lines = part if along else part.T
             count, length = lines.shape
             apart = lines.strides[0] // lines.itemsize if count > 1 else length
@@ -113,7 +113,7 @@ class ExactGram:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """How blocks of rows [Z; Y'; 1] are summed; on a grid the rows of Y' are pieces of targets.
+    """How blocks of rows [Z; Y'; 1] are summed; in fixed point the rows of Y' are pieces of targets.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Sums:
 
 
 def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[int, ...]]:
-    """Return targets (n, K) or (K,) as whole numbers (n, P K) or (P K,), and the places of pieces.
+    """Return targets (n, K) or (K,) as integers (n, P K) or (P K,), and the places of pieces.
 
     Piece p of a target counts 2^(20 p - digits); pieces that are zero throughout are left out. NaN
     stays NaN.
@@ -193,17 +193,17 @@ def check_targets(largest: float, grid: Grid, parts: bool) -> None:
     largest
         Of their absolute values.
     parts
-        Whether they are to be whole numbers, and one is not.
+        Whether they are to be integers, and one is not.
     """
     if grid.is_whole:
         if largest > LARGEST_CLASS or parts:
             raise ValueError(
-                f"targets of classes are whole numbers up to {LARGEST_CLASS}, and others came (up "
+                f"targets of classes are integers up to {LARGEST_CLASS}, and others came (up "
                 f"to {largest:g}); pass classes=False if they are numbers"
             )
     elif not largest < LARGEST_TARGET:
         raise ValueError(
-            f"a target is {largest:g}; on a grid they stay below 2^40, so scale the targets"
+            f"a target is {largest:g}; in fixed point they stay below 2^40, so scale the targets"
         )
     elif 0.0 < largest < FINE:
         warnings.warn(
@@ -261,7 +261,7 @@ def statistics_of(
 def exact_statistics(
     z: Array, y: Array, grid: Grid, *, weight: Array | None = None, fingerprint: str = ""
 ) -> RidgeStatistics:
-    """Return the statistics of features (n, F) that lie on a grid and targets (n, K), all known.
+    """Return the statistics of features (n, F) that lie in fixed point and targets (n, K), all known.
 
     >>> z, y = np.array([[0.5], [0.25]]), np.array([[1.0], [0.0]])
     >>> exact_statistics(z, y, Grid(4, ((1, 4),))).gram
@@ -305,7 +305,7 @@ def whole_weights(weight: Array) -> list[int]:
     odd = values[np.rint(values) != values]
     if len(odd):
         raise ValueError(
-            f"a weight is {odd[0]:g}; on a grid weights are whole numbers, so multiply all of "
+            f"a weight is {odd[0]:g}; in fixed point weights are integers, so multiply all of "
             "them by one number and round, or use a map with grid=None"
         )
     return [int(value) for value in values]

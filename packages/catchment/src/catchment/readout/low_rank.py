@@ -1,4 +1,4 @@
-"""A Gram matrix of whole numbers from a few of its rows, without a rounding.
+"""A Gram matrix of integers from a few of its rows, without a rounding.
 
 The Gram matrix G of n rows has rank r <= n. Take r features P whose columns are independent, and
 let B = G[P] be their rows (r, F) and A = B[:, P]. Then
@@ -47,7 +47,7 @@ def independent_rows(gram: Integers, n_features: int, most: int) -> tuple[Intege
     Parameters
     ----------
     gram
-        Packed triangle of whole numbers.
+        Packed triangle of integers.
     most
         The rank cannot be larger, as there are so many rows behind the matrix.
 
@@ -92,7 +92,7 @@ def whole_gram(pivots: Integers, entries: Integers, n_features: int, bound: int)
         U, inverse, kept = _eliminated(_remainders(B, p).__getitem__, pivots, p, len(B))
         if len(kept) != len(B):
             raise UploadError("moments", "the rows of a low-rank upload are not independent")
-        solved.append((U, _centred(U * inverse[:, None], p)))
+        solved.append((U, _centered(U * inverse[:, None], p)))
     packed = np.empty(packed_length(n_features), dtype=np.int64)
     end = 0
     for first in range(0, n_features, OUT):
@@ -107,7 +107,7 @@ def whole_gram(pivots: Integers, entries: Integers, n_features: int, bound: int)
 
 
 def _from_remainders(remainders: Sequence[Array], primes: Sequence[int]) -> Integers:
-    """Return the whole numbers of at most half the primes' product that leave these remainders.
+    """Return the integers of at most half the primes' product that leave these remainders.
 
     They are x = v_0 + p_0 (v_1 + p_1 v_2), each v between -p / 2 and p / 2. A term may be beyond 64
     bits where x is not: what wraps around wraps back.
@@ -117,7 +117,7 @@ def _from_remainders(remainders: Sequence[Array], primes: Sequence[int]) -> Inte
     unit = 1
     for p, value in zip(primes, remainders, strict=True):
         for digit, q in zip(digits, primes, strict=False):
-            value = _centred(_centred(value - digit, p) * _inverse(q, p), p)
+            value = _centered(_centered(value - digit, p) * _inverse(q, p), p)
         # A remainder of just above p / 2 is another digit, and would give another number.
         digits.append(_remainders(value.astype(np.int64), p))
         total += digits[-1].astype(np.int64) * np.int64(unit)
@@ -138,8 +138,8 @@ def _eliminated(
         r = len(kept)
         if r == len(inverse):
             break
-        factors = _centred(U[:r, column] * inverse[:r], p)
-        row = _centred(rows(k) - _product(factors[None], U[:r], p)[0], p)
+        factors = _centered(U[:r, column] * inverse[:r], p)
+        row = _centered(rows(k) - _product(factors[None], U[:r], p)[0], p)
         if pivot := int(row[column]) % p:
             U[r], inverse[r] = row, _inverse(pivot, p)
             kept.append(k)
@@ -149,22 +149,22 @@ def _eliminated(
 def _product(a: Array, b: Array, p: int) -> Array:
     """Return the product of two matrices of remainders."""
     if len(b) <= CHUNK:
-        return _centred(a @ b, p)
+        return _centered(a @ b, p)
     total = np.zeros((len(a), b.shape[1]))
     for start in range(0, len(b), CHUNK):
-        total += _centred(a[:, start : start + CHUNK] @ b[start : start + CHUNK], p)
-    return _centred(total, p)
+        total += _centered(a[:, start : start + CHUNK] @ b[start : start + CHUNK], p)
+    return _centered(total, p)
 
 
 def _remainders(x: Integers, p: int) -> Array:
-    """Return whole numbers modulo p, from -(p - 1) / 2 to (p - 1) / 2."""
+    """Return integers modulo p, from -(p - 1) / 2 to (p - 1) / 2."""
     left: Integers = x % p
     left[left > p // 2] -= p
     return left.astype(np.float64)
 
 
-def _centred(x: Array, p: int) -> Array:
-    """Return whole numbers of at most 53 bits modulo p, between -p / 2 and p / 2 but for 2."""
+def _centered(x: Array, p: int) -> Array:
+    """Return integers of at most 53 bits modulo p, between -p / 2 and p / 2 but for 2."""
     q = x * (1.0 / p)
     np.rint(q, out=q)
     q *= p

@@ -24,7 +24,15 @@ import numpy as np
 
 from catchment.errors import FederationError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn, added_by_key
+from catchment.federation.algorithm import (
+    Algorithm,
+    Data,
+    Kept,
+    Requirements,
+    RoundContext,
+    Tally,
+    added_by_key,
+)
 from catchment.federation.checks import check_statistics
 from catchment.federation.measure.outliers import (
     FALSE_ALARMS,
@@ -46,7 +54,7 @@ from catchment.readout.model import Model, solved_model
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
 from catchment.readout.solve import for_raw_features, rescaled, scale_of
 from catchment.readout.statistics import Readout, RidgeStatistics
-from catchment.wire import LATER, NOTHING, Parts
+from catchment.wire import LATER, NOTHING, Message
 
 GROUP = 32  # clients served together
 DEVICE_GROUP = 256  # likewise on a GPU, which wants many...
@@ -56,8 +64,8 @@ MANY = 1_000  # clients above which "auto" leaves out groups, not clients
 # Why the server must see every client's message by itself, by what it keeps.
 APART: Mapping[bool | str, str] = {
     False: "",
-    True: "it keeps clients apart; pass keep_clients=False and, for ridge, 'gcv' or a number",
-    "groups": "it sums clients by groups of their names; pass keep_clients=False and, for ridge, "
+    True: "it keeps clients apart; pass store_per_client=False and, for ridge, 'gcv' or a number",
+    "groups": "it sums clients by groups of their names; pass store_per_client=False and, for ridge, "
     "'gcv' or a number, or choose it by clients in a second round (SelectedRidge)",
 }
 V = TypeVar("V")
@@ -68,7 +76,7 @@ class RidgeState:
     """The sum of all statistics so far, each client's own where they are kept, and the readout.
 
     `by_group` are the sums of groups of clients, where those are kept and no single clients.
-    `recent` holds the last rounds one by one if the algorithm has a window. `standardised` says
+    `recent` holds the last rounds one by one if the algorithm has a window. `standardized` says
     whether the ridge acted on features divided by their spread. Where clients carry their state,
     `begun` is the plan under which the sum was begun, and `missed` are clients whose last answer
     did not come into it, as far as the server knows; `history` is how unlike their earlier data the
@@ -80,7 +88,7 @@ class RidgeState:
     readout: Readout | None = None
     choice: RidgeChoice | None = None
     recent: tuple[Tally[RidgeStatistics], ...] = ()
-    standardised: bool = False
+    standardized: bool = False
     begun: Annotated[str, LATER] = ""
     missed: Annotated[tuple[str, ...], LATER] = ()
     by_group: Annotated[Mapping[int, RidgeStatistics], LATER] = field(default_factory=dict)
@@ -95,8 +103,8 @@ class RidgeState:
         if self.readout is None:
             return ()
         rows = {name: s.n_rows for name, s in self.by_client.items()}
-        ridge, divided = self.readout.ridge, self.standardised
-        losses = left_out_losses(self.by_client, ridge, standardise=divided)
+        ridge, divided = self.readout.ridge, self.standardized
+        losses = left_out_losses(self.by_client, ridge, standardize=divided)
         return (*loss_flags(losses), *rows_flags(rows))
 
 
@@ -116,12 +124,12 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         apart or one of them alone has a class, which nobody can learn who has to do without it.
     per_output
         Whether each output chooses its own ridge.
-    standardise
+    standardize
         Whether the ridge acts on features divided by their standard deviation over all clients,
         which the same sums tell; "auto" is what the map says.
     classes
         Names of the outputs if they are classes.
-    keep_clients
+    store_per_client
         Whether the server keeps each client's statistics, as "clients" needs, and unlearning and
         flagging do. Memory then grows with the clients. Or "groups": the sums of 32 groups of
         them (`group_of` says which), from which no single client can be taken out.
@@ -136,13 +144,13 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     intercept
         Whether outputs have an intercept, which no ridge shrinks. AFL, FED3R and RanPAC have none.
     head
-        Another way from the same sums to class scores, such as `Gaussian()`; a regression on
+        Another way from the same sums to class scores, such as `LDA()`; a regression on
         one-hot targets if not given.
     devices
-        "any" lets clients compute features without a grid on any device, a GPU or not: their
-        statistics then agree to about 1e-9 and say so in their fingerprint. On a grid every device
+        "any" lets clients compute features in float64 on any device, a GPU or not: their
+        statistics then agree to about 1e-9 and say so in their fingerprint. In fixed point every device
         gives the same integers, and nothing needs to be said.
-    false_alarms
+    false_positive_rate
         With increments="new": the chance that a client which did not change is said to have, for
         each client, round and kind of change.
     row_stride
@@ -153,23 +161,23 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     features: FeatureMap
     ridge: float | Literal["auto", "clients", "groups", "gcv"] = "clients"
     per_output: bool = False
-    standardise: bool | Literal["auto"] = "auto"
+    standardize: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
-    keep_clients: bool | Literal["groups"] = True
+    store_per_client: bool | Literal["groups"] = True
     increments: int | Literal["new"] = 1
     forgetting: float = 1.0
     window: int | None = None
     intercept: bool = True
     head: Head | None = None
     devices: Devices = field(default="same", metadata={"later": True})
-    false_alarms: float = field(default=FALSE_ALARMS, metadata={"later": True})
+    false_positive_rate: float = field(default=FALSE_ALARMS, metadata={"later": True})
     row_stride: int = field(default=1, metadata={"later": True})
 
     def __post_init__(self) -> None:
-        check_choice(self.ridge, self.keep_clients)
-        if self.keep_clients == "groups" and self.window is not None:
+        check_choice(self.ridge, self.store_per_client)
+        if self.store_per_client == "groups" and self.window is not None:
             raise ValueError(
-                "a window of rounds is kept client by client or as a sum; pass keep_clients=True "
+                "a window of rounds is kept client by client or as a sum; pass store_per_client=True "
                 "or False with it"
             )
         if not 0 < self.forgetting <= 1:
@@ -187,14 +195,16 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
                 "'any' with a number of increments: clients that carry their state use one device"
             )
         if type(self.row_stride) is not int or self.row_stride < 1:
-            raise ValueError(f"row_stride is {self.row_stride!r}; give a whole number from 1 on")
+            raise ValueError(f"row_stride is {self.row_stride!r}; give an integer from 1 on")
         if self.row_stride > 1 and (self.carries or not self.features.per_step):
             raise ValueError(
                 f"row_stride is {self.row_stride}; leave it out where a recording has one row, or "
                 "goes on in a later round"
             )
-        if not 0 < self.false_alarms < 1:
-            raise ValueError(f"false_alarms is {self.false_alarms}; pass a chance between 0 and 1")
+        if not 0 < self.false_positive_rate < 1:
+            raise ValueError(
+                f"false_positive_rate is {self.false_positive_rate}; pass a chance between 0 and 1"
+            )
         if self.head is not None and self.classes is None:
             raise ValueError(
                 f"{type(self.head).__name__} is a head for classes, and there are none; pass "
@@ -202,9 +212,9 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             )
 
     @property
-    def standardised(self) -> bool:
+    def standardized(self) -> bool:
         """Whether the ridge acts on features divided by their spread."""
-        return self.features.standardise if self.standardise == "auto" else self.standardise
+        return self.features.standardize if self.standardize == "auto" else self.standardize
 
     @property
     def statistics_name(self) -> str:
@@ -212,10 +222,10 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         return statistics_name(self.features, None, self.devices, self.row_stride)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         rounds = 1 if isinstance(self.increments, str) else self.increments
-        apart, undecidable = APART[self.keep_clients], chosen_ridge(self.ridge, self.head)
-        return Needs(each_client=apart, data_choice=undecidable, rounds=rounds)
+        apart, undecidable = APART[self.store_per_client], chosen_ridge(self.ridge, self.head)
+        return Requirements(each_client=apart, data_choice=undecidable, rounds=rounds)
 
     @property
     def carries(self) -> bool:
@@ -238,24 +248,26 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         return max(1, min(GROUP, n_clients // (2 * n_threads)))
 
     def client_updates(
-        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+        self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> list[RidgeStatistics]:
         return accumulate_each(self.features, (data() for data, _ in clients), **self._how)
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> RidgeStatistics:
         if isinstance(self.increments, str):
-            if turn.memory is None or turn.prepare is None:
+            if context.memory is None or context.preprocessing is None:
                 raise ValueError(
                     "increments is 'new', and nothing here remembers what came before; use the "
                     "ridge by itself, not inside another algorithm"
                 )
             from catchment.federation.increments import Asked, Increments
 
-            made = Increments(self.features, turn.prepare, self.classes)
-            return made.answer(Asked.from_parts(received), data, turn, turn.memory)
+            made = Increments(self.features, context.preprocessing, self.classes)
+            return made.answer(Asked.from_message(received), data, context, context.memory)
         held, n = data(), self.increments
         if n > 1:
-            place = turn.round % n
+            place = context.round % n
             held = stretch(held, place / n, (place + 1) / n, washout=self.features.washout)
         return accumulate(self.features, held, threads=1, **self._how)
 
@@ -264,27 +276,29 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         classes = self.classes is not None
         return {"classes": classes, "devices": self.devices, "row_stride": self.row_stride}
 
-    def broadcast(self, state: RidgeState, turn: Turn) -> Parts:
+    def broadcast(self, state: RidgeState, context: RoundContext) -> Message:
         """Return which sum increments are added to, where clients carry their state."""
         if not self.carries:
             return NOTHING
         from catchment.federation.increments import Asked
 
         after = "" if state.total is None else state.total.digest()
-        return Asked(state.begun or turn.plan, after, state.missed).parts()
+        return Asked(state.begun or context.plan, after, state.missed).parts()
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
-        statistics = RidgeStatistics.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[RidgeStatistics]:
+        statistics = RidgeStatistics.from_message(parts)
         # Of a sum with privacy noise only the moments hold; no client can claim to be one.
-        self.check(statistics, turn, not turn.client and parts.facts.get("noisy") is True)
-        if self.keep_clients == "groups":
-            return Tally.in_group(statistics, group_of(turn.client))
-        return Tally.of(statistics, turn.client if self.keep_clients else "")
+        self.check(statistics, context, not context.client and parts.facts.get("noisy") is True)
+        if self.store_per_client == "groups":
+            return Tally.in_group(statistics, group_of(context.client))
+        return Tally.of(statistics, context.client if self.store_per_client else "")
 
-    def check(self, statistics: RidgeStatistics, turn: Turn, noisy: bool = False) -> None:
+    def check(
+        self, statistics: RidgeStatistics, context: RoundContext, noisy: bool = False
+    ) -> None:
         """Raise UploadError for statistics that no data of this plan can have."""
         classes = self.classes is not None
-        planned = None if turn.changed else Grid.of(self.features, classes=classes)
+        planned = None if context.changed else Grid.of(self.features, classes=classes)
         check_statistics(
             statistics,
             fingerprint=self.statistics_name,
@@ -297,30 +311,30 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         )
 
     def server_update(
-        self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
+        self, state: RidgeState, total: Tally[RidgeStatistics], context: RoundContext
     ) -> RidgeState:
         if not self.carries:
             return self.solved(self._plus(state, total))
         # One may have nothing new, or nothing but its washout: that is no answer to judge by.
         came = {name: own for name, own in total.by_client.items() if own.n_rows}
         after = self.solved(self._plus(state, replace(total, by_client=came)))
-        after, history = replace(after, begun=state.begun or turn.plan), state.history
-        if self.keep_clients == "groups":
+        after, history = replace(after, begun=state.begun or context.plan), state.history
+        if self.store_per_client == "groups":
             return after
         if state.total is not None and state.readout is not None:
             # Rounds are counted on where a run begins with the sums of an earlier one.
-            at = max(turn.round, history[-1].round + 1 if history else 1)
+            at = max(context.round, history[-1].round + 1 if history else 1)
             parts = came or {"": total.total}, state.by_client or {"": state.total}
             scores = round_scores(*parts, state.total, state.readout, at)
             history += (scores,) if scores.clients else ()
         # Without names nobody can be missed: answers are then taken to be in the sum.
-        asked = {*state.missed, *(turn.cohort if self.keep_clients else ())}
+        asked = {*state.missed, *(context.cohort if self.store_per_client else ())}
         missed = tuple(sorted(asked.difference(total.by_client)))
         return replace(after, missed=missed, history=history)
 
     def _plus(self, state: RidgeState, new: Tally[RidgeStatistics]) -> RidgeState:
         """Return the sums with those of a round, what came before forgotten in part."""
-        grouped = self.keep_clients == "groups"
+        grouped = self.store_per_client == "groups"
         if self.window is not None:
             recent = (*state.recent, new)[-self.window :]
             by_client = reduce(added_by_key, (tally.by_client for tally in recent))
@@ -339,11 +353,11 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
     def solved(self, state: RidgeState) -> RidgeState:
         """Return the state with the ridge chosen and the readout solved from its sum."""
-        total, head, choice, divided = state.total, self.head, None, self.standardised
+        total, head, choice, divided = state.total, self.head, None, self.standardized
         if total is None or (self.carries and total.n_rows == 0):
             return state
         how: Any = {"per_output": self.per_output, "intercept": self.intercept}
-        how["standardise"], classes = divided, self.classes is not None
+        how["standardize"], classes = divided, self.classes is not None
         needed = self.ridge if head is None or head.uses_ridge else 0.0
         found, blocks = left_out(needed, state.by_client, state.by_group, classes=classes)
         if blocks:
@@ -356,7 +370,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             scale = scale_of(total, divided)
             readout = head.solve(rescaled(total, scale), found, intercept=self.intercept)
             readout = for_raw_features(readout, scale)
-        return replace(state, readout=readout, choice=choice, standardised=divided)
+        return replace(state, readout=readout, choice=choice, standardized=divided)
 
     def result(self, state: RidgeState) -> Model:
         readout = learned(state.readout)
@@ -370,14 +384,14 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         *earlier, last = state.history or (None,)
         # Where too few were judged before nobody can stand out.
         judged = 1 + sum(len(one.clients) for one in earlier)
-        if last is not None and 1 / judged <= self.false_alarms:
+        if last is not None and 1 / judged <= self.false_positive_rate:
             drifted = {one.client for one in self.drifts(state) if one.round == last.round}
             told["drifted clients"] = float(len(drifted))
         return told | readout_figures(state.readout, state.choice)
 
     def drifts(self, state: RidgeState) -> tuple[Drift, ...]:
         """Return whose new data stood out from their earlier ones in which round."""
-        return drifts(state.history, self.false_alarms)
+        return drifts(state.history, self.false_positive_rate)
 
     def kept(self, state: RidgeState) -> Kept:
         rows = {name: s.n_rows for name, s in state.by_client.items()}
@@ -394,20 +408,20 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         return replace(self, ridge=state.choice.best)  # type: ignore[arg-type]
 
 
-def check_choice(ridge: float | str, keep_clients: bool | str) -> None:
+def check_choice(ridge: float | str, store_per_client: bool | str) -> None:
     """Raise ValueError if a ridge cannot be chosen so by what the server keeps."""
     if isinstance(ridge, str) and ridge not in ("auto", "clients", "groups", "gcv"):
         raise ValueError(f"ridge is {ridge!r}; pass a number, 'auto', 'clients', 'groups' or 'gcv'")
-    if keep_clients not in (True, False, "groups"):
-        raise ValueError(f"keep_clients is {keep_clients!r}; pass True, False or 'groups'")
-    if ridge == "clients" and keep_clients is not True:
+    if store_per_client not in (True, False, "groups"):
+        raise ValueError(f"store_per_client is {store_per_client!r}; pass True, False or 'groups'")
+    if ridge == "clients" and store_per_client is not True:
         raise ValueError(
-            "choosing the ridge by clients needs keep_clients=True; "
+            "choosing the ridge by clients needs store_per_client=True; "
             "or choose by 'groups' or 'gcv', or pass a number"
         )
-    if ridge == "groups" and not keep_clients:
+    if ridge == "groups" and not store_per_client:
         raise ValueError(
-            "choosing the ridge by groups needs keep_clients='groups', or True; "
+            "choosing the ridge by groups needs store_per_client='groups', or True; "
             "or choose by 'gcv', or pass a number"
         )
 
