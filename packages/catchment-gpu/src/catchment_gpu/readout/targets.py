@@ -18,7 +18,7 @@ from catchment.readout import (
     Grid,
     check_targets,
 )
-from catchment_gpu.rows import HostForm, form_of, joined
+from catchment_gpu.rows import form_of, joined
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +91,7 @@ class Targets:
 
         Rows are made on the device if the map has a form for it, else on the CPU.
         """
-        form = form_of(features, self.y.device)
-        if form is None:
-            form = HostForm(features, self.y.device)
-            form.threads = threads
+        form = form_of(features, self.y.device, threads)
         for rows in form.blocks(inputs, whole=True):
             place = self.begin[rows.recording] + self.apart[rows.recording] * (self.skip + rows.row)
             y, used = self.y[place.clamp_(max=len(self.y) - 1)], rows.used

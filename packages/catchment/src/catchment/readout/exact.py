@@ -113,7 +113,8 @@ class ExactGram:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """How blocks of rows [Z; Y'; 1] are summed; in fixed point the rows of Y' are pieces of targets.
+    """How blocks of rows [Z; Y'; 1] are summed; in fixed point the rows of Y' are pieces of
+    targets.
 
     Parameters
     ----------
@@ -261,7 +262,8 @@ def statistics_of(
 def exact_statistics(
     z: Array, y: Array, grid: Grid, *, weight: Array | None = None, fingerprint: str = ""
 ) -> RidgeStatistics:
-    """Return the statistics of features (n, F) that lie in fixed point and targets (n, K), all known.
+    """Return the statistics of features (n, F) that lie in fixed point and targets (n, K), all
+    known.
 
     >>> z, y = np.array([[0.5], [0.25]]), np.array([[1.0], [0.0]])
     >>> exact_statistics(z, y, Grid(4, ((1, 4),))).gram

@@ -150,13 +150,13 @@ class CosineHead(Head):
         return replace(solved, weights=solved.weights / length, intercept=solved.intercept / length)
 
 
-HEADS: dict[str, type] = {"gaussian": LDA, "unit": CosineHead}
+HEADS: dict[str, type] = {"lda": LDA, "cosine": CosineHead}
 
 
 def head_of(described: Mapping[str, Any] | None) -> Head | None:
     """Return the head that a plan describes by the name of its class; None if it names none.
 
-    >>> head_of({"Gaussian": {"shrinkage": 0.5}}).shrinkage
+    >>> head_of({"LDA": {"shrinkage": 0.5}}).shrinkage
     0.5
     """
     if described is None:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -22,8 +21,9 @@ from catchment.data.preprocessing import Prepared, Preprocessing
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
+from catchment.readout import storage
 from catchment.readout.intervals import Intervals, check_probability
-from catchment.readout.storage import Stored, save
+from catchment.readout.storage import Stored
 
 if TYPE_CHECKING:
     from catchment.readout.model import Model
@@ -124,6 +124,8 @@ class Predictor(ABC):
     def stored(self) -> Stored:
         """Return what a file holds of it."""
 
+    save = storage.save
+
     def labeled(self, prepared: Recording) -> Recording:
         """Return a prepared recording with what its outputs are compared with."""
         return prepared
@@ -179,7 +181,9 @@ class Predictor(ABC):
     def outputs(self, new: New, client: str = "", *, device: str | None = None) -> list[Array]:
         """Return the outputs (rows, K) of each raw recording, those of its pieces joined."""
         recordings = as_recordings(new)
-        found: list[list[Array]] = [[np.zeros((0, self.n_outputs))] for _ in recordings]
+        found: list[list[Array]] = []
+        for _ in recordings:
+            found.append([np.zeros((0, self.n_outputs))])
         for piece, y in self.pieces(recordings, client, device=device):
             found[piece.source].append(y)
         return list(map(np.concatenate, found))
@@ -239,10 +243,6 @@ class Predictor(ABC):
         if self.model is not None:
             fields = {"model": self.model.changed(**fields)}
         return cast(Self, replace(this, **fields))
-
-    def save(self, path: str | Path) -> Path:
-        """Write it to a file, whole or not at all, and return its path."""
-        return save(self, path)
 
     def check_channels(self, recording: Recording, k: int) -> None:
         """Raise ValueError, naming the channels, if a recording has others than in training."""

@@ -444,7 +444,7 @@ class RidgeStatistics(Structure):
         scales: tuple[float | Array, ...] = (z, y, grid.gram_scale, z[:, None] * y, y * y)
         sums: dict[str, Any] = {}
         for name, scale in zip(SUMS, scales, strict=True):
-            sums[name] = integers.as_floats(getattr(self, name), scale)
+            sums[name] = getattr(self, name).astype(np.float64) * scale
         return replace(self, grid=None, **sums)
 
     def __add__(self, other: RidgeStatistics) -> RidgeStatistics:
@@ -631,7 +631,8 @@ class RidgeStatistics(Structure):
         return cls(int(n_rows), weight, **sums, fingerprint=fingerprint, grid=grid)
 
     def moments(self, *, intercept: bool = True) -> tuple[Array, Array]:
-        """Return the Gram matrix (F, F) and cross moments (F, K), centered if there is an intercept.
+        """Return the Gram matrix (F, F) and cross moments (F, K), centered if there is an
+        intercept.
 
         A feature that does not vary has zeros there once it is centered.
 
@@ -714,8 +715,8 @@ class RidgeStatistics(Structure):
             return
         if self.grid is None or other.grid is None:
             raise ValueError(
-                "statistics in fixed point and statistics in float64 do not add; add the `floats` of "
-                "both, or accumulate both with one map"
+                "statistics in fixed point and statistics in float64 do not add; add the `floats` "
+                "of both, or accumulate both with one map"
             )
         if self.grid.bits != other.grid.bits or self.grid.runs != other.grid.runs:
             raise ValueError(

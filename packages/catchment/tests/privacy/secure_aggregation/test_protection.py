@@ -1,4 +1,4 @@
-"""Secure aggregation of the library's own algorithms, their settings, and messages that do not add."""
+"""Secure aggregation of the library's algorithms, their settings, messages that do not add."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError, RuleError, TooFewClientsError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Float32, Plan, RoundContext, Tally, WeightedSum, describe
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.privacy import SecureAggregation, generate_keys
@@ -34,7 +34,7 @@ from catchment.readout import RidgeStatistics, StatisticsSet
 from catchment.wire import Message, measured
 from tests.security.fleet import Fleet, released
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)))
+FEATURES = EchoState.of(Reservoir(units=10, inputs=1, seed=1))
 NAMES = [f"c{k}" for k in range(5)]
 
 

@@ -1,3 +1,4 @@
+from catchment.federation.learn.anomaly import FederatedAnomalyDetector as FederatedAnomalyDetector
 from catchment.federation.learn.averaging import ReadoutAveraging as ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge as BalancedRidge
 from catchment.federation.learn.candidates import (
@@ -9,7 +10,6 @@ from catchment.federation.learn.classes import (
     retired as retired,
     retired_by_class as retired_by_class,
 )
-from catchment.federation.learn.anomaly import FederatedAnomalyDetector as FederatedAnomalyDetector
 from catchment.federation.learn.personal import (
     PersonalIncrements as PersonalIncrements,
     PersonalReadouts as PersonalReadouts,

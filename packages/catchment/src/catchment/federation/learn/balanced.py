@@ -71,8 +71,8 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
         self._solver()
         if self.store_per_client not in (True, False):
             raise ValueError(
-                f"store_per_client is {self.store_per_client!r}; pass True or False: sums by class are not "
-                "kept in groups"
+                f"store_per_client is {self.store_per_client!r}; pass True or False: sums by "
+                "class are not kept in groups"
             )
         if self.weights == "balanced" or self.weights == "rows":
             return

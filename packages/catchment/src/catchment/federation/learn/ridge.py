@@ -65,7 +65,8 @@ MANY = 1_000  # clients above which "auto" leaves out groups, not clients
 APART: Mapping[bool | str, str] = {
     False: "",
     True: "it keeps clients apart; pass store_per_client=False and, for ridge, 'gcv' or a number",
-    "groups": "it sums clients by groups of their names; pass store_per_client=False and, for ridge, "
+    "groups": "it sums clients by groups of their names; pass store_per_client=False and, for "
+    "ridge, "
     "'gcv' or a number, or choose it by clients in a second round (SelectedRidge)",
 }
 V = TypeVar("V")
@@ -148,8 +149,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         one-hot targets if not given.
     devices
         "any" lets clients compute features in float64 on any device, a GPU or not: their
-        statistics then agree to about 1e-9 and say so in their fingerprint. In fixed point every device
-        gives the same integers, and nothing needs to be said.
+        statistics then agree to about 1e-9 and say so in their fingerprint. In fixed point every
+        device gives the same integers, and nothing needs to be said.
     false_positive_rate
         With increments="new": the chance that a client which did not change is said to have, for
         each client, round and kind of change.
@@ -177,8 +178,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         check_choice(self.ridge, self.store_per_client)
         if self.store_per_client == "groups" and self.window is not None:
             raise ValueError(
-                "a window of rounds is kept client by client or as a sum; pass store_per_client=True "
-                "or False with it"
+                "a window of rounds is kept client by client or as a sum; pass "
+                "store_per_client=True or False with it"
             )
         if not 0 < self.forgetting <= 1:
             raise ValueError(f"forgetting is {self.forgetting}; pass a factor above 0, at most 1")

@@ -113,7 +113,7 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
     Parameters
     ----------
     how
-        "random": each class alike, drawn anew for every row. "persistence": the target of `horizon`
+        "uniform": each class alike, drawn anew for each row. "persistence": the target of `horizon`
         steps before, which for a forecast of the inputs is the present input.
     classes
         Names of the outputs, if they are classes.
@@ -124,15 +124,15 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
         Steps at the start of each sequence that are not predicted.
     """
 
-    how: Literal["random", "persistence"]
+    how: Literal["uniform", "persistence"]
     classes: tuple[str, ...] | None = None
     horizon: int | tuple[int, ...] = 1
     washout: int = 0
 
     def __post_init__(self) -> None:
-        if self.how not in ("random", "persistence"):
-            raise ValueError(f"how is {self.how!r}; use 'random' or 'persistence'")
-        if self.how == "random" and self.classes is None:
+        if self.how not in ("uniform", "persistence"):
+            raise ValueError(f"how is {self.how!r}; use 'uniform' or 'persistence'")
+        if self.how == "uniform" and self.classes is None:
             raise ValueError("random guesses are of classes; pass their names")
         if min(self.horizons) < 1 or self.washout < 0:
             raise ValueError(
