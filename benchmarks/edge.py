@@ -3,7 +3,7 @@
     python -m tools.edge run --devices 21 --data .data --out runs/edge.json
     python -m benchmarks.edge --federations runs/edge.json     # writes results/edge.json
     python -m benchmarks.edge --masks                          # only what masks cost
-    python -m benchmarks.edge --tables                         # and the tables of guides/edge-boards.md
+    python -m benchmarks.edge --tables                         # tables of guides/edge-boards.md
 
 The first line trains 21 boards on UCI HAR, for a quarter of an hour on two cores. RAM is with the
 stack, as the linker gives it; instructions are those that qemu counts.

@@ -1,4 +1,5 @@
-"""The tables of docs/concepts/integers-measured.md, from grid.json, grid_speed.json and grid_gpu.json.
+"""The tables of docs/concepts/integers-measured.md, from grid.json, grid_speed.json and
+grid_gpu.json.
 
     python -m benchmarks.grid_tables                    # writes them into the page
 

@@ -1,4 +1,4 @@
-"""The tables of the README, docs/results.md and two studies, made from files of results.
+"""The tables of the README, docs/results.md, docs/answers and two studies, from files of results.
 
     python -m benchmarks.measured_tables               # prints them
     python -m benchmarks.measured_tables --write       # puts them into the pages
@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.answers.tables import ANSWERS
 from benchmarks.lockstep import lockstep_table
 from benchmarks.measured_people import (
     RESULTS,
@@ -226,6 +227,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/research/fedpt.md": {"networks": networks_table, "race": race_table},
     "docs/research/prompts.md": {"prompts": prompts_table},
+    **ANSWERS,
 }
 
 

@@ -12,10 +12,10 @@ from itertools import product
 
 from catchment.features import (
     AutoMap,
-    FeatureUnion,
     DefaultMap,
     EchoState,
     FeatureMap,
+    FeatureUnion,
     Hydra,
     MiniRocket,
     RandomProjection,

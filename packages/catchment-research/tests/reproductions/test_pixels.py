@@ -16,9 +16,9 @@ from reproductions.pixels import (
     PixelResult,
     Series,
     chosen,
-    synthetic,
     load_pixels,
     pixels,
+    synthetic,
 )
 from reproductions.pixels_tables import PUBLISHED, by_width, markdown
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
-from catchment.features import Recipe
+from catchment.features import Reservoir
 from reproductions.cells import Cell
 from reproductions.findings import TOLERANCE, findings
 from reproductions.intervals import paired
@@ -43,7 +43,7 @@ ONE_WRONG[:, 0] = 2
 
 
 def chosen(method: str, validation: float, fold: int) -> Selected:
-    return Selected.of(method, Recipe(units=5, inputs=2), validation, "mean", fold=fold)
+    return Selected.of(method, Reservoir(units=5, inputs=2), validation, "mean", fold=fold)
 
 
 def the_set(a: str = "incfed", b: str = "fedavg-samples", **more: Any) -> SetResult:

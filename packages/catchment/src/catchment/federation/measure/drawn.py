@@ -289,7 +289,7 @@ def _said(
             span = Span(start - first, end - first, *_said_of(model, output, row, y))
             _add(found.setdefault(piece.source, []), span)
             if isinstance(model, Detector):
-                score = float(model.pair_of(row)[0])
+                score = model.judged(row)[0]
                 scores.setdefault(piece.source, []).append((end - first, score))
     return found, scores
 
