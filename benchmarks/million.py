@@ -58,7 +58,7 @@ leak_rate = {leak}
 seed = 1
 
 [learn]
-ridge = "groups"
+ridge = "leave-one-group-out"
 
 [run]
 baselines = []

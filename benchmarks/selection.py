@@ -109,7 +109,9 @@ class Run:
 
 
 def run_ridge(task: Task, features: EchoState, *, fixed: float | None = None) -> Run:
-    algorithm = FederatedRidge(features=features, ridge="clients" if fixed is None else fixed)
+    algorithm = FederatedRidge(
+        features=features, ridge="leave-one-client-out" if fixed is None else fixed
+    )
     began = time.perf_counter()
     result = run_locally(Plan(algorithm=algorithm), task.clients)
     seconds = time.perf_counter() - began

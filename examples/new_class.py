@@ -44,8 +44,8 @@ def main() -> None:
         first, second = Path(place) / "first", Path(place) / "second"
         run = ct.federate(ct.EchoState(30), early, out=first)
         wary = ct.reject_unknown(run, early, rate=0.05)
-        grown = ct.join(first, late, out=second)
-        back = ct.retire(second, "hop")
+        grown = ct.add_clients(first, late, out=second)
+        back = ct.remove_class(second, "hop")
     models: dict[str, Predictor] = {
         "two classes": run.model,
         "may say unknown": wary,

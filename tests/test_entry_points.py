@@ -128,7 +128,7 @@ def test_many_clients_by_federate_and_by_a_plan_have_the_same_bits() -> None:
     clients = {f"client-{k}": [Recording(*series(300, k))] for k in range(5)}
     description = EchoState(30, seed=2)
     run = ct.federate(description, clients)
-    planned, total = by_plan(description, clients, ridge="clients")
+    planned, total = by_plan(description, clients, ridge="leave-one-client-out")
     assert_same_bits(run.model, planned)
     assert run.statistics == total
 
@@ -184,7 +184,7 @@ def test_clients_with_a_class_of_their_own_are_not_left_out_to_choose_the_ridge(
     assert_same_bits(run.model, ct.federate(EchoState(30), apart, ridge="gcv").model)
     assert run.model.predict(X[40:]) == y[40:]
     mixed = {"ann": data[:20], "bob": data[20:40]}
-    by_clients = ct.federate(EchoState(30), mixed, ridge="clients").model
+    by_clients = ct.federate(EchoState(30), mixed, ridge="leave-one-client-out").model
     assert_same_bits(ct.federate(EchoState(30), mixed).model, by_clients)
 
 
@@ -225,7 +225,7 @@ def test_one_owner_hears_what_is_wrong_with_the_data_directly() -> None:
     with pytest.raises(ValueError, match="no client has a recording"):
         ct.fit(EchoState(10), [])
     with pytest.raises(ValueError, match="one owner has no clients to leave out"):
-        ct.fit(EchoState(10), [Recording(u, y)], ridge="clients")
+        ct.fit(EchoState(10), [Recording(u, y)], ridge="leave-one-client-out")
     with pytest.raises(TypeError, match="Recording"):
         ct.fit(EchoState(10), [u])  # type: ignore[list-item]
 

@@ -58,7 +58,7 @@ def ours(folder: Path) -> dict[str, Any]:
         {path.stem: partial(recordings, path) for path in sorted((folder / part).glob("*.npz"))}
         for part in ("train", "test")
     )
-    run = federate(MiniRocket(COLUMNS), train, ridge="groups", threads=1)
+    run = federate(MiniRocket(COLUMNS), train, ridge="leave-one-group-out", threads=1)
     total = evaluate(run.model, test, threads=1).total
     assert total is not None
     return {"accuracy": round(total.value, 4)}

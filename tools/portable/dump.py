@@ -208,7 +208,7 @@ def dumped_map(map_: IntegerMap, sequences: Sequence[IntegerSequence]) -> bytes:
     top = max((int(np.abs(sequence.y).max(initial=0)) for sequence in sequences), default=0)
     numbers: list[object] = [MAP, map_.digits, map_.leak_digits, map_.n_inputs, len(map_.layers)]
     numbers += [*map_.cut, map_.bias, map_.input, map_.state, POOLS.index(map_.pool)]
-    numbers += [map_.segments, map_.washout, map_.feature_grid]
+    numbers += [map_.segments, map_.washout, map_.feature_bits]
     for layer in map_.layers:
         numbers += [layer.n_units, layer.weight_digits]
         for rows in (layer.recurrent, layer.input):

@@ -133,7 +133,11 @@ def _ridge(job: Job, task: WordTask) -> tuple[Cell, EchoState, Readout]:
     """Return the exact federated readout on the reservoir's features."""
     features = features_of(task, job.variant.units, job.seed)
     K = len(task.classes)
-    plan = Plan(algorithm=FederatedRidge(features=features, ridge="clients", classes=task.classes))
+    plan = Plan(
+        algorithm=FederatedRidge(
+            features=features, ridge="leave-one-client-out", classes=task.classes
+        )
+    )
     clients = {name: recorded(examples, K) for name, examples in task.clients.items()}
     result = run_locally(plan, clients, threads=1)
     readout = result.state.readout

@@ -138,7 +138,7 @@ def read_signals(task: InstructedTask, units: int, seed: int) -> Read:
         units=units, inputs=task.n_inputs, leak_rate=0.5, input_scaling=0.3, seed=seed
     )
     features = EchoState.of(recipe, bias=True, input=False, pool="mean_std")
-    plan = Plan(algorithm=FederatedRidge(features=features, ridge="clients"))
+    plan = Plan(algorithm=FederatedRidge(features=features, ridge="leave-one-client-out"))
     clients = {
         name: [Recording(w.u, _targets(w), per_step=False) for w in windows]
         for name, windows in task.windows.items()

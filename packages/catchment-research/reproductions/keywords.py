@@ -1,8 +1,8 @@
 """A new keyword, brought by one speaker in one upload: FSDD by speaker, a frozen encoder.
 
 All speakers have learned all words but one together. Then one of them brings the last word, and the
-model grows by `+` (`catchment.join`); the others are not asked. Every word is the new one in turn,
-and every speaker brings it in turn. Recordings 0 to 4 are the publisher's test set.
+model grows by `+` (`catchment.add_clients`); the others are not asked. Every word is the new one in
+turn, and every speaker brings it in turn. Recordings 0 to 4 are the publisher's test set.
 """
 
 from __future__ import annotations
@@ -228,9 +228,9 @@ def _brought(
     word, names = first.word, (*first.old, first.word)
     late = {f"{speaker} again": [ct.Recording.labeled(one.u, word, (word,)) for one in clips]}
     out = first.folder.parent / speaker
-    grown = ct.join(first.folder, late, out=out, use=[Embedded])
+    grown = ct.add_clients(first.folder, late, out=out, use=[Embedded])
     assert grown.classes == names
-    back = ct.retire(out, word, use=[Embedded])
+    back = ct.remove_class(out, word, use=[Embedded])
     always = ct.federate(ct.Pipeline(PREPARE, Embedded()), first.early | late, classes=names)
     ridge = float(np.max(grown.readout.ridge))
     rows = [one for held in first.early.values() for one in held] + late[f"{speaker} again"]

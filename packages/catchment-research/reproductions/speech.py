@@ -155,7 +155,7 @@ def _cell(method: Method, data: Dataset, speaker: str) -> Cell:
     start = time.perf_counter()
     clients = {name: held for name, held in data.clients.items() if name != speaker}
     pipeline = ct.Pipeline(method.preprocessing, method.make())
-    run: Run = ct.federate(pipeline, clients, ridge="clients", classes=data.classes)
+    run: Run = ct.federate(pipeline, clients, ridge="leave-one-client-out", classes=data.classes)
     tested = data.clients[speaker]
     right = _right(run.model, tested)
     up = sum(record.bytes_up for record in run.records) / len(clients)

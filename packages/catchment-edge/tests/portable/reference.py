@@ -123,5 +123,5 @@ def pooled(map_: IntegerMap, Z: Integers) -> Array:
 
 def _on_grid(map_: IntegerMap, rows: Array) -> Integers:
     scaled = np.rint(np.ldexp(rows, map_.feature_digits - map_.digits))
-    top = 2.0**map_.feature_grid
+    top = 2.0**map_.feature_bits
     return np.clip(scaled, -top, top).astype(np.int64)

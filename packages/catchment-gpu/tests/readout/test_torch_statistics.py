@@ -139,7 +139,7 @@ def test_without_a_grid_statistics_agree(pool: str | None, bias: bool, device: s
     features = plain_map(pool, bias=bias)
     data = recordings(classes=False, per_step=pool is None)
     there = accumulate(features, data, device=device)
-    assert_agree(there, accumulate(features, data, devices="any"))
+    assert_agree(there, accumulate(features, data, deterministic=False))
     assert there.fingerprint == features.fingerprint + " any device"
 
 
@@ -155,7 +155,7 @@ def test_a_map_in_float32_gives_its_rows_on_the_cpu() -> None:
 
 def test_statistics_of_any_device_add_to_their_like() -> None:
     features, data = plain_map(), recordings(classes=False, per_step=True)
-    here, marked = accumulate(features, data), accumulate(features, data, devices="any")
+    here, marked = accumulate(features, data), accumulate(features, data, deterministic=False)
     there = accumulate(features, data, device="cpu")
     assert (marked + there).n_rows == 2 * here.n_rows
     for one, other in ((here, there), (there, here), (marked, here)):
@@ -166,19 +166,19 @@ def test_statistics_of_any_device_add_to_their_like() -> None:
 def test_on_a_grid_any_device_is_no_mark() -> None:
     features = EchoState.of(reservoir(20), feature_grid=8)
     data = recordings(classes=True, per_step=True)
-    assert accumulate(features, data, devices="any") == accumulate(features, data)
+    assert accumulate(features, data, deterministic=False) == accumulate(features, data)
 
 
 def test_the_environment_counts_without_a_grid_where_any_device_may_be_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     features, data = plain_map(), recordings(classes=False, per_step=True)
-    here = accumulate(features, data, devices="any")
+    here = accumulate(features, data, deterministic=False)
     monkeypatch.setenv(VARIABLE, "cpu")
-    there = accumulate(features, data, devices="any")
+    there = accumulate(features, data, deterministic=False)
     assert_agree(here, there)
     assert here.gram.tolist() != there.gram.tolist()
     monkeypatch.setenv(VARIABLE, "tpu")
     with pytest.raises(ValueError, match="use 'cpu' or 'cuda'"):
-        accumulate(features, data, devices="any")
+        accumulate(features, data, deterministic=False)
     accumulate(features, data)

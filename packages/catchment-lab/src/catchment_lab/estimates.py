@@ -302,7 +302,7 @@ def _as_tried(file: PlanFile, n_clients: int) -> PlanFile:
         if file.is_secret:
             learn |= {"ridge": "gcv", "store_per_client": False}
         elif n_clients > MANY and "store_per_client" not in learn:
-            learn |= {"ridge": "groups"}
+            learn |= {"ridge": "leave-one-group-out"}
     test = file.sharing.test if isinstance(file.sharing.test, float) else None
     return replace(
         file,
@@ -407,7 +407,7 @@ def _memory(
     """Return the peak memory of the process that conducts, and of each worker beside it."""
     n_train, n_test = counts
     kept = max(more.kept - few.kept, 0) / (more.asked[TRAINING] - few.asked[TRAINING])
-    if tried.learn.get("ridge") == "groups":
+    if tried.learn.get("ridge") == "leave-one-group-out":
         kept = 0.0  # the trials have had them all
     elif kept > KEPT_BYTES:
         # Files are packed: what the server holds of each client is larger in memory.

@@ -92,7 +92,7 @@ class Gated(Engine):
 class Elsewhere(Engines):
     """Clients behind gates, and one more that only refuses, if it has a name."""
 
-    held: PlanData
+    data: PlanData
     wait: Callable[[], object]
     rude: str = ""
     name: str = "elsewhere"
@@ -101,7 +101,7 @@ class Elsewhere(Engines):
         return plan if stage == TRAINING else replace(plan, protections=())
 
     def engine(self, stage: str, plan: AnyPlan) -> Engine:
-        local = LocalEngine(plan, self.held.at(stage), 1)
+        local = LocalEngine(plan, self.data.at(stage), 1)
         return Gated(local, self.wait, self.rude) if stage == TRAINING else local
 
 

@@ -162,13 +162,13 @@ def test_a_cell_is_what_federate_gives_and_sends() -> None:
     cell = map_cell(prepared, "toy", 0, [built(prepared, WindowStatistics())])
     pipeline = ct.Pipeline(ct.Preprocessing(scale="own"), WindowStatistics())
     train = {name: list(data.clients[name]) for name in data.training(0)}
-    run = ct.federate(pipeline, train, ridge="clients", upload="statistics")
+    run = ct.federate(pipeline, train, ridge="leave-one-client-out", upload="statistics")
     for name in data.folds[0]:
         score = ct.evaluate(run.model, {name: list(data.clients[name])}).total
         assert score is not None
         assert round(score.value * cell.windows[name]) == cell.correct[name]
     assert run.records[0].bytes_up / len(train) == pytest.approx(cell.mean_up, rel=0.05)
-    small = ct.federate(pipeline, train, ridge="clients")
+    small = ct.federate(pipeline, train, ridge="leave-one-client-out")
     assert small.records[0].bytes_up / len(train) == pytest.approx(cell.least_up, rel=0.05)
     assert cell.least_up < cell.mean_up
 

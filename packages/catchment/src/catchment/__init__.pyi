@@ -25,7 +25,11 @@ from catchment.federation.checks import Limits as Limits
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
 from catchment.federation.measure.evaluation import Evaluation as Evaluation, Scores as Scores
 from catchment.federation.plan import Plan as Plan
-from catchment.new_classes import join as join, reject_unknown as reject_unknown, retire as retire
+from catchment.new_classes import (
+    add_clients as add_clients,
+    reject_unknown as reject_unknown,
+    remove_class as remove_class,
+)
 from catchment.privacy.dp.clipping import Clip as Clip
 from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise
 from catchment.privacy.secure_aggregation.keys import generate_keys as generate_keys
@@ -109,17 +113,17 @@ __all__ = [
     "Uniform",
     "WindowStatistics",
     "__version__",
+    "add_clients",
     "calibrate",
     "compare",
     "evaluate",
     "federate",
     "fit",
     "generate_keys",
-    "join",
     "load",
     "read",
     "reject_unknown",
-    "retire",
+    "remove_class",
     "save",
     "split",
 ]

@@ -1,4 +1,4 @@
-"""Classes that come and go after a run: `join`, `retire`, and `reject_unknown`.
+"""Classes that come and go after a run: `add_clients`, `remove_class`, and `reject_unknown`.
 
 Each begins with the sums that a run has kept, in memory or in its folder, and asks nobody who need
 not be asked. What a folder becomes is a new folder: everything that was in it, and one more round
@@ -25,8 +25,8 @@ from catchment.federation.learn.classes import (
     among,
     among_by_class,
     refuse_twice,
-    retired,
     retired_by_class,
+    state_without_class,
     without_class,
 )
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
@@ -66,7 +66,7 @@ class Begun:
     @property
     def classes(self) -> tuple[str, ...]:
         if self.model.classes is None:
-            raise ValueError("the run learned numbers; there is no class to add or to retire")
+            raise ValueError("the run learned numbers; there is no class to add or to remove")
         return self.model.classes
 
     def plan(self, learner: Any) -> Plan[Any, Any, Any]:
@@ -149,7 +149,7 @@ class Continued(Keeper[Any]):
         self.keeper.close_round(state, record)
 
 
-def join(
+def add_clients(
     folder: str | Path,
     clients: Mapping[str, AnySource],
     *,
@@ -181,7 +181,7 @@ def join(
     ...     return [Recording.labeled(u, name, waves) for name, u in waves.items()] * 3
     >>> with tempfile.TemporaryDirectory() as place:
     ...     run = federate(EchoState(9), {"ann": held(0.2, 0.5)}, out=f"{place}/first")
-    ...     grown = join(f"{place}/first", {"bob": held(0.9)}, out=f"{place}/second")
+    ...     grown = add_clients(f"{place}/first", {"bob": held(0.9)}, out=f"{place}/second")
     >>> grown.classes
     ('pace 0.2', 'pace 0.5', 'pace 0.9')
     """
@@ -204,7 +204,7 @@ def join(
     return begun.goes_on(grown, state, out, placed(clients, names), threads=threads)
 
 
-def retire(
+def remove_class(
     run: Run | str | Path,
     name: str,
     clients: Mapping[str, AnySource] | None = None,
@@ -239,9 +239,9 @@ def retire(
     ...     return [Recording.labeled(u, name, waves) for name, u in waves.items()] * 3
     >>> first = federate(EchoState(9), {"ann": held(0.2, 0.5), "cid": held(0.2, 0.5)})
     >>> grown = federate(EchoState(9), {"bob": held(0.9)}, onto=first)
-    >>> retire(grown, "pace 0.9").classes
+    >>> remove_class(grown, "pace 0.9").classes
     ('pace 0.2', 'pace 0.5')
-    >>> bool((retire(grown, "pace 0.9").readout.weights == first.model.readout.weights).all())
+    >>> bool((remove_class(grown, "pace 0.9").readout.weights == first.model.readout.weights).all())
     True
     """
     if isinstance(run, Run) and out is not None:
@@ -253,7 +253,7 @@ def retire(
         return begun.goes_on(*retired_by_class(algorithm, state, name), out)
     assert isinstance(state, RidgeState)
     if clients is None:
-        return begun.goes_on(*retired(algorithm, state, name), out)
+        return begun.goes_on(*state_without_class(algorithm, state, name), out)
     summed = state.by_client
     asked_of = {who: clients[who] for who in clients if not summed or who in summed}
     if not asked_of:

@@ -124,7 +124,7 @@ def fit(
     True
     """
     held = recordings if isinstance(recordings, Sequence) else list(recordings)
-    if ridge == "clients" or ridge == "groups":
+    if ridge == "leave-one-client-out" or ridge == "leave-one-group-out":
         raise ValueError(
             'one owner has no clients to leave out; pass ridge="gcv" or a number, or use federate'
         )
@@ -359,11 +359,11 @@ def federate(
         Changes to what leaves a client, in this order, such as `SecureAggregation(keys)` with
         `keys = generate_keys(clients)`.
     ridge
-        A number; "clients", the one with the least error on clients left out of the solution;
-        "groups", the same with 32 groups of clients, whose sums are kept in the place of each
-        client's; "gcv", which needs only the sum; or "auto": "clients" where there are several, the
-        server sees them one by one and no class is one client's alone, of more than 1000 clients
-        "groups" on the same terms, else "gcv".
+        A number; "leave-one-client-out", the one with the least error on clients left out of the
+        solution; "leave-one-group-out", the same with 32 groups of clients, whose sums are kept in
+        the place of each client's; "gcv", which needs only the sum; or "auto": the first where
+        there are several, the server sees them one by one and no class is one client's alone, of
+        more than 1000 clients the second on the same terms, else "gcv".
     upload
         What clients send: "statistics"; or "auto", the same numbers in fewer where a client has
         fewer rows than features, and `.upload` says why; or another algorithm that makes a readout
@@ -617,7 +617,8 @@ def _described(
         refuse_large(known, **told, classes=names is not None, remedy=remedy)
     offered = offered_maps(known, **told, hidden=hidden, noisy=noisy, n_clients=n_clients)
     if offered.several:
-        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "statistics"}
+        chosen = ridge not in ("auto", "leave-one-client-out")
+        given = {"ridge": chosen, "upload": upload != "statistics"}
         given |= {"head": head is not None, "onto": earlier is not None, "row_stride": stride != 1}
         refuse_settings([name for name, is_set in given.items() if is_set])
     if earlier is not None:

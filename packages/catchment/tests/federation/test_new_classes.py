@@ -52,34 +52,34 @@ LATE = {"dora": held(("hop",), seed=9)}
 
 def test_a_folder_grows_by_a_class_and_shrinks_by_it_again(tmp_path: Path) -> None:
     run = ct.federate(MAP, EARLY, out=tmp_path / "a", threads=1)
-    grown = ct.join(tmp_path / "a", LATE, out=tmp_path / "b", threads=1)
+    grown = ct.add_clients(tmp_path / "a", LATE, out=tmp_path / "b", threads=1)
     fitted = ct.Pipeline(run.model.preprocessing, MAP)
     always = ct.federate(fitted, EARLY | LATE, classes=(*OLD, "hop"), threads=1)
     assert grown.classes == (*OLD, "hop")
     assert (grown.readout.weights == always.model.readout.weights).all()
-    back = ct.retire(tmp_path / "b", "hop", out=tmp_path / "c", threads=1)
+    back = ct.remove_class(tmp_path / "b", "hop", out=tmp_path / "c", threads=1)
     assert (back.readout.weights == run.model.readout.weights).all()
     for folder in ("b", "c"):
         checks = verify_run(tmp_path / folder).checks
         assert {one.outcome for one in checks} <= {"ok", "cannot be checked"}
-    more = ct.join(tmp_path / "b", {"eve": held(OLD, seed=5)}, out=tmp_path / "d", threads=1)
+    more = ct.add_clients(tmp_path / "b", {"eve": held(OLD, seed=5)}, out=tmp_path / "d", threads=1)
     assert more.classes == grown.classes
     with pytest.raises(FederationError, match="counts once"):
-        ct.join(tmp_path / "b", LATE, out=tmp_path / "e", threads=1)
+        ct.add_clients(tmp_path / "b", LATE, out=tmp_path / "e", threads=1)
     assert not (tmp_path / "e").exists()
 
 
 def test_who_sent_a_class_with_others_takes_its_rows_off(tmp_path: Path) -> None:
     run = ct.federate(MAP, EARLY, out=tmp_path / "a", threads=1)
-    grown = ct.join(tmp_path / "a", LATE, out=tmp_path / "b", threads=1)
+    grown = ct.add_clients(tmp_path / "a", LATE, out=tmp_path / "b", threads=1)
     with pytest.raises(FederationError, match="ann, bob, cid sent fast in one sum"):
-        ct.retire(tmp_path / "b", "fast")
+        ct.remove_class(tmp_path / "b", "fast")
     with pytest.raises(FederationError, match="12 rows of fast are still in the sum, of bob, cid"):
-        ct.retire(tmp_path / "b", "fast", {"ann": EARLY["ann"]}, threads=1)
+        ct.remove_class(tmp_path / "b", "fast", {"ann": EARLY["ann"]}, threads=1)
     other = {**EARLY, "cid": held(OLD, seed=77)}
     with pytest.raises(FederationError, match="cid did not send these rows before"):
-        ct.retire(tmp_path / "b", "fast", other, threads=1)
-    without = ct.retire(tmp_path / "b", "fast", EARLY, out=tmp_path / "c", threads=1)
+        ct.remove_class(tmp_path / "b", "fast", other, threads=1)
+    without = ct.remove_class(tmp_path / "b", "fast", EARLY, out=tmp_path / "c", threads=1)
     left = {
         client: [
             Recording.labeled(one.u, "slow", ("slow", "hop"))
@@ -228,5 +228,5 @@ def test_the_commands_walk_from_files_to_an_answer(
     assert '"accuracy": 1.0' in scored
     assert "new classes: hop" in said("join", "first", "late/dora.csv", "--out", "second")
     assert said("predict", "second", "late/dora.csv").count(",hop,") == 6
-    assert ct.retire("second", "hop", out="third").classes == ("slow", "fast")
-    assert ct.retire("second", "fast", EARLY, out="fourth").classes == ("slow", "hop")
+    assert ct.remove_class("second", "hop", out="third").classes == ("slow", "fast")
+    assert ct.remove_class("second", "fast", EARLY, out="fourth").classes == ("slow", "hop")

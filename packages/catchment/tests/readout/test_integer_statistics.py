@@ -593,9 +593,9 @@ def ridge(**settings_: Any) -> FederatedRidge:
 @pytest.mark.parametrize(
     ("algorithm", "whole"),
     [
-        (ridge(ridge="clients"), True),
+        (ridge(ridge="leave-one-client-out"), True),
         (ridge(ridge="gcv", store_per_client=False), True),
-        (ridge(ridge="clients", standardize=True), True),
+        (ridge(ridge="leave-one-client-out", standardize=True), True),
         (ridge(ridge=0.1, increments=2), True),
         (ridge(ridge=0.1, increments=2, window=1), True),
         (ridge(ridge=0.1, increments=2, forgetting=0.5), False),

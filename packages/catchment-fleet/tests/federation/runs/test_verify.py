@@ -48,10 +48,10 @@ scale = "own"
 map = "tests.federation.runs.own_map:Waves"
 channels = 6
 [learn]
-ridge = "clients"
+ridge = "leave-one-client-out"
 """
 SECURE = WAVES.replace("user = 8", "user = 20").replace(
-    'ridge = "clients"', "ridge = 0.1\nstore_per_client = false"
+    'ridge = "leave-one-client-out"', "ridge = 0.1\nstore_per_client = false"
 ) + ('[[protections]]\nname = "secure_aggregation"\nmin_clients = 3\nrows_per_feature = 2.0\n')
 
 
@@ -357,7 +357,7 @@ def test_a_reservoir_on_a_grid_is_verified_by_hashes_alone(tmp_path: Path, class
 
 
 def test_statistics_that_came_in_several_rounds_are_verified_together(tmp_path: Path) -> None:
-    text = WAVES.replace('ridge = "clients"', "ridge = 0.1\nincrements = 3")
+    text = WAVES.replace('ridge = "leave-one-client-out"', "ridge = 0.1\nincrements = 3")
     found = verify_run(made(text, tmp_path / "run"))
     assert found.agrees
     assert sum(check.what.endswith("from recordings") for check in found.having("ok")) == 4

@@ -86,8 +86,8 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
     ridge, per_output, standardize, classes, intercept
         As for `FederatedRidge`. Ridges are tried that are ten powers of ten smaller.
     store_per_client
-        Whether the server keeps each client's factors, as "clients" needs, and leaving a client out
-        again does.
+        Whether the server keeps each client's factors, as "leave-one-client-out" needs, and leaving
+        a client out again does.
 
     >>> from catchment import EchoState, Plan, Recording, federate
     >>> features = EchoState(30, washout=20).build(1, per_step=True)
@@ -99,7 +99,7 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
     """
 
     features: FeatureMap
-    ridge: float | Literal["auto", "clients", "gcv"] = "auto"
+    ridge: float | Literal["auto", "leave-one-client-out", "gcv"] = "auto"
     per_output: bool = False
     standardize: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None

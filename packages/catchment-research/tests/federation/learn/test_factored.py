@@ -103,8 +103,8 @@ def test_every_way_to_choose_a_ridge(ridge: Any) -> None:
 
 def test_workers_and_threads_do_not_show() -> None:
     held = clients(n=7)
-    one = trained(held, ridge="clients")
-    plan = Plan(algorithm=FactoredRidge(features=FEATURES, ridge="clients"))
+    one = trained(held, ridge="leave-one-client-out")
+    plan = Plan(algorithm=FactoredRidge(features=FEATURES, ridge="leave-one-client-out"))
     many: list[dict[str, Any]] = [{"threads": 3}, {"workers": 2}]
     for more in many:
         other: Result[Any, Model] = run_locally(plan, held, **more)
@@ -166,9 +166,9 @@ def test_settings_that_are_about_sums_are_refused() -> None:
         with pytest.raises(ValueError, match="pass"):
             FactoredRidge(features=FEATURES, **settings)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs store_per_client"):
-        FactoredRidge(features=FEATURES, ridge="clients", store_per_client=False)
+        FactoredRidge(features=FEATURES, ridge="leave-one-client-out", store_per_client=False)
     with pytest.raises(FederationError, match="needs 2 or more"):
-        trained({"a": clients()[sorted(clients())[0]]}, ridge="clients")
+        trained({"a": clients()[sorted(clients())[0]]}, ridge="leave-one-client-out")
 
 
 def test_federate_takes_them_by_one_argument_and_says_so() -> None:

@@ -15,7 +15,7 @@ import typer
 import catchment
 from catchment.cli import runs
 from catchment.cli.fit import fit
-from catchment.cli.models import calibrate, evaluate, explain, join, predict, unlearn, verify
+from catchment.cli.models import add_clients, calibrate, evaluate, explain, predict, unlearn, verify
 from catchment.errors import CatchmentError
 from catchment.plugins import installed, known, plugin
 
@@ -37,7 +37,7 @@ app.command("calibrate")(calibrate)
 app.command("explain")(explain)
 app.command("report")(runs.report)
 app.command("unlearn")(unlearn)
-app.command("join")(join)
+app.command("add-clients")(add_clients)
 app.command("verify")(verify)
 
 

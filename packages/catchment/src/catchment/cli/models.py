@@ -1,5 +1,5 @@
 """`catchment predict`, `evaluate` and `calibrate`: what a saved model says of raw files; `explain`,
-`verify`, `unlearn` and `join`: what is asked of a finished run's folder.
+`verify`, `unlearn` and `add-clients`: what is asked of a finished run's folder.
 """
 
 from __future__ import annotations
@@ -358,7 +358,7 @@ def unlearn(
     typer.echo(f"{folder} itself still holds what {client} sent; delete it when it is not needed")
 
 
-def join(
+def add_clients(
     folder: RunArgument,
     files: FilesArgument,
     out: Annotated[Path, option("A new folder; RUN stays as it is.", "DIR", "--out", "-o")],
@@ -370,14 +370,14 @@ def join(
     The model is that of a run with all of them from the start, prepared as the run's was.
     """
     from catchment.features.base import imported
-    from catchment.new_classes import join as joined
+    from catchment.new_classes import add_clients as added
 
     before = load_predictor(folder, use)
     if before.classes is None:
         raise ValueError("the run learned numbers; only classes can come and go")
     clients = read_clients(before, files, new_classes=True)
     with waiting("joining", quiet=as_json):
-        model = joined(folder, clients, out=out, use=[imported(name) for name in use or ()])
+        model = added(folder, clients, out=out, use=[imported(name) for name in use or ()])
     classes = list(model.classes or ())
     new = [name for name in classes if name not in (before.classes or ())]
     if as_json:

@@ -506,7 +506,7 @@ def check_origin(
             raise UploadError(
                 "fingerprint",
                 "the statistics were made for a plan of any device, or this plan is one and they "
-                "were not; set devices='any' on both sides, or on neither",
+                "were not; set deterministic=False on both sides, or on neither",
             )
         raise UploadError(
             "fingerprint",

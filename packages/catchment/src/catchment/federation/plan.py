@@ -187,7 +187,9 @@ class Identified(Protocol):
 def describe(value: object) -> Fact:
     """Return a value's settings as plain JSON; frozen parts appear by their fingerprint."""
     match value:
-        case None | bool() | int() | float() | str():
+        case str():
+            return kept(value)
+        case None | bool() | int() | float():
             return value
         # Before the protocols, against which a check takes long.
         case tuple() | list() if type(value) in (tuple, list):

@@ -525,7 +525,11 @@ class PlanFile:
         """Return [learn], which is a choice among candidates where "auto" has some."""
         if self.candidates or not offered.several:
             return self.learn
-        meant = {"algorithm": ("ridge",), "ridge": ("auto", "clients"), "per_output": (True, False)}
+        meant = {
+            "algorithm": ("ridge",),
+            "ridge": ("auto", "leave-one-client-out"),
+            "per_output": (True, False),
+        }
         given = {k: v for k, v in self.learn.items() if v not in meant.get(k, ())}
         refuse_settings(given)
         kept = {k: v for k, v in self.learn.items() if k == "per_output"}

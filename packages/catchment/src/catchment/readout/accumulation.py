@@ -26,7 +26,6 @@ from catchment.features.stacked import Part
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.device import (
     DEVICE_SEQUENCES,
-    Devices,
     device_for,
     statistics_name,
     torch_form,
@@ -53,7 +52,7 @@ def accumulate(
     threads: int | None = None,
     classes: bool | None = None,
     device: str | None = None,
-    devices: Devices = "same",
+    deterministic: bool = True,
     row_stride: int = 1,
 ) -> RidgeStatistics:
     """Return the statistics of all sequences; an iterator is read as it goes.
@@ -75,9 +74,9 @@ def accumulate(
         "cuda", or "cuda:1", to compute on a GPU, in fixed point to the same bit; needs torch. If
         None, what the environment variable CATCHMENT_DEVICE names, else the CPU. In float64 a
         device gives slightly other numbers: such statistics add only to others that were made on a
-        device or with `devices="any"`.
-    devices
-        "any" for statistics in float64 that add to those of other devices, wherever these are
+        device or with `deterministic=False`.
+    deterministic
+        False for statistics in float64 that add to those of other devices, wherever these are
         made; the variable then counts for them too. In fixed point it makes no difference.
     row_stride
         Of the rows of a recording, counted from 1 after the washout, those count whose number is a
@@ -93,14 +92,14 @@ def accumulate(
     22
     """
     total: RidgeStatistics | None = None
-    place = device_for(features, device, devices)
+    place = device_for(features, device, deterministic)
     together = WINDOW_SEQUENCES if place is None else DEVICE_SEQUENCES
     for window in in_windows(strided(features, sequences, row_stride), together):
         part = _window_statistics(features, window, threads, classes, place)
         total = part if total is None else total + part
     if total is None:
         raise ValueError("no sequences were given; pass at least one with targets")
-    return _named(total, features, device, devices, row_stride)
+    return _named(total, features, device, deterministic, row_stride)
 
 
 def accumulate_with_rows(
@@ -130,7 +129,7 @@ def accumulate_each(
     *,
     classes: bool | None = None,
     device: str | None = None,
-    devices: Devices = "same",
+    deterministic: bool = True,
     row_stride: int = 1,
 ) -> list[RidgeStatistics]:
     """Return the statistics of each group of sequences, bit for bit what `accumulate` returns.
@@ -139,7 +138,7 @@ def accumulate_each(
 
     Parameters
     ----------
-    classes, device, devices, row_stride
+    classes, device, deterministic, row_stride
         As for `accumulate`. On a device small groups are worked on together; in float64 they
         agree with what `accumulate` returns to rounding only.
 
@@ -150,8 +149,12 @@ def accumulate_each(
     >>> accumulate_each(features, groups)[3] == accumulate(features, groups[3])
     True
     """
-    place, steps = device_for(features, device, devices), 0
-    settings: dict[str, Any] = {"classes": classes, "device": device, "devices": devices}
+    place, steps = device_for(features, device, deterministic), 0
+    settings: dict[str, Any] = {
+        "classes": classes,
+        "device": device,
+        "deterministic": deterministic,
+    }
     found: dict[int, RidgeStatistics] = {}
     waiting: dict[int, list[Recording]] = {}
 
@@ -187,7 +190,7 @@ def accumulate_each(
                 side_by_side()
                 steps = 0
         side_by_side()
-    return [_named(found[k], features, device, devices, row_stride) for k in sorted(found)]
+    return [_named(found[k], features, device, deterministic, row_stride) for k in sorted(found)]
 
 
 def in_windows(

@@ -5,13 +5,13 @@ and not to the plan, so a node may say it in its environment: `CATCHMENT_DEVICE=
 
 In float64 sums depend on the order in which they are made, so a device gives slightly other
 numbers (1e-9 relative or closer). Such statistics say so in their fingerprint and add to their
-like; a plan allows them with `devices="any"`, and then those of all its clients say so.
+like; a plan allows them with `deterministic=False`, and then those of all its clients say so.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Any
 
 from catchment.features.base import FeatureMap
 from catchment.plugins import plugin
@@ -20,11 +20,8 @@ VARIABLE = "CATCHMENT_DEVICE"
 DEVICE_SEQUENCES = 16384  # looked at together where there is a device: a GPU wants many
 ANY_DEVICE = " any device"  # after the fingerprint of statistics that depend on it
 
-Devices = Literal["same", "any"]
-DEVICES: tuple[Devices, ...] = ("same", "any")
 
-
-def device_for(features: FeatureMap, device: str | None, devices: Devices = "same") -> str | None:
+def device_for(features: FeatureMap, device: str | None, deterministic: bool = True) -> str | None:
     """Return the device for the statistics of a map, None for the CPU's own kernels.
 
     In float64 a device that the environment names is left aside unless any may be used.
@@ -34,13 +31,13 @@ def device_for(features: FeatureMap, device: str | None, devices: Devices = "sam
     >>> device_for(features, "cpu"), device_for(features, None)
     ('cpu', None)
     """
-    if features.feature_grid is None and devices != "any":
+    if features.feature_grid is None and deterministic:
         return device
     return device or os.environ.get(VARIABLE) or None
 
 
 def statistics_name(
-    features: FeatureMap, device: str | None = None, devices: Devices = "same", row_stride: int = 1
+    features: FeatureMap, device: str | None = None, deterministic: bool = True, row_stride: int = 1
 ) -> str:
     """Return the fingerprint of a map's statistics: which rows, and whether a device matters.
 
@@ -48,10 +45,10 @@ def statistics_name(
 
     >>> from catchment import EchoState
     >>> plain = EchoState(20, grid=None).build(1, per_step=True)
-    >>> [statistics_name(plain, *asked)[64:] for asked in ((None, "any", 8), ("cpu",), ())]
+    >>> [statistics_name(plain, *asked)[64:] for asked in ((None, False, 8), ("cpu",), ())]
     [' row stride 8 any device', ' any device', '']
     """
-    marked = features.feature_grid is None and (device is not None or devices == "any")
+    marked = features.feature_grid is None and (device is not None or not deterministic)
     stride = "" if row_stride == 1 else f" row stride {row_stride}"
     return features.fingerprint + stride + (ANY_DEVICE if marked else "")
 

@@ -700,7 +700,8 @@ class RidgeStatistics(Structure):
             if same_features(self.fingerprint, other.fingerprint):
                 raise FingerprintError(
                     "one of the statistics may have been computed on any device, the other was "
-                    "not, and in float64 that makes a difference; make both with devices='any'"
+                    "not, and in float64 that makes a difference; make both with "
+                    "deterministic=False"
                 )
             raise FingerprintError(
                 f"statistics of different features do not add: {self.fingerprint[:12] or 'none'} "

@@ -34,6 +34,8 @@ KEPT = {
     "random_fourier_features": "random_fourier",
     "random_projection": "projected",
     # settings
+    "leave-one-client-out": "clients",
+    "leave-one-group-out": "groups",
     "client_fraction": "share",
     "false_positive_rate": "false_alarms",
     "preprocessing": "prepare",
@@ -47,6 +49,8 @@ OLD_WORDS = {
     ".prepare": "preprocessing",
     ".protect": "protections",
     "run.share": "client_fraction",
+    "ridge=clients": "leave-one-client-out",
+    "ridge=groups": "leave-one-group-out",
     ".keep_clients": "store_per_client",
     ".false_alarms": "false_positive_rate",
     ".standardise": "standardize",
@@ -88,7 +92,12 @@ def today(facts: dict[str, Any]) -> dict[str, Any]:
     >>> today({"share": 0.5, "seed": 1})
     {'client_fraction': 0.5, 'seed': 1}
     """
-    return {renamed(name): value for name, value in facts.items()}
+    found = {renamed(name): value for name, value in facts.items()}
+    if isinstance(found.get("ridge"), str):
+        found["ridge"] = renamed(found["ridge"])
+    if "devices" in found:
+        found["deterministic"] = found.pop("devices") == "same"
+    return found
 
 
 def renamed(name: str) -> str:

@@ -15,7 +15,7 @@ from catchment.engine import run_locally
 from catchment.errors import UploadError
 from catchment.features import FeatureMap
 from catchment.federation import Plan, RoundContext, describe, read_run
-from catchment.federation.learn import FederatedRidge, automatic_ridge, join, unlearn
+from catchment.federation.learn import FederatedRidge, add_client, automatic_ridge, unlearn
 from catchment.plans import parse_plan, run_plan, verify_run
 from catchment.readout import VARIABLE, Model, accumulate
 from catchment.wire import NOTHING
@@ -52,7 +52,9 @@ def test_on_a_grid_the_device_does_not_show(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("increments", [1, 2])
 def test_any_device_gives_one_model(increments: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    ridge = FederatedRidge(features=map_of(None), ridge=1e-3, devices="any", increments=increments)
+    ridge = FederatedRidge(
+        features=map_of(None), ridge=1e-3, deterministic=False, increments=increments
+    )
     made = Plan(algorithm=ridge, rounds=increments)
     here = run_locally(made, clients())
     monkeypatch.setenv(VARIABLE, "cpu")
@@ -68,45 +70,43 @@ def test_any_device_gives_one_model(increments: int, monkeypatch: pytest.MonkeyP
 
 def test_the_plan_says_so_and_older_plans_keep_their_fingerprint() -> None:
     features = map_of(None)
-    same, marked = plan(features), plan(features, devices="any")
+    same, marked = plan(features), plan(features, deterministic=False)
     assert "devices" not in str(describe(same))
     assert "'devices': 'any'" in str(describe(marked))
-    assert same.fingerprint() == plan(features, devices="same").fingerprint()
+    assert same.fingerprint() == plan(features, deterministic=True).fingerprint()
     assert same.fingerprint() != marked.fingerprint()
 
 
 def test_statistics_of_two_kinds_do_not_meet() -> None:
     features, data = map_of(None), clients(2)
     context = RoundContext(0, ("c0",), client="c0")
-    marked = FederatedRidge(features=features, ridge=1e-3, devices="any")
+    marked = FederatedRidge(features=features, ridge=1e-3, deterministic=False)
     plain = FederatedRidge(features=features, ridge=1e-3)
     sent = {one: one.client_update(NOTHING, lambda: data["c0"], context) for one in (marked, plain)}
     assert marked.read_update(sent[marked].parts(), context).total == sent[marked]
     for receiver, sender in ((marked, plain), (plain, marked)):
-        with pytest.raises(UploadError, match="devices='any' on both sides"):
+        with pytest.raises(UploadError, match="deterministic=False on both sides"):
             receiver.read_update(sent[sender].parts(), context)
 
 
 def test_a_client_leaves_and_another_joins() -> None:
     features, data = map_of(None), clients()
-    ridge = FederatedRidge(features=features, ridge=1e-3, devices="any")
+    ridge = FederatedRidge(features=features, ridge=1e-3, deterministic=False)
     state = run_locally(Plan(algorithm=ridge), data).state
     rest = unlearn(ridge, state, "c3").state
     assert rest.total is not None
     assert state.total is not None
     assert rest.total.n_rows < state.total.n_rows
-    late = accumulate(features, clients(10)["c9"], devices="any")
-    assert "c9" in join(ridge, state, "c9", late).by_client
+    late = accumulate(features, clients(10)["c9"], deterministic=False)
+    assert "c9" in add_client(ridge, state, "c9", late).by_client
 
 
 def test_settings_that_cannot_be() -> None:
     features = map_of(None)
-    with pytest.raises(ValueError, match="devices is 'all'"):
-        FederatedRidge(features=features, devices="all")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="clients that carry their state use one device"):
-        FederatedRidge(features=features, devices="any", increments="new")
-    with pytest.raises(ValueError, match="devices='any'"):
-        automatic_ridge(features, ridge="clients", hidden=True, devices="any")
+        FederatedRidge(features=features, deterministic=False, increments="new")
+    with pytest.raises(ValueError, match="deterministic=False"):
+        automatic_ridge(features, ridge="leave-one-client-out", hidden=True, deterministic=False)
 
 
 def test_many_are_served_together_where_a_device_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_many_are_served_together_where_a_device_is_named(monkeypatch: pytest.Mo
     large = EchoState(2000, connections=2).build(2, per_step=True)
     assert FederatedRidge(features=large).group_size(1000, 2) == 16
     assert FederatedRidge(features=map_of(None)).group_size(1000, 2) == 32
-    assert FederatedRidge(features=map_of(None), devices="any").group_size(1000, 2) == 256
+    assert FederatedRidge(features=map_of(None), deterministic=False).group_size(1000, 2) == 256
     rounds = FederatedRidge(features=pooled, increments=2)
     assert rounds.group_size(1000, 2) == 1
 
@@ -133,7 +133,7 @@ grid = "none"
 [learn]
 algorithm = "ridge"
 ridge = 1.0
-devices = "any"
+deterministic = false
 """
 
 

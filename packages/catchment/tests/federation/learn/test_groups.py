@@ -21,8 +21,8 @@ from catchment.federation.learn import (
     N_GROUPS,
     FederatedRidge,
     RidgeState,
+    add_client,
     group_of,
-    join,
     unlearn,
     unlearn_rows,
 )
@@ -43,7 +43,7 @@ CLIENTS = {f"sensor-{k}": waves(k) for k in range(90)}
 
 
 def run(clients: Any = CLIENTS, threads: int = 1, **settings: Any) -> RidgeState:
-    chosen = {"ridge": "groups", "store_per_client": "groups"} | settings
+    chosen = {"ridge": "leave-one-group-out", "store_per_client": "groups"} | settings
     algorithm = FederatedRidge(features=FEATURES, **chosen)
     return run_locally(Plan(algorithm=algorithm), clients, threads=threads).state
 
@@ -96,7 +96,7 @@ def test_what_is_kept_does_not_grow_with_the_clients() -> None:
 
 def test_rounds_add_up_group_by_group() -> None:
     algorithm = FederatedRidge(
-        features=FEATURES, ridge="groups", store_per_client="groups", increments=2
+        features=FEATURES, ridge="leave-one-group-out", store_per_client="groups", increments=2
     )
     state = run_locally(Plan(algorithm=algorithm, rounds=2), CLIENTS, threads=1).state
     assert {k: one.n_rows for k, one in state.by_group.items()} == {
@@ -138,14 +138,21 @@ def test_a_class_that_one_group_has_alone_is_judged_by_gcv() -> None:
 
 def test_secure_aggregation_refuses_groups_and_says_what_to_do() -> None:
     secure = SecureAggregation(generate_keys(list(CLIENTS)[:3]))
-    algorithm = FederatedRidge(features=FEATURES, ridge="groups", store_per_client="groups")
+    algorithm = FederatedRidge(
+        features=FEATURES, ridge="leave-one-group-out", store_per_client="groups"
+    )
     with pytest.raises(
         ValueError, match="it sums clients by groups of their names; pass store_per_cl"
     ):
         Plan(algorithm=algorithm, protections=(secure,))
-    with pytest.raises(ValueError, match="ridge='clients', which takes a second round"):
+    with pytest.raises(
+        ValueError, match="ridge='leave-one-client-out', which takes a second round"
+    ):
         ct.federate(
-            ct.EchoState(5), dict(list(CLIENTS.items())[:3]), protections=[secure], ridge="groups"
+            ct.EchoState(5),
+            dict(list(CLIENTS.items())[:3]),
+            protections=[secure],
+            ridge="leave-one-group-out",
         )
 
 
@@ -153,10 +160,13 @@ def test_secure_aggregation_refuses_groups_and_says_what_to_do() -> None:
     ("settings", "message"),
     [
         (
-            {"ridge": "groups", "store_per_client": False},
+            {"ridge": "leave-one-group-out", "store_per_client": False},
             "needs store_per_client='groups', or True",
         ),
-        ({"ridge": "clients", "store_per_client": "groups"}, "or choose by 'groups' or 'gcv'"),
+        (
+            {"ridge": "leave-one-client-out", "store_per_client": "groups"},
+            "or pass 'leave-one-group-out' or 'gcv'",
+        ),
         (
             {"ridge": 1.0, "store_per_client": "some"},
             "store_per_client is 'some'; pass True, False or",
@@ -175,7 +185,9 @@ def test_one_group_cannot_be_left_out() -> None:
 
 
 def test_no_client_is_forgotten_by_name_but_by_what_it_sends_again() -> None:
-    algorithm = FederatedRidge(features=FEATURES, ridge="groups", store_per_client="groups")
+    algorithm = FederatedRidge(
+        features=FEATURES, ridge="leave-one-group-out", store_per_client="groups"
+    )
     state = run()
     with pytest.raises(FederationError, match="only the sums of groups of clients; ask sensor-3"):
         unlearn(algorithm, state, "sensor-3")
@@ -184,7 +196,7 @@ def test_no_client_is_forgotten_by_name_but_by_what_it_sends_again() -> None:
     never = run({name: data for name, data in CLIENTS.items() if name != "sensor-3"})
     assert without.total == never.total
     np.testing.assert_array_equal(without.choice.errors, never.choice.errors)  # type: ignore[union-attr]
-    back = join(algorithm, without, "sensor-3", again)
+    back = add_client(algorithm, without, "sensor-3", again)
     assert back.total == state.total
     assert back.by_group == state.by_group
     assert state.flags == ()
@@ -194,9 +206,9 @@ def test_clients_that_come_later_join_the_groups_of_an_earlier_run() -> None:
     first = {name: data for name, data in CLIENTS.items() if name < "sensor-4"}
     later = {name: data for name, data in CLIENTS.items() if name not in first}
     raw = ct.Pipeline(ct.Preprocessing(scale="none"), ct.EchoState(6, washout=5))
-    earlier = ct.federate(raw, first, ridge="groups", threads=1)
+    earlier = ct.federate(raw, first, ridge="leave-one-group-out", threads=1)
     grown = ct.federate(raw, later, onto=earlier, threads=1).training.state
-    whole = ct.federate(raw, CLIENTS, ridge="groups", threads=1).training.state
+    whole = ct.federate(raw, CLIENTS, ridge="leave-one-group-out", threads=1).training.state
     assert grown.by_group == whole.by_group
     assert grown.choice is not None
     assert grown.choice.best == whole.choice.best
@@ -204,7 +216,9 @@ def test_clients_that_come_later_join_the_groups_of_an_earlier_run() -> None:
 
 def test_a_kept_run_is_verified_by_its_groups(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    ct.federate(ct.EchoState(6, washout=5), CLIENTS, ridge="groups", out=folder, threads=1)
+    ct.federate(
+        ct.EchoState(6, washout=5), CLIENTS, ridge="leave-one-group-out", out=folder, threads=1
+    )
     checks = {one.what: one for one in verify_run(folder).checks}
     n_groups = len({group_of(name) for name in CLIENTS})
     assert checks[f"{n_groups} groups of clients added up"].outcome == "ok"
@@ -223,7 +237,7 @@ test = 0.3
 units = 10
 
 [learn]
-ridge = "groups"
+ridge = "leave-one-group-out"
 """
     folder = tmp_path / "run"
     done = run_plan(parse_plan(plan), folder)

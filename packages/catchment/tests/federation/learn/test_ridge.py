@@ -181,7 +181,10 @@ def test_half_the_clients_may_be_asked_in_each_round() -> None:
     ("settings", "message"),
     [
         ({"ridge": "best"}, "ridge is 'best'"),
-        ({"ridge": "clients", "store_per_client": False}, "needs store_per_client=True"),
+        (
+            {"ridge": "leave-one-client-out", "store_per_client": False},
+            "needs store_per_client=True",
+        ),
         ({"forgetting": 0.0}, "forgetting is 0.0"),
         ({"forgetting": 1.1}, "forgetting is 1.1"),
         ({"increments": 0}, "increments is 0"),

@@ -20,7 +20,7 @@ from catchment.federation.learn import (
     Certificate,
     FederatedRidge,
     RidgeState,
-    join,
+    add_client,
     statistics_hash,
     unlearn,
     unlearn_rows,
@@ -178,20 +178,20 @@ def test_forgetting_by_a_factor_and_unlearning_a_client_go_together() -> None:
 def test_a_late_client_is_there_as_if_from_the_start() -> None:
     early = run(RIDGE, without("client-004"))
     late = accumulate(FEATURES, SERIES["client-004"])
-    joined = join(RIDGE, early, "client-004", late)
+    joined = add_client(RIDGE, early, "client-004", late)
     straight = run(RIDGE, SERIES)
     assert RIDGE.save_state(joined).to_bytes() == RIDGE.save_state(straight).to_bytes()
     assert joined.readout is not None
     assert straight.readout is not None
     assert joined.readout.weights.tobytes() == straight.readout.weights.tobytes()
-    first = join(RIDGE, RidgeState(), "client-004", late)
+    first = add_client(RIDGE, RidgeState(), "client-004", late)
     assert first.total == late
 
 
 def test_joining_and_being_forgotten_leaves_everything_as_it_was() -> None:
     before = run(RIDGE, without("client-002"))
     late = accumulate(FEATURES, SERIES["client-002"])
-    after = unlearn(RIDGE, join(RIDGE, before, "client-002", late), "client-002").state
+    after = unlearn(RIDGE, add_client(RIDGE, before, "client-002", late), "client-002").state
     assert RIDGE.save_state(after).to_bytes() == RIDGE.save_state(before).to_bytes()
 
 
@@ -199,7 +199,7 @@ def test_a_client_joins_the_last_round_of_a_window() -> None:
     algorithm = replace(RIDGE, increments=4, window=2)
     state = run(algorithm, without("client-004"), rounds=4)
     late = accumulate(FEATURES, SERIES["client-004"])
-    joined = join(algorithm, state, "client-004", late)
+    joined = add_client(algorithm, state, "client-004", late)
     assert state.total is not None
     assert joined.total is not None
     assert joined.total.n_rows == state.total.n_rows + late.n_rows
@@ -211,12 +211,12 @@ def test_who_is_there_already_or_brings_other_features_cannot_join() -> None:
     state = run(RIDGE, SERIES)
     mine = accumulate(FEATURES, SERIES["client-001"])
     with pytest.raises(FederationError, match="a client counts once"):
-        join(RIDGE, state, "client-001", mine)
+        add_client(RIDGE, state, "client-001", mine)
     with pytest.raises(UploadError) as caught:
-        join(RIDGE, state, "new", replace(mine, fingerprint="other"))
+        add_client(RIDGE, state, "new", replace(mine, fingerprint="other"))
     assert caught.value.code == "fingerprint"
     with pytest.raises(UploadError) as caught:
-        join(RIDGE, state, "new", replace(mine, gram=-mine.gram))
+        add_client(RIDGE, state, "new", replace(mine, gram=-mine.gram))
     assert caught.value.code == "moments"
 
 
@@ -266,7 +266,7 @@ def test_on_a_grid_unlearning_is_an_equality_of_hashes(
     assert certificate.confirms(before.total, again, accumulate(algorithm.features, clients[gone]))
     assert not certificate.confirms(before.total, again, parts[0])
     assert after + before.by_client[gone] == before.total
-    joined = join(algorithm, unlearned.state, gone, before.by_client[gone])
+    joined = add_client(algorithm, unlearned.state, gone, before.by_client[gone])
     assert joined.total is not None
     assert joined.total.digest() == certificate.before
 

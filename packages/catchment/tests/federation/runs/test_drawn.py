@@ -199,7 +199,10 @@ def test_folds_draw_with_the_model_that_has_not_seen_the_client(tmp_path: Path) 
 @pytest.mark.slow
 def test_a_plan_that_hides_its_clients_keeps_no_signals(tmp_path: Path) -> None:
     fewer = (("units = 20", "units = 4"), ("users = 6", "users = 13"))
-    plain = (('ridge = "clients"', "ridge = 0.1"), ('baselines = ["', 'baselines = [] # ["'))
+    plain = (
+        ('ridge = "leave-one-client-out"', "ridge = 0.1"),
+        ('baselines = ["', 'baselines = [] # ["'),
+    )
     text = small_plan("wearables", *fewer, *plain)
     text += '\n[[protections]]\nname = "secure_aggregation"\n'
     run = run_plan(parse_plan(text), tmp_path / "run").run

@@ -7,8 +7,8 @@ from catchment.federation.learn.candidates import (
 )
 from catchment.federation.learn.classes import (
     UnknownThreshold as UnknownThreshold,
-    retired as retired,
     retired_by_class as retired_by_class,
+    state_without_class as state_without_class,
 )
 from catchment.federation.learn.personal import (
     PersonalIncrements as PersonalIncrements,
@@ -22,7 +22,7 @@ from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge, g
 from catchment.federation.learn.scaling import FederatedScaling as FederatedScaling
 from catchment.federation.learn.unlearning import (
     Certificate as Certificate,
-    join as join,
+    add_client as add_client,
     unlearn as unlearn,
     unlearn_normal as unlearn_normal,
     unlearn_rows as unlearn_rows,
@@ -82,12 +82,12 @@ __all__ = [
     "SHARES",
     "SelectedRidge",
     "UnknownThreshold",
+    "add_client",
     "group_of",
-    "join",
     "mixed",
     "personalize",
-    "retired",
     "retired_by_class",
+    "state_without_class",
     "towards",
     "unlearn",
     "unlearn_normal",

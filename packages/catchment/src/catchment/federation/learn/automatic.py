@@ -23,12 +23,12 @@ from catchment.readout.statistics import packed_length
 if TYPE_CHECKING:
     from catchment.federation.learn.candidates import SelectedRidge
 
-Ridge = float | Literal["auto", "clients", "groups", "gcv"]
+Ridge = float | Literal["auto", "leave-one-client-out", "leave-one-group-out", "gcv"]
 Upload = Literal["auto", "statistics"] | Callable[..., Algorithm[Any, Any, Any]]
 UNGROUPED = (
-    "ridge is 'groups', for which the server must see whose statistics it adds to which group, and "
-    "secure aggregation shows it one sum; pass ridge='clients', which takes a second round, 'gcv' "
-    "or a number"
+    "ridge is 'leave-one-group-out', for which the server must see whose statistics it adds to "
+    "which group, and secure aggregation shows it one sum; pass ridge='leave-one-client-out', "
+    "which takes a second round, 'gcv' or a number"
 )
 
 
@@ -47,11 +47,12 @@ def automatic_ridge(
     Parameters
     ----------
     ridge
-        A number; "clients", the one with the least error on clients left out, for which a sum that
-        hides them takes a second round; "groups", the same with groups of clients, whose sums are
-        kept in the place of each client's; "gcv", which needs only the sum; or "auto": "clients"
-        where there are several, the server sees them one by one and no class is one client's alone;
-        of more than 1000 "groups" on the same terms; else "gcv".
+        A number; "leave-one-client-out", the one with the least error on clients left out, for
+        which a sum that hides them takes a second round; "leave-one-group-out", the same with
+        groups of clients, whose sums are kept in the place of each client's; "gcv", which needs
+        only the sum; or "auto": the first where there are several, the server sees them one by one
+        and no class is one client's alone; of more than 1000 the second on the same terms; else
+        "gcv".
     hidden
         Whether the server sees nothing but sums.
     n_clients
@@ -75,18 +76,18 @@ def automatic_ridge(
         chosen = 0.0
     if chosen == "auto" and (hidden or alone or store_per_client is False):
         chosen = "gcv"
-    if hidden and chosen == "groups":
+    if hidden and chosen == "leave-one-group-out":
         raise ValueError(UNGROUPED)
-    if hidden and chosen == "clients" and not store_per_client:
+    if hidden and chosen == "leave-one-client-out" and not store_per_client:
         if head is not None or not settings.get("intercept", True):
             raise ValueError(
                 "behind secure aggregation a ridge is chosen by clients only for a regression "
                 "with an intercept; pass ridge='gcv' or a number"
             )
-        if settings.get("devices", "same") != "same":
+        if not settings.get("deterministic", True):
             raise ValueError(
                 "behind secure aggregation a ridge is chosen by clients only where all compute on "
-                "the CPU or in fixed point; pass ridge='gcv' or a number with devices='any'"
+                "the CPU or in fixed point; pass ridge='gcv' or a number with deterministic=False"
             )
         if settings.get("row_stride", 1) != 1:
             raise ValueError(
@@ -98,7 +99,9 @@ def automatic_ridge(
 
         return SelectedRidge(features=features, classes=classes, **left)
     kept: bool | Literal["groups"] = not hidden and not alone
-    if chosen == "groups" or (chosen == "auto" and n_clients is not None and n_clients > MANY):
+    if chosen == "leave-one-group-out" or (
+        chosen == "auto" and n_clients is not None and n_clients > MANY
+    ):
         kept = "groups" if settings.get("window") is None else kept
     if store_per_client is not None:
         kept = store_per_client
@@ -204,7 +207,7 @@ class Uploads:
             raise ValueError(
                 f"upload is {self.asked!r}; choose from statistics, auto, or pass an algorithm"
             )
-        if self.hidden and self.ridge == "groups":
+        if self.hidden and self.ridge == "leave-one-group-out":
             raise ValueError(UNGROUPED)
         if callable(self.asked) and self.summed:
             raise ValueError(

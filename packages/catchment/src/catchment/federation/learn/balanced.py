@@ -63,7 +63,9 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
     features: FeatureMap
     classes: tuple[str, ...]
     weights: Literal["balanced", "rows"] | tuple[float, ...] = "balanced"
-    ridge: float | Literal["auto", "clients", "groups", "gcv"] = "clients"
+    ridge: float | Literal["auto", "leave-one-client-out", "leave-one-group-out", "gcv"] = (
+        "leave-one-client-out"
+    )
     per_output: bool = False
     store_per_client: bool = True
 

@@ -4,11 +4,12 @@ With W_-k = (G - G_k + ridge I)^-1 (C - C_k), client k's held-out error is
 
     SSE_k = q_k - 2 tr(W_-k'C_k) + tr(W_-k'G_k W_-k)
 
-exactly, for every ridge of a path from one eigendecomposition. `FederatedRidge(ridge="clients")`
-computes it at the server, which must then keep every client's statistics. `SelectedRidge` needs
-only sums: after a first round the total goes out, every client takes its own part off it and sends
-its held-out errors, which add. It therefore works under secure aggregation, and can count classes,
-which no statistics tell. `Candidates` sends the statistics of several feature maps at once.
+exactly, for every ridge of a path from one eigendecomposition.
+`FederatedRidge(ridge="leave-one-client-out")` computes it at the server, which must then keep every
+client's statistics. `SelectedRidge` needs only sums: after a first round the total goes out, every
+client takes its own part off it and sends its held-out errors, which add. It therefore works under
+secure aggregation, and can count classes, which no statistics tell. `Candidates` sends the
+statistics of several feature maps at once.
 
 Several feature maps tried at once: each client sends the statistics of every candidate.
 
@@ -433,7 +434,7 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
             own = {name: sent.members[k] for name, sent in state.by_client.items()}
             alone = self.classes is not None and has_a_class_alone(own)
             sums = RidgeState(state.total.members[k], own)
-            found[k] = self._ridge(k, "gcv" if alone else "clients").solved(sums)
+            found[k] = self._ridge(k, "gcv" if alone else "leave-one-client-out").solved(sums)
             choice: Any = found[k].choice
             row[k] = nrmse_of(choice, state.total.members[k])
         order = sorted(state.alive, key=lambda k: (row[k], k))

@@ -155,13 +155,13 @@ class RowsOfClass(Algorithm[RidgeState, Tally[RidgeStatistics], Any]):
     ) -> RidgeState:
         # Without names, what came is one part of the sum, whoever sent it.
         sent = total.by_client or {"": total.total}
-        return retired(self.ridge, state, self.name, sent)[1]
+        return state_without_class(self.ridge, state, self.name, sent)[1]
 
     def result(self, state: RidgeState) -> Any:
         return without_class(self.ridge, self.name).result(state)
 
 
-def retired(
+def state_without_class(
     algorithm: FederatedRidge,
     state: RidgeState,
     name: str,
@@ -185,7 +185,7 @@ def retired(
     >>> features = EchoState(9).build(1, per_step=False, classes=True)
     >>> ridge = FederatedRidge(features=features, ridge=0.1, classes=("x", "y", "z"))
     >>> state = federate(Plan(algorithm=ridge), clients).state
-    >>> without, rest = retired(ridge, state, "z")
+    >>> without, rest = state_without_class(ridge, state, "z")
     >>> without.classes, sorted(rest.by_client), rest.total.n_rows
     (('x', 'y'), ['ann'], 2)
     """

@@ -47,7 +47,7 @@ from catchment.federation.measure.outliers import (
 )
 from catchment.federation.rows import stretch
 from catchment.readout.accumulation import accumulate, accumulate_each
-from catchment.readout.device import DEVICES, Devices, device_for, statistics_name
+from catchment.readout.device import device_for, statistics_name
 from catchment.readout.grid import Grid
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model
@@ -118,11 +118,12 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     features
         Map from inputs to feature rows, the same on every client.
     ridge
-        A number; or "clients": the ridge with the least error on clients left out of the solution,
-        exact and from the same statistics; or "groups": likewise with 32 groups of clients, each
-        left out as a whole; or "gcv", which needs only the sum; or "auto": by clients, by groups
-        above 1000 clients or where only groups are kept, and by "gcv" if fewer than two are kept
-        apart or one of them alone has a class, which nobody can learn who has to do without it.
+        A number; or "leave-one-client-out": the ridge with the least error on clients left out of
+        the solution, exact and from the same statistics; or "leave-one-group-out": likewise with 32
+        groups of clients, each left out as a whole; or "gcv", which needs only the sum; or "auto":
+        by clients, by groups above 1000 clients or where only groups are kept, and by "gcv" if
+        fewer than two are kept apart or one of them alone has a class, which nobody can learn who
+        has to do without it.
     per_output
         Whether each output chooses its own ridge.
     standardize
@@ -131,9 +132,9 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     classes
         Names of the outputs if they are classes.
     store_per_client
-        Whether the server keeps each client's statistics, as "clients" needs, and unlearning and
-        flagging do. Memory then grows with the clients. Or "groups": the sums of 32 groups of
-        them (`group_of` says which), from which no single client can be taken out.
+        Whether the server keeps each client's statistics, as "leave-one-client-out" needs, and
+        unlearning and flagging do. Memory then grows with the clients. Or "groups": the sums of 32
+        groups of them (`group_of` says which), from which no single client can be taken out.
     increments
         Rounds over which a client hands in its data, each time the next stretch of it. Or "new":
         clients hand in what is new since the last round, however many there are, and carry their
@@ -147,8 +148,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     head
         Another way from the same sums to class scores, such as `LDA()`; a regression on
         one-hot targets if not given.
-    devices
-        "any" lets clients compute features in float64 on any device, a GPU or not: their
+    deterministic
+        False lets clients compute features in float64 on any device, a GPU or not: their
         statistics then agree to about 1e-9 and say so in their fingerprint. In fixed point every
         device gives the same integers, and nothing needs to be said.
     false_positive_rate
@@ -160,7 +161,9 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     """
 
     features: FeatureMap
-    ridge: float | Literal["auto", "clients", "groups", "gcv"] = "clients"
+    ridge: float | Literal["auto", "leave-one-client-out", "leave-one-group-out", "gcv"] = (
+        "leave-one-client-out"
+    )
     per_output: bool = False
     standardize: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
@@ -170,7 +173,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     window: int | None = None
     intercept: bool = True
     head: Head | None = None
-    devices: Devices = field(default="same", metadata={"later": True})
+    deterministic: bool = field(default=True, metadata={"later": True})
     false_positive_rate: float = field(default=FALSE_ALARMS, metadata={"later": True})
     row_stride: int = field(default=1, metadata={"later": True})
 
@@ -190,10 +193,10 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
                 f"window is {self.window} with forgetting {self.forgetting}; "
                 "pass 1 round or more, and no forgetting beside it"
             )
-        if self.devices not in DEVICES or (self.devices == "any" and self.carries):
+        if not self.deterministic and self.carries:
             raise ValueError(
-                f"devices is {self.devices!r} with increments {self.increments!r}; pass 'same', or "
-                "'any' with a number of increments: clients that carry their state use one device"
+                f"deterministic is False with increments {self.increments!r}; pass True, or a "
+                "number of increments: clients that carry their state use one device"
             )
         if type(self.row_stride) is not int or self.row_stride < 1:
             raise ValueError(f"row_stride is {self.row_stride!r}; give an integer from 1 on")
@@ -220,7 +223,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     @property
     def statistics_name(self) -> str:
         """The fingerprint that clients' statistics carry."""
-        return statistics_name(self.features, None, self.devices, self.row_stride)
+        return statistics_name(self.features, None, self.deterministic, self.row_stride)
 
     @property
     def requirements(self) -> Requirements:
@@ -240,7 +243,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         """Return how many clients to serve side by side; it does not show in what they send."""
         if self.increments != 1:
             return 1
-        if device_for(self.features, None, self.devices) is not None:
+        if device_for(self.features, None, self.deterministic) is not None:
             fit = GROUP_BYTES // (4 * self.features.n_features**2)
             return max(1, min(DEVICE_GROUP, fit, n_clients))
         if not self.features.per_step:
@@ -275,7 +278,11 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     @property
     def _how(self) -> dict[str, Any]:
         classes = self.classes is not None
-        return {"classes": classes, "devices": self.devices, "row_stride": self.row_stride}
+        return {
+            "classes": classes,
+            "deterministic": self.deterministic,
+            "row_stride": self.row_stride,
+        }
 
     def broadcast(self, state: RidgeState, context: RoundContext) -> Message:
         """Return which sum increments are added to, where clients carry their state."""
@@ -411,16 +418,24 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
 def check_choice(ridge: float | str, store_per_client: bool | str) -> None:
     """Raise ValueError if a ridge cannot be chosen so by what the server keeps."""
-    if isinstance(ridge, str) and ridge not in ("auto", "clients", "groups", "gcv"):
-        raise ValueError(f"ridge is {ridge!r}; pass a number, 'auto', 'clients', 'groups' or 'gcv'")
+    if isinstance(ridge, str) and ridge not in (
+        "auto",
+        "leave-one-client-out",
+        "leave-one-group-out",
+        "gcv",
+    ):
+        raise ValueError(
+            f"ridge is {ridge!r}; pass a number, 'auto', 'leave-one-client-out', "
+            "'leave-one-group-out' or 'gcv'"
+        )
     if store_per_client not in (True, False, "groups"):
         raise ValueError(f"store_per_client is {store_per_client!r}; pass True, False or 'groups'")
-    if ridge == "clients" and store_per_client is not True:
+    if ridge == "leave-one-client-out" and store_per_client is not True:
         raise ValueError(
             "choosing the ridge by clients needs store_per_client=True; "
-            "or choose by 'groups' or 'gcv', or pass a number"
+            "or pass 'leave-one-group-out' or 'gcv', or pass a number"
         )
-    if ridge == "groups" and not store_per_client:
+    if ridge == "leave-one-group-out" and not store_per_client:
         raise ValueError(
             "choosing the ridge by groups needs store_per_client='groups', or True; "
             "or choose by 'gcv', or pass a number"
@@ -433,18 +448,20 @@ def left_out(
     """Return the ridge, or the word for its choice, and what is left out in turn to choose it.
 
     "auto" becomes another word: "gcv" if fewer than two are kept apart or one of them has a class
-    alone, else "clients", or "groups" of them if there are many.
+    alone, else "leave-one-client-out", or "leave-one-group-out" if there are many.
     """
     apart: Any = by_client or by_group
     if ridge == "auto":
         if len(apart) < 2 or (classes and has_a_class_alone(apart)):
             ridge = "gcv"
         else:
-            ridge = "groups" if by_group or len(apart) > MANY else "clients"
-    if ridge not in ("clients", "groups"):
+            ridge = (
+                "leave-one-group-out" if by_group or len(apart) > MANY else "leave-one-client-out"
+            )
+    if ridge not in ("leave-one-client-out", "leave-one-group-out"):
         return ridge, []
     apart = by_client
-    if ridge == "groups":
+    if ridge == "leave-one-group-out":
         apart = by_group or group_sums(by_client)
     if len(apart) < 2:
         raise FederationError(

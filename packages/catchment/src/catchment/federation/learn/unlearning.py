@@ -261,7 +261,7 @@ def unlearn_rows(
     return Unlearned(algorithm.solved(rest), certificate)
 
 
-def join(
+def add_client(
     algorithm: FederatedRidge, state: RidgeState, client: str, statistics: RidgeStatistics
 ) -> RidgeState:
     """Return the state with a client that comes late, as if it had been there from the start.

@@ -51,7 +51,7 @@ def autoregression(
     *,
     lags: int = 10,
     washout: int = 0,
-    ridge: float | Literal["clients", "gcv"] = "gcv",
+    ridge: float | Literal["leave-one-client-out", "gcv"] = "gcv",
 ) -> RidgePlan:
     """Return the plan of a linear autoregression on the last inputs, by exact federated ridge.
 
