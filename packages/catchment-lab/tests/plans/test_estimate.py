@@ -106,7 +106,7 @@ def test_a_million_units_are_refused_from_sizes(
     def drawn(recipe: Reservoir) -> Reservoir:
         raise AssertionError(f"a reservoir of {recipe.units} units is drawn")
 
-    monkeypatch.setattr(Reservoir, "from_recipe", drawn)
+    monkeypatch.setattr(Reservoir, "prepared", drawn)
     place = tmp_path / "plan.toml"
     place.write_text(LAKE.replace("UNITS", "1000000"))
     found = CliRunner().invoke(app, [command, str(place)])
