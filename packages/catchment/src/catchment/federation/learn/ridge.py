@@ -355,7 +355,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             for k, (old, more) in enumerate(pairs):
                 faded = {key: one.floats.scaled(self.forgetting) for key, one in old.items()}
                 pairs[k] = (faded, {key: one.floats for key, one in more.items()})
-        total, sums = (added_by_key(*pair) for pair in pairs)
+        total, sums = added_by_key(*pairs[0]), added_by_key(*pairs[1])
         by_client, by_group = ({}, sums) if grouped else (sums, {})
         return RidgeState(total[0], by_client, by_group=by_group)
 
@@ -391,7 +391,9 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         told = {} if state.total is None else {"rows": float(state.total.n_rows)}
         *earlier, last = state.history or (None,)
         # Where too few were judged before nobody can stand out.
-        judged = 1 + sum(len(one.clients) for one in earlier)
+        judged = 1
+        for one in earlier:
+            judged += len(one.clients)
         if last is not None and 1 / judged <= self.false_positive_rate:
             drifted = {one.client for one in self.drifts(state) if one.round == last.round}
             told["drifted clients"] = float(len(drifted))
@@ -468,7 +470,7 @@ def left_out(
             f"choosing the ridge by {ridge} needs 2 or more, {len(apart)} gave statistics that are "
             "kept apart; pass ridge='gcv' or a number"
         )
-    return ridge, [apart[name] for name in sorted(apart)]
+    return ridge, list(map(apart.__getitem__, sorted(apart)))
 
 
 def group_of(client: str) -> int:

@@ -169,12 +169,12 @@ class Keeper(Generic[S]):
         """Keep the state after a round."""
 
 
+@dataclass(eq=False)
 class EntryList(Keeper[Any]):
     """A keeper of the messages alone, in a list; of many clients it has them in columns."""
 
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.many: list[Entries] = []  # those before
+    entries: list[Entry] = field(default_factory=list)
+    many: list[Entries] = field(default_factory=list)  # those before
 
     def note(self, entry: Entry) -> None:
         self.entries.append(entry)
