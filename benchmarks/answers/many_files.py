@@ -25,7 +25,7 @@ from benchmarks.answers.watched import watched
 from benchmarks.record import RESULTS, write
 from catchment import MiniRocket, Recording, evaluate, federate
 
-FILES, WINDOWS, CHANNELS, STEPS = (25, 100), 1000, 6, 128
+FILES, WINDOWS, CHANNELS, STEPS = (40, 160), 1000, 6, 128
 CLASSES, COLUMNS, N_TEST, LIMIT = ("rest", "walk", "run", "ride"), 504, 4, 400.0
 
 
