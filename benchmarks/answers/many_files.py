@@ -1,6 +1,6 @@
 """MiniRocket over a folder that grows: aeon on one array, ours file by file.
 
-    python -m benchmarks.answers.many_files --aeon PYTHON     # results/answers_files.json, 5 min
+    python -m benchmarks.answers.many_files --aeon PYTHON     # results/answers_files.json, 10 min
     python -m benchmarks.answers.many_files --files 2 --windows 40 --out /tmp     # ours only
 
 A file holds the windows of one person, (windows, channels, steps) in float32, and their labels.
