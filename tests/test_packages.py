@@ -36,12 +36,12 @@ COMMANDS = {
     "watch": "watch run",
 }
 OTHERS = {
-    ("engines", "device"): "run plan.toml --device board=tcp://127.0.0.1:7007",
+    ("engines", "device"): "run plan.toml --edge-client board=tcp://127.0.0.1:7007",
     ("engines", "flower"): "run plan.toml --engine flower",
     ("engines", "ray"): "run plan.toml --engine ray",
     ("forms", "torch"): "predict model.safetensors one.csv --device cpu",
     ("readers", "parquet"): "plan lake.toml",
-    ("reports", "served"): "explain run --client client-0",
+    ("reports", "served"): "diagnose run --client client-0",
     ("models", "network"): "predict network.safetensors one.csv",
     ("models", "prompt"): "predict prompt.safetensors one.csv",
 }

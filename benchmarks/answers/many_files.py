@@ -1,6 +1,6 @@
 """MiniRocket over a folder that grows: aeon on one array, ours file by file.
 
-    python -m benchmarks.answers.many_files --aeon PYTHON     # results/answers_files.json, 5 min
+    python -m benchmarks.answers.many_files --aeon PYTHON     # results/answers_files.json, 10 min
     python -m benchmarks.answers.many_files --files 2 --windows 40 --out /tmp     # ours only
 
 A file holds the windows of one person, (windows, channels, steps) in float32, and their labels.
@@ -25,7 +25,7 @@ from benchmarks.answers.watched import watched
 from benchmarks.record import RESULTS, write
 from catchment import MiniRocket, Recording, evaluate, federate
 
-FILES, WINDOWS, CHANNELS, STEPS = (25, 100), 1000, 6, 128
+FILES, WINDOWS, CHANNELS, STEPS = (40, 160), 1000, 6, 128
 CLASSES, COLUMNS, N_TEST, LIMIT = ("rest", "walk", "run", "ride"), 504, 4, 400.0
 
 

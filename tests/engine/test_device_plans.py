@@ -115,10 +115,10 @@ def test_what_a_device_sent_is_explained_though_the_plan_has_no_data_of_it(
     program = built(tmp_path, text)
     with running(program, tmp_path, "user-004") as (address,):
         run_plan(plan_of(tmp_path, text), tmp_path / "run", devices={"board": EdgeClient(address)})
-    said = CliRunner().invoke(app, ["explain", str(tmp_path / "run"), "--client", "board"])
+    said = CliRunner().invoke(app, ["diagnose", str(tmp_path / "run"), "--client", "board"])
     assert said.exit_code == 0, said.output
     assert "it was a device" in " ".join(said.output.split())
-    nobody = CliRunner().invoke(app, ["explain", str(tmp_path / "run"), "--client", "nobody"])
+    nobody = CliRunner().invoke(app, ["diagnose", str(tmp_path / "run"), "--client", "nobody"])
     assert nobody.exit_code != 0
 
 
@@ -187,14 +187,18 @@ def test_the_command_takes_devices(program: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     with running(program, tmp_path, first) as (address,):
         words = ["run", str(tmp_path / "plan.toml"), "--out", str(out)]
-        done = CliRunner().invoke(app, [*words, "--device", f"{first}={address}"])
+        done = CliRunner().invoke(app, [*words, "--edge-client", f"{first}={address}"])
     assert done.exit_code == 0, done.output
     assert read_run(out).rounds["training"][0].n_used == 4
-    twice = ["--device", f"a={address}", "--device", f"a={address}"]
-    wrong = (["--device", address], twice, ["--device", f"a={address}", "--engine", "flower"])
+    twice = ["--edge-client", f"a={address}", "--edge-client", f"a={address}"]
+    wrong = (
+        ["--edge-client", address],
+        twice,
+        ["--edge-client", f"a={address}", "--engine", "flower"],
+    )
     for options in wrong:
         said = CliRunner().invoke(app, [*words, "--force", *options])
-        assert "--device" in str(said.exception or said.output)
+        assert "--edge-client" in str(said.exception or said.output)
 
 
 def test_a_node_is_the_gateway_of_a_device(program: Path, tmp_path: Path) -> None:

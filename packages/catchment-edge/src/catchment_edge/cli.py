@@ -86,7 +86,7 @@ def export(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Write a model as an ONNX file or as C for a small device, or a device that trains.
+    """Export a model to ONNX or C, or a plan to a device that trains.
 
     C comes with a plan of its RAM, its flash and its operations, printed before it is written.
     """

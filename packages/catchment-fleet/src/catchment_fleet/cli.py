@@ -13,7 +13,7 @@ from catchment.plugins import plugin
 if TYPE_CHECKING:
     from catchment.privacy import LedgerEntry
 
-flower_app = typer.Typer(help="Run a plan on many machines, with Flower.", no_args_is_help=True)
+flower_app = typer.Typer(help="Run a plan on many machines with Flower.", no_args_is_help=True)
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="Folder of the deployment; made if not there.")
 ]
@@ -90,11 +90,11 @@ def node(
     data: Annotated[
         str, typer.Option(metavar="PATTERN", help="This node's own files: CSV, Parquet or npz.")
     ] = "",
-    device: Annotated[
+    edge_client: Annotated[
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="A device that has the data, as serial:///dev/ttyACM0; this node is its gateway.",
+            help="A board that has the data, serial:///dev/ttyACM0; this node is its gateway.",
         ),
     ] = "",
     port: Annotated[int, typer.Option(help="For this node's own processes.")] = 9094,
@@ -119,12 +119,14 @@ def node(
     if (folder / NAME).is_file():
         read_policy(folder / NAME)  # what is wrong with it is said now
     apps = [checked_hash(text) for text in app_hash or ()]
-    if device:
+    if edge_client:
         device_of = plugin("engines", "device", needed_for="devices")
-        device_of(device)  # what is wrong with its address is said now
+        device_of(edge_client)  # what is wrong with its address is said now
         if data:
-            raise ValueError("--device and --data are two places for one client's data; pass one")
-    settings = node_settings(folder, data, device)
+            raise ValueError(
+                "--edge-client and --data are two places for one client's data; pass one"
+            )
+    settings = node_settings(folder, data, edge_client)
     command = node_command(folder, server, settings, port=port, apps=apps)
     _become(command, folder / "flwr")
 

@@ -282,7 +282,7 @@ def test_a_plan_that_names_the_class_is_run_by_command(own_run: Path) -> None:
 
 
 def test_its_run_is_explained_reported_and_forgets_a_client(own_run: Path) -> None:
-    said = catchment(own_run, "explain", "runs/plan")
+    said = catchment(own_run, "ledger", "runs/plan")
     assert "feature rows as such" in said
     assert "reservoir" not in said
     catchment(own_run, "report", "runs/plan")

@@ -209,7 +209,7 @@ def test_a_stopped_run_goes_on_with_the_same_engine(
     plan = tmp_path / "plan.toml"
     plan.write_text('[data]\nsource = "wearables"\n')
     words = ["--engine", "ray", "--address", "auto", "--tree", "3x4", "--threads", "1"]
-    words += ["--data", str(tmp_path), "--device", "board=tcp://127.0.0.1:7007"]
+    words += ["--data", str(tmp_path), "--edge-client", "board=tcp://127.0.0.1:7007"]
     done = CliRunner().invoke(app, ["run", str(plan), "--out", str(tmp_path / "run"), *words])
     assert done.exit_code == 130
     assert f"--resume {' '.join(words)}\n" in done.output

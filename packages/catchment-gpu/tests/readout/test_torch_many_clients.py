@@ -83,5 +83,5 @@ def test_without_a_grid_they_agree(per_step: bool, monkeypatch: pytest.MonkeyPat
 
 def test_a_client_without_targets_is_named() -> None:
     groups = [[Recording(np.ones((20, 2)))]]
-    with pytest.raises(ValueError, match="sequence 0 has no targets"):
+    with pytest.raises(ValueError, match="recording 0 has no targets"):
         accumulate_each(MAPS["classes"], groups, classes=True, device="cpu")

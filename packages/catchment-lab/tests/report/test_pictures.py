@@ -83,7 +83,7 @@ def test_wrong_values_are_refused() -> None:
         plots.reservoir_graph(small, max_units=0)
     with pytest.raises(ValueError, match="at least one step"):
         plots.states(np.zeros((0, 3)))
-    with pytest.raises(ValueError, match="states is not finite at row 1"):
+    with pytest.raises(ValueError, match="states are not finite at row 1"):
         plots.states([0.0, np.nan])
     with pytest.raises(ValueError, match="4 steps of input and 5 of states"):
         plots.states(np.zeros((5, 3)), inputs=np.zeros(4))

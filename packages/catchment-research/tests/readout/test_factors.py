@@ -195,7 +195,7 @@ def test_of_recordings_they_are_what_statistics_are(name: str) -> None:
         np.testing.assert_allclose(
             getattr(found, field), getattr(known, field), rtol=1e-8, atol=1e-6
         )
-    with pytest.raises(ValueError, match="no sequences were given"):
+    with pytest.raises(ValueError, match="no recordings were given"):
         accumulate_factors(features, [])
 
 

@@ -30,6 +30,18 @@ _REMEDIES = {
 }
 
 
+_MANY = {"is": "are", "has": "have", "holds": "hold"}
+
+
+def _verb(name: str, one: str) -> str:
+    """Return the name of values with a verb of its number.
+
+    >>> _verb("recording 0", "is"), _verb("inputs", "is")
+    ('recording 0 is', 'inputs are')
+    """
+    return f"{name} {_MANY[one] if name.endswith('s') and name != 'series' else one}"
+
+
 def as_numbers(value: Any, name: str) -> Array:
     """Return values as float64; ValueError if they are no real numbers, or have a mask.
 
@@ -40,8 +52,7 @@ def as_numbers(value: Any, name: str) -> Array:
     array([1. , 2. , 0.5])
     >>> as_numbers([1j], "inputs")
     Traceback (most recent call last):
-    ValueError: inputs are complex numbers; pass the real and the imaginary part as columns of their
-    own
+    ValueError: inputs hold complex numbers; pass the real and the imaginary part as columns of ...
     """
     array = value if isinstance(value, np.ndarray) else None
     if array is None or array.dtype != np.float64 or isinstance(array, np.ma.MaskedArray):
@@ -51,7 +62,7 @@ def as_numbers(value: Any, name: str) -> Array:
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} are not numbers: {error}") from error
+        raise ValueError(f"{_verb(name, 'is')} not numeric: {error}") from error
 
 
 def refuse_conversions(value: Any, name: str) -> NDArray[Any]:
@@ -63,12 +74,12 @@ def refuse_conversions(value: Any, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"{name} are not one array of numbers: {error}") from error
+        raise ValueError(f"{_verb(name, 'is')} not one array of numbers: {error}") from error
     kind: str = array.dtype.kind
     if kind == "O":
         kind = next(filter(None, map(_kind, array.reshape(-1).tolist())), "")
     if kind in _REMEDIES:
-        raise ValueError(f"{name} are {_REMEDIES[kind]}")
+        raise ValueError(f"{_verb(name, 'holds')} {_REMEDIES[kind]}")
     return array
 
 
@@ -76,7 +87,8 @@ def refuse_mask(value: Any, name: str) -> None:
     """Raise ValueError if values have a mask, which numpy would drop."""
     if _is_masked(value):
         raise ValueError(
-            f"{name} have a mask, which would be lost; pass .filled(np.nan) for missing values"
+            f"{_verb(name, 'has')} a mask, which would be lost; pass .filled(np.nan) for missing "
+            "values"
         )
 
 
@@ -109,7 +121,8 @@ def as_matrix(value: Any, name: str) -> Array:
         array = array[:, None]
     if array.ndim != 2:
         raise ValueError(
-            f"{name} has {array.ndim} dimensions, expected 2; pass an array (steps, columns)"
+            f"{_verb(name, 'has')} {array.ndim} dimensions, expected 2; pass an array (steps, "
+            "columns)"
         )
     return array
 
@@ -139,7 +152,7 @@ def refuse_nonfinite(array: Array, name: str, *, missing: bool = False) -> None:
             f"{array[place]:g} at row {int(place[0]) if place else 0}; scale the values, beyond "
             f"{LARGEST:g} their squares overflow"
         )
-    raise ValueError(f"{name} is {said}")
+    raise ValueError(f"{_verb(name, 'is')} {said}")
 
 
 def frozen(array: Array) -> Array:

@@ -68,11 +68,11 @@ def test_files_become_a_model_and_predictions_without_any_extra(tmp_path: Path) 
         "run plan.toml",
         "predict runs/plan recordings/p0.csv",
         "evaluate runs/plan recordings/p0.csv",
-        "explain runs/plan",
+        "ledger runs/plan",
         "report runs/plan",
         "verify runs/plan",
         "fit recordings --label what --map window_statistics --plan fitted.toml",
-        "explain runs/recordings --client p0",
+        "diagnose runs/recordings --client p0",
         "watch runs/recordings --once",
     ]
     done = subprocess.run(

@@ -240,15 +240,15 @@ def test_a_person_without_labels_is_named_by_evaluate(
     assert said.code == 0
 
 
-def test_explain_claims_no_more_than_is_so(people: Path, typed: Callable[..., Said]) -> None:
+def test_ledger_claims_no_more_than_is_so(people: Path, typed: Callable[..., Said]) -> None:
     claim = "no message of the kinds above holds them"
     assert typed("run", "plan.toml", "--out", "good").code == 0
-    good = typed("explain", "good").out
+    good = typed("ledger", "good").out
     assert f"{claim} (what" in good
     assert "of a file's name only what a client is called by\n" in good
     (people / "p3.csv").write_text(cell(5, 1, "oops")(person(3)))
     assert typed("run", "plan.toml", "--out", "bad").code == 0
-    bad = typed("explain", "bad").out
+    bad = typed("ledger", "bad").out
     assert "quote the one value that is at fault" in bad
     assert f"{claim}, except the one value that a refusal may quote" in bad
     assert "p3  training  refused: p3.csv: column 'ax' is not numeric: it has 'oops'" in bad
@@ -372,7 +372,7 @@ COMMANDS = {
     ("run", "plan.toml", "--out", "p0.csv"): "--out p0.csv is a file; name a folder",
     ("predict", "nothing", "p0.csv", "--out", "empty"): "name a file, empty/predictions.csv",
     ("predict", "nothing", "p0.csv"): "there is no model nothing",
-    ("explain", "nothing"): "nothing holds no run",
+    ("ledger", "nothing"): "nothing holds no run",
     ("report", "nothing"): "nothing holds no run",
     ("search", "plan.toml"): "the plan has no ranges to search; write them into [search]",
     ("search", "ranges.toml", "--write", "empty/tuned.toml"): "is in another folder than",

@@ -8,10 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import jsonschema
 import pytest
+import typer
+import typer.rich_utils
 from typer.testing import CliRunner
 
 import catchment
@@ -64,7 +68,24 @@ def failure(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_help_names_the_commands() -> None:
     output = RUNNER.invoke(app, ["--help"]).output
-    assert all(name in output for name in ("demo", "run", "plan", "explain", "report", "data"))
+    assert all(name in output for name in ("demo", "run", "plan", "ledger", "report", "data"))
+    groups = [output.index(f"─ {group} ─") for group in ("Train", "Use", "Look", "Operate")]
+    assert groups == sorted(groups)
+
+
+def _every_command(group: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield words
+    for name, command in getattr(group, "commands", {}).items():
+        if not command.hidden:
+            yield from _every_command(command, (*words, name))
+
+
+@pytest.mark.parametrize("words", [*_every_command(typer.main.get_command(app))], ids=" ".join)
+def test_help_fits_a_screen(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 100)
+    shown = RUNNER.invoke(app, [*words, "--help"])
+    assert shown.exit_code == 0
+    assert len(shown.output.strip().splitlines()) <= 40
 
 
 def test_run_prints_a_table(plan: Path, tmp_path: Path) -> None:
@@ -131,7 +152,7 @@ def test_mistakes_are_one_line(
     message = failure(["run", str(plan)], capsys)
     assert message == "error: [features] has no setting 'unist'; did you mean 'units'?\n"
     assert "no plan" in failure(["run", str(tmp_path / "none.toml")], capsys)
-    assert "holds no run" in failure(["explain", str(tmp_path)], capsys)
+    assert "holds no run" in failure(["ledger", str(tmp_path)], capsys)
     assert "holds no run" in failure(["report", str(tmp_path)], capsys)
     assert "pass a plan to check" in failure(["plan"], capsys)
     assert "pass a plan to check" in failure(["plan", "--schema", "--example", "x"], capsys)
@@ -215,21 +236,20 @@ def test_plan_schema_and_examples() -> None:
     assert shown.strip() == example_plan("wearables").strip()
 
 
-def test_explain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = RUNNER.invoke(app, ["explain", str(folder)])
+def test_ledger_and_diagnose(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = RUNNER.invoke(app, ["ledger", str(folder)])
     assert "What left the clients of A small run" in result.output
     assert "4 clients sent 4 messages" in result.output
     assert "What never left" in result.output
     name = sorted(read_run(folder).rows_by_client)[0]
-    one = RUNNER.invoke(app, ["explain", str(folder), "--client", name])
-    assert one.output.startswith(f"How {name} is served")
-    assert one.output.count("sha256") == 3  # scaling, training, delivery
-    sent = RUNNER.invoke(app, ["explain", str(folder), "--client", name, "--messages"])
-    assert one.output.endswith(sent.output)
-    nobody = ["explain", str(folder), "--client", "nobody"]
-    assert "'nobody' is no client of this run; there are user-000" in failure(nobody, capsys)
-    assert "'nobody' sent nothing" in failure([*nobody, "--messages"], capsys)
-    assert "pass --client" in failure(["explain", str(folder), "--json"], capsys)
+    sent = RUNNER.invoke(app, ["ledger", str(folder), "--client", name]).output
+    assert sent.count("sha256") == 3  # scaling, training, delivery
+    served = RUNNER.invoke(app, ["diagnose", str(folder), "--client", name]).output
+    assert served.startswith(f"How {name} is served")
+    assert "sha256" not in served
+    nobody = [str(folder), "--client", "nobody"]
+    assert "'nobody' is no client of this run; there" in failure(["diagnose", *nobody], capsys)
+    assert "'nobody' sent nothing" in failure(["ledger", *nobody], capsys)
 
 
 def test_report(folder: Path, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_seeds_give_different_splits(split: Callable[..., dict[str, list[Recordi
 def test_too_many_or_no_clients_are_refused(
     split: Callable[..., dict[str, list[Recording]]], n_clients: int
 ) -> None:
-    with pytest.raises(ValueError, match=f"cannot make {n_clients} clients of 3 sequences"):
+    with pytest.raises(ValueError, match=f"cannot make {n_clients} clients of 3 recordings"):
         split(numbered(3), n_clients)
 
 

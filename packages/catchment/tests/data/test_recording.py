@@ -53,9 +53,9 @@ def test_a_label_outside_the_classes_is_refused(label: int) -> None:
 
 def test_nan_is_kept_and_infinity_refused() -> None:
     assert np.isnan(Recording(np.array([np.nan, 1.0]), np.array([1.0, np.nan])).u[0, 0])
-    with pytest.raises(ValueError, match="inputs is infinite at row 1"):
+    with pytest.raises(ValueError, match="inputs are infinite at row 1"):
         Recording(np.array([0.0, np.inf]))
-    with pytest.raises(ValueError, match="targets is infinite at row 0"):
+    with pytest.raises(ValueError, match="targets are infinite at row 0"):
         Recording(np.array([0.0, 1.0]), np.array([-np.inf, 0.0]))
 
 

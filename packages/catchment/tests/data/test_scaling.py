@@ -121,7 +121,7 @@ def test_wrong_arguments_are_refused() -> None:
         Moments.of_array([np.inf])
     with pytest.raises(ValueError, match="values of 1 and 2 channels"):
         Moments.of([Recording(np.zeros((2, 1))), Recording(np.zeros((2, 2)))])
-    with pytest.raises(ValueError, match="no sequences"):
+    with pytest.raises(ValueError, match="no recordings"):
         Scaler.fit([])
     with pytest.raises(ValueError, match="2 channels, the scaler was fitted on 1"):
         Scaler(np.zeros(1), np.ones(1))(np.zeros((3, 2)))

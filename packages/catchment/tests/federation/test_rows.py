@@ -59,7 +59,7 @@ def test_blocks_are_together_all_rows_and_empty_ones_are_left_out() -> None:
     np.testing.assert_allclose(reduce(add, blocks).gram, whole.gram, rtol=1e-10)
     short = Recording(np.zeros(9), np.zeros(9))
     assert [b.n_rows for b in local_blocks(PER_STEP, lambda: [short], 5)] == [1, 1]
-    with pytest.raises(ValueError, match="no sequences"):
+    with pytest.raises(ValueError, match="no recordings"):
         local_blocks(PER_STEP, list)
 
 

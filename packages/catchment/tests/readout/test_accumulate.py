@@ -286,16 +286,16 @@ def test_memory_does_not_grow_with_the_sequence() -> None:
 
 def test_wrong_arguments_are_named() -> None:
     good, other = recorded([20, 20])
-    with pytest.raises(ValueError, match="no sequences were given"):
+    with pytest.raises(ValueError, match="no recordings were given"):
         accumulate(FEATURES, [])
-    with pytest.raises(ValueError, match="sequence 1 has no targets"):
+    with pytest.raises(ValueError, match="recording 1 has no targets"):
         accumulate(FEATURES, [good, Recording(other.u)])
-    with pytest.raises(ValueError, match="sequence 1 has 3 target columns, the ones before it 2"):
+    with pytest.raises(ValueError, match="recording 1 has 3 target columns, the ones before it 2"):
         accumulate(FEATURES, [good, Recording(other.u, np.zeros((20, 3)))])
-    with pytest.raises(ValueError, match="sequence 0 has a target per step, but pooled"):
+    with pytest.raises(ValueError, match="recording 0 has a target per step, but pooled"):
         accumulate(EchoState.of(RESERVOIR, pool="last"), [good])
     gap = Recording(np.where(np.arange(20)[:, None] == 4, np.nan, other.u), other.y)
-    with pytest.raises(ValueError, match="sequence 1 is not finite at row 4"):
+    with pytest.raises(ValueError, match="recording 1 is not finite at row 4"):
         accumulate(FEATURES, [good, gap])
     for sequences in ([good], [good] * 40):
         with pytest.raises(ValueError, match="threads is 0; pass 1 or more"):

@@ -130,7 +130,7 @@ def test_a_bad_sequence_is_an_error() -> None:
     broken = Recording(np.full((20, 2), np.nan), np.zeros((20, 1)))
     with pytest.raises(ValueError, match="not finite"):
         accumulate_each(SPARSE, [*good, [broken]])
-    with pytest.raises(ValueError, match="no sequences"):
+    with pytest.raises(ValueError, match="no recordings"):
         accumulate_each(SPARSE, [*good, []])
     with pytest.raises(ValueError, match="no targets"):
         accumulate_each(SPARSE, [*good, [Recording(np.zeros((20, 2)))]])

@@ -94,9 +94,9 @@ def test_zero_is_neutral() -> None:
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="they must agree"):
         ErrorSums.of(np.zeros((3, 2)), np.zeros((3, 1)))
-    with pytest.raises(ValueError, match="predictions is not finite at row 1"):
+    with pytest.raises(ValueError, match="predictions are not finite at row 1"):
         ErrorSums.of(np.zeros(3), np.array([0.0, np.nan, 0.0]))
-    with pytest.raises(ValueError, match="targets is infinite"):
+    with pytest.raises(ValueError, match="targets are infinite"):
         ErrorSums.of(np.array([np.inf]), np.zeros(1))
     with pytest.raises(UploadError, match=r"squared_error of .* do not add"):
         ErrorSums.zero(1) + ErrorSums.zero(2)

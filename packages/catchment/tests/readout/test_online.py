@@ -170,9 +170,9 @@ def test_wrong_streams_are_refused() -> None:
             state.update(z, y[:2])
         with pytest.raises(ValueError, match=r"pass \(n, 4\)"):
             state.update(z[:, :3], y)
-        with pytest.raises(ValueError, match="features is not finite at row 1"):
+        with pytest.raises(ValueError, match="features are not finite at row 1"):
             state.update(np.where(np.arange(3)[:, None] == 1, np.nan, z), y)
-        with pytest.raises(ValueError, match="targets is not finite"):
+        with pytest.raises(ValueError, match="targets are not finite"):
             state.update(z, np.full((3, 2), np.inf))
         with pytest.raises(ValueError, match="0 rows"):
             state.readout()

@@ -106,9 +106,9 @@ def test_no_rows_are_the_zero_of_addition() -> None:
     [
         (np.zeros((3, 2)), np.zeros((2, 1)), "equally many rows"),
         (np.zeros(3), np.zeros((3, 1)), "matrices"),
-        (np.array([[np.nan], [1.0]]), np.zeros((2, 1)), "features is not finite at row 0"),
-        (np.array([[0.0], [np.inf]]), np.zeros((2, 1)), "features is not finite at row 1"),
-        (np.zeros((2, 1)), np.array([[np.inf], [0.0]]), "targets is not finite at row 0"),
+        (np.array([[np.nan], [1.0]]), np.zeros((2, 1)), "features are not finite at row 0"),
+        (np.array([[0.0], [np.inf]]), np.zeros((2, 1)), "features are not finite at row 1"),
+        (np.zeros((2, 1)), np.array([[np.inf], [0.0]]), "targets are not finite at row 0"),
     ],
 )
 def test_wrong_rows_are_refused(z: Array, y: Array, words: str) -> None:

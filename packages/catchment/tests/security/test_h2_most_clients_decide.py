@@ -179,7 +179,7 @@ def test_the_command_line_says_who_was_left_out(tmp_path: Path) -> None:
     assert {"client", "stage", "code", "reason"} == set(content["refused"][0])
     assert {one["client"] for one in content["refused"]} == {"b"}
     assert "fewer rows than features" in content["notes"][0]
-    explained = CliRunner().invoke(app, ["explain", str(tmp_path / "run")])
+    explained = CliRunner().invoke(app, ["ledger", str(tmp_path / "run")])
     assert "clients; b: b.csv has no column 'y'" in explained.stdout
     report = CliRunner().invoke(app, ["report", str(tmp_path / "run")])
     page = Path(report.stdout.strip()).read_text()

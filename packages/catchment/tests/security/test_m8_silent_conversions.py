@@ -40,8 +40,11 @@ BAD: dict[str, tuple[Any, str]] = {
     "text among objects": (np.array([1.0] * (N - 1) + ["2"], dtype=object), "text"),
     "dates as objects": ([dt.datetime(2026, 1, 1)] * N, "times"),
     "fields": (np.zeros(N, dtype=[("a", "f8"), ("b", "f8")]), "several fields"),
-    "things": ([object()] * N, "are not numbers"),
-    "too large": (np.where(np.arange(N) == 7, 1e101, WAVE), "is 1e.101 at row 7; scale the values"),
+    "things": ([object()] * N, "not numeric"),
+    "too large": (
+        np.where(np.arange(N) == 7, 1e101, WAVE),
+        "are 1e.101 at row 7; scale the values",
+    ),
     "too far below": (np.where(np.arange(N) == 7, -1e150, WAVE), "scale the values"),
     "infinite": (np.where(np.arange(N) == 7, np.inf, WAVE), "infinite at row 7"),
 }
@@ -132,7 +135,7 @@ def test_labels_may_be_text_but_have_no_mask() -> None:
     labels = np.where(WAVE > 1, "up", "down")
     fitted = CLASSIFIER.fit(WAVE[:, None], labels)
     assert set(fitted.predict(WAVE[:, None])) <= {"up", "down"}
-    with pytest.raises(ValueError, match="y have a mask"):
+    with pytest.raises(ValueError, match="y has a mask"):
         CLASSIFIER.fit(WAVE[:, None], np.ma.array(labels))
 
 
@@ -145,7 +148,7 @@ def test_scalers_take_numbers_alone() -> None:
 
 def test_statistics_refuse_what_would_overflow() -> None:
     z = np.ones((3, 2))
-    with pytest.raises(ValueError, match=r"targets is 1e.150 at row 1"):
+    with pytest.raises(ValueError, match=r"targets are 1e.150 at row 1"):
         RidgeStatistics.from_states(z, np.array([[0.0], [1e150], [0.0]]))
     refuse_nonfinite(np.empty((0, 2)), "nothing")
     refuse_nonfinite(np.array([np.nan, 1.0]), "missing", missing=True)

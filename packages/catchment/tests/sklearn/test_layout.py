@@ -61,7 +61,7 @@ def test_both_layouts_give_one_model(estimator: Any) -> None:
 @pytest.mark.parametrize("shape", [(12, 3, 40), (12, 40, 3), (12, 1, 40), (12, 20, 20)])
 def test_an_array_that_can_be_read_twice_is_refused(estimator: Any, shape: Any) -> None:
     X, y = np.ones(shape), np.arange(12) % 2
-    with pytest.raises(ValueError, match="X holds sequences") as told:
+    with pytest.raises(ValueError, match="X holds recordings") as told:
         clone(estimator).fit(X, y)
     a, b = shape[1:]
     assert f"{a} steps of {b} channels" in str(told.value)

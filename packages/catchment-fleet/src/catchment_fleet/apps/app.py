@@ -11,7 +11,7 @@ The run config says what the server must know besides the terms of `catchment_fl
                 With them a node can take no other client's name
     plan        a plan instead of the app's
 
-The run's folder is that of `catchment run`: `catchment explain` and `catchment report` read it.
+The run's folder is that of `catchment run`: `catchment ledger` and `catchment report` read it.
 What only somebody with all data could say, such as baselines and a forecast, is not in it.
 """
 

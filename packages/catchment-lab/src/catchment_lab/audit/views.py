@@ -84,12 +84,12 @@ class Setting:
     def __post_init__(self) -> None:
         if self.n_clients < 2 or self.sequences < 1:
             raise ValueError(
-                f"{self.n_clients} clients of {self.sequences} sequences; audit at least 2 of 1"
+                f"{self.n_clients} clients of {self.sequences} recordings; audit at least 2 of 1"
             )
         if self.channels < 1:
             raise ValueError(f"n_inputs is {self.n_inputs}; pass the channels of a recording")
         if self.steps <= self.features.washout:
-            raise ValueError(f"{self.steps} steps end within the washout; audit longer sequences")
+            raise ValueError(f"{self.steps} steps end within the washout; audit longer recordings")
         if self.bottleneck < 0:
             raise ValueError(f"bottleneck is {self.bottleneck}; pass 0 for no prompts, or more")
         if self.n_classes == 1:

@@ -13,7 +13,7 @@ from catchment.errors import CatchmentError
 if TYPE_CHECKING:
     from catchment_lab.datasets.sources import Place
 
-data_app = typer.Typer(help="Public data sets on this machine.", no_args_is_help=True)
+data_app = typer.Typer(help="List, locate, pack and check public data sets.", no_args_is_help=True)
 
 
 @data_app.command("list")

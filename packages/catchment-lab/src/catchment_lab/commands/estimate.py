@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 def estimate(
     plan_file: PlanArgument,
     clients: Annotated[
-        int | None, typer.Option(help="So many clients; as many as the data have, if not given.")
+        int | None, typer.Option(help="Number of clients; that of the data if left out.")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="Steps of a recording; as the data have, if not given.")
+        int | None, typer.Option(help="Steps of a recording; those of the data if left out.")
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes, each with a core of its own.")] = 1,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a plan will take: time, memory, bytes, from a trial on synthetic recordings here.
+    """Estimate time, memory and bytes of a plan by a trial on synthetic recordings.
 
     The plan itself is not run. What cannot fit into this machine's memory is refused.
     """

@@ -214,7 +214,7 @@ def as_the_server_knows(run: Run, client: str, missing: str) -> Served:
     notes = [
         f"Their recordings are not here ({missing}). The server knows scores, the messages and "
         "what is below; it does not know their signals, and nothing about them is said here.",
-        "Whoever has the recordings learns the rest with the run's folder: catchment explain "
+        "Whoever has the recordings learns the rest with the run's folder: catchment diagnose "
         f"RUN --client {client} --files FILES",
     ]
     notes += [f"It stands out: {flag}" for flag in run.flags if flag.client == client]

@@ -392,7 +392,7 @@ def accumulate_factors(features: FeatureMap, sequences: Iterable[Recording]) -> 
             part = _of_window(features, window)
             total = part if total is None else total + part
     if total is None:
-        raise ValueError("no sequences were given; pass at least one with targets")
+        raise ValueError("no recordings were given; pass at least one with targets")
     return total
 
 

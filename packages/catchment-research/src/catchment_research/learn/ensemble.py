@@ -133,7 +133,7 @@ class FoldedRows:
 
     def total(self) -> RidgeStatistics:
         if not self.blocks:
-            raise ValueError("there are no rows with a target; pass sequences with targets")
+            raise ValueError("there are no rows with a target; pass recordings with targets")
         return reduce(add, self.blocks.values())
 
     def best_ridge(self) -> float:

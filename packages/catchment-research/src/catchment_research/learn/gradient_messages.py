@@ -180,7 +180,7 @@ class RowSums:
             some = True
             yield rows
         if not some:
-            raise ValueError("no sequences were given; pass at least one with targets")
+            raise ValueError("no recordings were given; pass at least one with targets")
 
     def first(self, n_folds: int, fold: int) -> FirstSums:
         """Return the first round's sums, in the client's fold."""

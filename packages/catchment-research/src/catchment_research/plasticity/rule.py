@@ -152,7 +152,7 @@ class IntrinsicPlasticity:
             raise ValueError(f"gains is {self.gains!r}; use 'positive' or 'any'")
         if self.updates == "step" and self.batch > MOST_LANES:
             raise ValueError(
-                f"batch is {self.batch}; pass 1 to {MOST_LANES} sequences, or updates='batch'"
+                f"batch is {self.batch}; pass 1 to {MOST_LANES} recordings, or updates='batch'"
             )
 
     def adapt(self, reservoir: Reservoir, inputs: Iterable[ArrayLike]) -> Reservoir:

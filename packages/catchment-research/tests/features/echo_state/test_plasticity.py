@@ -388,9 +388,9 @@ def test_gains_may_change_their_sign_where_that_is_asked_for() -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_inputs_that_are_not_finite_are_refused(bad: float) -> None:
     reservoir = Reservoir(units=5, inputs=1, seed=1)
-    with pytest.raises(ValueError, match="sequence 1"):
+    with pytest.raises(ValueError, match="recording 1"):
         IntrinsicPlasticity().adapt(reservoir, [[0.0], [bad]])
-    with pytest.raises(ValueError, match="sequence 0"):
+    with pytest.raises(ValueError, match="recording 0"):
         IntrinsicPlasticity().drives(reservoir, [np.zeros((3, 2))])
 
 

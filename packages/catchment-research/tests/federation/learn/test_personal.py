@@ -106,14 +106,14 @@ def test_blocks_are_in_time_and_have_every_class() -> None:
     steps = Rows.of(PER_STEP, [series]).blocks(4)
     assert [block.y[0, 0] for block in steps] == [6.0, 16.0, 26.0, 36.0]
     assert Rows.of(PER_STEP, [replace(series, y=np.full((46, 1), np.nan))]).blocks(4) == []
-    with pytest.raises(ValueError, match="no sequences"):
+    with pytest.raises(ValueError, match="no recordings"):
         Rows.of(PER_STEP, [])
 
 
 def test_blocks_need_targets_of_the_right_kind() -> None:
     with pytest.raises(ValueError, match="no target"):
         Rows.of(PER_STEP, [Recording(np.zeros(20))])
-    with pytest.raises(ValueError, match="one target per sequence"):
+    with pytest.raises(ValueError, match="one target per recording"):
         Rows.of(POOLED, [Recording(np.zeros((20, 6)), np.zeros((20, 6)))])
 
 

@@ -192,7 +192,7 @@ def test_units_must_fit_the_algorithm() -> None:
     protection, context = noise(unit="sequence"), RoundContext(0, ())
     with pytest.raises(UploadError, match="needs RecordLevel"):
         protection.on_client(accumulate(F, CLIENTS["user-000"]), context)
-    with pytest.raises(UploadError, match="no sequences"):
+    with pytest.raises(UploadError, match="no recordings"):
         protection.on_client(Records(lambda: iter(())), context)
     with pytest.raises(UploadError, match="ridge statistics, not 'weighted-sum'"):
         protection.on_client(Records(lambda: iter([WeightedSum((np.ones(2),), 1.0)])), context)

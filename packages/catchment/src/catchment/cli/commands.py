@@ -13,32 +13,42 @@ from typing import Annotated
 import typer
 
 import catchment
-from catchment.cli import runs
+from catchment.cli import models, runs
 from catchment.cli.fit import fit
-from catchment.cli.models import add_clients, calibrate, evaluate, explain, predict, unlearn, verify
 from catchment.errors import CatchmentError
 from catchment.plugins import installed, known, plugin
 
 ANY_WORDS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
+COMMANDS: dict[str, Callable[..., None]] = {
+    "fit": fit,
+    "run": runs.run,
+    "plan": runs.plan,
+    "demo": runs.demo,
+    "predict": models.predict,
+    "evaluate": models.evaluate,
+    "calibrate": models.calibrate,
+    "report": runs.report,
+    "ledger": models.ledger,
+    "diagnose": models.diagnose,
+    "verify": models.verify,
+    "unlearn": models.unlearn,
+    "add-clients": models.add_clients,
+}
+GROUPS = {
+    "Train": "fit run plan search estimate demo",
+    "Use": "predict evaluate calibrate export",
+    "Look": "report ledger diagnose watch verify audit",
+    "Operate": "unlearn join flower data",
+}
+
 app = typer.Typer(
     name="catchment",
     help="Closed-form federated learning for time series.",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(runs.demo)
-app.command("fit")(fit)
-app.command("run")(runs.run)
-app.command("plan")(runs.plan)
-app.command("predict")(predict)
-app.command("evaluate")(evaluate)
-app.command("calibrate")(calibrate)
-app.command("explain")(explain)
-app.command("report")(runs.report)
-app.command("unlearn")(unlearn)
-app.command("add-clients")(add_clients)
-app.command("verify")(verify)
 
 
 def _missing(name: str) -> Callable[[], None]:
@@ -48,15 +58,26 @@ def _missing(name: str) -> Callable[[], None]:
     return command
 
 
-for name in known("commands"):
-    if name not in installed("commands"):
-        app.command(name, hidden=True, context_settings=ANY_WORDS)(_missing(name))
-for name, found in sorted(installed("commands").items()):
-    command = found.load()
+def _add(name: str, group: str) -> None:
+    """Add a command of this package or of another one, hidden if that is not installed."""
+    command = COMMANDS.get(name)
+    if command is None and name in installed("commands"):
+        command = installed("commands")[name].load()
     if isinstance(command, typer.Typer):
-        app.add_typer(command, name=name)
+        app.add_typer(command, name=name, rich_help_panel=group)
+    elif command is not None:
+        app.command(name, rich_help_panel=group)(command)
     else:
-        app.command(name)(command)
+        app.command(name, hidden=True, context_settings=ANY_WORDS)(_missing(name))
+
+
+for group, names in GROUPS.items():
+    for name in names.split():
+        _add(name, group)
+for name in sorted(
+    {*installed("commands"), *known("commands")}.difference(*map(str.split, GROUPS.values()))
+):
+    _add(name, "From other packages")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -181,7 +181,7 @@ def fit(
     target: Annotated[
         str | None, option("Columns of numbers to predict, a,b,...", "COLUMNS")
     ] = None,
-    horizon: Annotated[int | None, option("Predict the inputs, so many rows ahead.")] = None,
+    horizon: Annotated[int | None, option("Predict the inputs this many rows ahead.")] = None,
     client: Annotated[str | None, option("Column that names people.", "COLUMN")] = None,
     time: Annotated[str | None, option("Column of times; guessed.", "COLUMN")] = None,
     recording: Annotated[
@@ -194,20 +194,16 @@ def fit(
         str | None, option('Length of windows: "5s", 128 rows, or "none"; guessed.')
     ] = None,
     map: Annotated[str | None, option("Feature map; auto tries several.", "NAME")] = None,
-    out: Annotated[Path | None, option("Folder of the run; runs/FOLDER.", "DIR")] = None,
+    out: Annotated[Path | None, option("Output folder; runs/FOLDER if left out.", "DIR")] = None,
     plan: Annotated[Path, option("Where to write the plan.", "FILE")] = Path("plan.toml"),
-    force: Annotated[
-        bool, flag("--force", "Replace a plan that was changed, and a finished run.")
-    ] = False,
-    strict: Annotated[
-        bool, flag("--strict", "Stop, with exit code 1, if a file cannot be used.")
-    ] = False,
+    force: Annotated[bool, flag("--force", "Overwrite an edited plan and a finished run.")] = False,
+    strict: Annotated[bool, flag("--strict", "Exit code 1 if a file cannot be used.")] = False,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Look at files, write a plan for them, run it, and say how good the model is and for whom.
+    """Train on a folder of files: write a plan, run it, and score the model on each person.
 
-    Columns are guessed from their names and values, and said; every option overrules a guess.
+    Columns are guessed from their names and values, and printed; options override a guess.
     """
     from catchment.data.survey import summary_lines
     from catchment.federation.runs.read import worst_client
@@ -312,7 +308,7 @@ def _outcome(done: Run, folder: Path, seconds: float, said: Sequence[str]) -> li
     chosen = done.facts.get("map_chosen", "")
     lines.append((scored or "not tested") + (f"   map chosen: {chosen}" if chosen else ""))
     if worst and metric == "accuracy" and scores[worst][metric] < scores[""][metric] - WORSE:
-        why = shlex.join(["catchment", "explain", str(folder), "--client", worst])
+        why = shlex.join(["catchment", "diagnose", str(folder), "--client", worst])
         lines.append(f"why {worst} is served badly: {why}")
     model, then = folder / MODEL, shlex.join(["catchment", "predict", str(folder), "new.csv"])
     return [*lines, f"saved {model} ({size(model.stat().st_size)})   next: {then}"]

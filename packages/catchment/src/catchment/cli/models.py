@@ -1,5 +1,5 @@
-"""`catchment predict`, `evaluate` and `calibrate`: what a saved model says of raw files; `explain`,
-`verify`, `unlearn` and `add-clients`: what is asked of a finished run's folder.
+"""`catchment predict`, `evaluate` and `calibrate`: what a saved model says of raw files; `ledger`,
+`diagnose`, `verify`, `unlearn` and `add-clients`: what is asked of a finished run's folder.
 """
 
 from __future__ import annotations
@@ -40,21 +40,24 @@ FilesArgument = Annotated[
     list[str], typer.Argument(metavar="FILES...", help="CSV, Parquet or npz files, or folders.")
 ]
 UseOption = Annotated[
-    list[str] | None, option("A feature map or network of your own that it names.", "MODULE:NAME")
+    list[str] | None,
+    option("A feature map or network of your own that the model uses.", "MODULE:NAME"),
 ]
 
 
 def predict(
     model_path: ModelArgument,
     files: FilesArgument,
-    out: Annotated[Path | None, option("Where to; the terminal.", "FILE", "--out", "-o")] = None,
-    probabilities: Annotated[bool, flag("--probabilities", "A column for every class.")] = False,
+    out: Annotated[
+        Path | None, option("Output file; the terminal if left out.", "FILE", "--out", "-o")
+    ] = None,
+    probabilities: Annotated[bool, flag("--probabilities", "One column per class.")] = False,
     coverage: Annotated[float, option("Probability that an interval holds the true value.")] = 0.9,
     client: Annotated[
-        str | None, option("Whose readout to use; by default the files' own.", "NAME")
+        str | None, option("Use this client's personal readout; by default the files' own.", "NAME")
     ] = None,
     ahead: Annotated[
-        bool, flag("--ahead", "What comes after each recording: a row per horizon.")
+        bool, flag("--ahead", "Forecast what follows each recording: one row per horizon.")
     ] = False,
     use: UseOption = None,
     device: DeviceOption = None,
@@ -85,9 +88,9 @@ def evaluate(
     use: UseOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Compare a model with the targets in raw files: all together, each client, the worst.
+    """Score a model on raw files: in total, for each client, and for the worst.
 
-    A model that has something of its own for some clients uses it for theirs.
+    Clients with a personal readout are scored by theirs.
     """
     from catchment.federation.measure.evaluation import metrics
     from catchment.verbs import evaluate as scored
@@ -175,19 +178,19 @@ def calibrate(
     model_path: ModelArgument,
     files: FilesArgument,
     out: Annotated[
-        Path | None, option(f"Where to; {CALIBRATED} beside it.", "FILE", "--out", "-o")
+        Path | None, option(f"Output file; {CALIBRATED} beside MODEL.", "FILE", "--out", "-o")
     ] = None,
     bands: Annotated[
-        str, option("Outputs, separated by commas, at which another width begins.")
+        str, option("Predicted values, a,b,..., at which another interval width begins.")
     ] = "",
     rows: Annotated[
         int | None, option("Rows drawn of each client; all if left out.", min=1)
     ] = None,
     use: UseOption = None,
 ) -> None:
-    """Count a model's errors on files of clients that did not train, for intervals that hold.
+    """Calibrate prediction intervals on files of clients that did not train.
 
-    Writes the model with them; `catchment predict` then shows them at any coverage.
+    Writes the model with its errors on them; `catchment predict` then has intervals.
     """
     from catchment.readout.model import Model, PersonalModels
     from catchment.verbs import calibrate as calibrated
@@ -210,56 +213,11 @@ MOST_OF_ONE = 100_000
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
 
 
-def explain(
+def ledger(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
-    client: Annotated[
-        str | None, option("Say how one client is served and list what it sent.")
-    ] = None,
-    files: Annotated[
-        list[str] | None, option("Recordings of the client, who may be new; repeat it.", "FILE")
-    ] = None,
-    html: Annotated[Path | None, option("Write it as a page, drawn.", "FILE")] = None,
-    messages: Annotated[
-        bool, flag("--messages", "With --client: what it sent, and nothing else.")
-    ] = False,
-    data: DataOption = None,
-    as_json: JsonOption = False,
-    use: UseOption = None,
+    client: Annotated[str | None, option("List every message of one client.", "NAME")] = None,
 ) -> None:
-    """Say what left each client, what can be read from it, and what never left.
-
-    With --client: how well that one is served, how its recordings differ from the others', and
-    likely reasons; then what it sent.
-    """
-    if client is None:
-        if files or html or messages or as_json:
-            raise ValueError("--files, --html, --messages and --json are about one; pass --client")
-        typer.echo(_what_left(folder, None))
-        return
-    if messages:
-        typer.echo(_what_left(folder, client))
-        return
-    diagnose = plugin("reports", "served", needed_for="reasons why a client is served badly")
-    from catchment.features.base import imported
-
-    found: Any = diagnose.how_served(
-        folder, client, files=files or [], data=data, use=[imported(name) for name in use or []]
-    )
-    if html is not None:
-        diagnose.write_served_page(found, html)
-    if as_json:
-        print_json(found.to_dict())
-        return
-    typer.echo(diagnose.served_in_words(found))
-    if html is not None:
-        typer.echo(f"drawn: {html}\n")
-    from catchment.federation.runs.read import messages_of
-
-    if messages_of(folder, client, 1):
-        typer.echo(_what_left(folder, client))
-
-
-def _what_left(folder: Path, client: str | None) -> str:
+    """List what left each client, what can be read from it, and what never left."""
     from catchment.federation.runs.ledger import in_words
     from catchment.federation.runs.read import messages_of, read_run
 
@@ -268,7 +226,38 @@ def _what_left(folder: Path, client: str | None) -> str:
     messages = messages_of(folder, client, limit + 1)
     if client and not messages:
         raise ValueError(f"{client!r} sent nothing in {folder}; check the name")
-    return in_words(found, messages[:limit], more=len(messages) > limit).rstrip()
+    typer.echo(in_words(found, messages[:limit], more=len(messages) > limit).rstrip())
+
+
+def diagnose(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    client: Annotated[str, option("The client, who may be new.", "NAME")],
+    files: Annotated[
+        list[str] | None, option("Recordings of the client; may be repeated.", "FILE")
+    ] = None,
+    html: Annotated[Path | None, option("Write it as a page, with plots.", "FILE")] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+    use: UseOption = None,
+) -> None:
+    """Diagnose how well a client is served: its score, its inputs, likely reasons.
+
+    The client is judged by a model that has not learned from it.
+    """
+    lab = plugin("reports", "served", needed_for="reasons why a client is served badly")
+    from catchment.features.base import imported
+
+    found: Any = lab.how_served(
+        folder, client, files=files or [], data=data, use=[imported(name) for name in use or []]
+    )
+    if html is not None:
+        lab.write_served_page(found, html)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    typer.echo(lab.served_in_words(found))
+    if html is not None:
+        typer.echo(f"drawn: {html}")
 
 
 def verify(
@@ -288,7 +277,7 @@ def verify(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Compute a run's hashes again and compare them: a line each, and exit code 1 if any differs.
+    """Recompute a run's hashes and compare them; exit code 1 if any differs.
 
     Weights, map and preparation, every client's statistics, their sum, the readout, and the
     certificate of what was forgotten. With the recordings at hand their statistics too.
@@ -316,15 +305,15 @@ def verify(
 
 def unlearn(
     folder: RunArgument,
-    client: Annotated[str, typer.Argument(metavar="CLIENT", help="Who is to be forgotten.")],
-    out: Annotated[Path | None, option("Where to; the run's folder.", "DIR")] = None,
+    client: Annotated[str, typer.Argument(metavar="CLIENT", help="The client to remove.")],
+    out: Annotated[Path | None, option("Output folder; the run's own if left out.", "DIR")] = None,
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Make the model as if a client had never been there, and a certificate of it.
+    """Remove a client from a finished run, with a certificate.
 
-    Works from what the run kept of each client; nobody is asked again. The run itself stays as it
-    is, with what the client sent.
+    The model is that of a run without the client, from what the run kept of each; no client is
+    contacted. The run itself stays as it is, with what the client sent.
     """
     from catchment.federation.runs.verify import CERTIFICATE, file_name, unlearn_from_run
     from catchment.files import replace_file
@@ -365,7 +354,7 @@ def add_clients(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Add clients to a finished run, also with classes that nobody had; nobody is asked again.
+    """Add clients, and new classes, to a finished run without contacting the others.
 
     The model is that of a run with all of them from the start, prepared as the run's was.
     """

@@ -75,7 +75,7 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
         lines += _changed(done)
     use = "".join(f" --use {name}" for name in own_classes(file.features))
     lines += [f"run: {folder}", f"predict: catchment predict {folder} FILES...{use}"]
-    lines.append(f"what left each client: catchment explain {folder}")
+    lines.append(f"what left each client: catchment ledger {folder}")
     for line in filter(None, [*lines, f"report: catchment report {folder}"]):
         typer.echo(line)
 
@@ -130,7 +130,7 @@ def warn_of_left_out(done: Run, *, strict: bool = False) -> None:
         warn(line)
     if len(lines) > MOST_NAMED:
         more = len(lines) - MOST_NAMED
-        warn(f"and {more} more were left out: catchment explain {done.folder}")
+        warn(f"and {more} more were left out: catchment ledger {done.folder}")
     if lines and strict:
         typer.secho("--strict: somebody was left out, see above", fg=typer.colors.RED, err=True)
         raise typer.Exit(1)
@@ -173,47 +173,40 @@ PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in T
 
 def run(
     plan_file: PlanArgument,
-    out: Annotated[
-        Path | None, option("Folder of the run; runs/ and the plan's name.", "DIR")
-    ] = None,
+    out: Annotated[Path | None, option("Output folder; runs/PLAN if left out.", "DIR")] = None,
     data: DataOption = None,
-    resume: Annotated[bool, flag("--resume", "Go on with a run that was stopped.")] = False,
-    force: Annotated[bool, flag("--force", "Replace a run that the folder holds.")] = False,
+    resume: Annotated[bool, flag("--resume", "Resume a run that was stopped.")] = False,
+    force: Annotated[bool, flag("--force", "Overwrite a run that is in the folder.")] = False,
     engine: Annotated[
         Engine,
-        option("local: this machine; ray: many clients on Ray; flower: simulated."),
+        option("This machine, Ray, or a simulation by Flower."),
     ] = Engine.local,
     threads: ThreadsOption = None,
-    workers: Annotated[
-        int | None, option("Processes for many small clients; this one alone if not given.")
-    ] = None,
+    workers: Annotated[int | None, option("Worker processes, for many small clients.")] = None,
     address: Annotated[
         str | None,
-        option("Of a Ray cluster: auto, HOST:PORT or ray://HOST:PORT. With --engine ray."),
+        option("Ray cluster: auto, HOST:PORT or ray://HOST:PORT."),
     ] = None,
     tree: Annotated[
         str | None,
         option(
-            "Servers below the server and nodes below each, as 3x4. With --engine ray.",
+            "With Ray: servers below the server and nodes below each, 3x4.",
             "SERVERSxNODES",
         ),
     ] = None,
     keep_every: Annotated[
-        float, option("How often a round under way is kept, for --resume.", "SECONDS", min=0.0)
+        float, option("Checkpoint interval within a round.", "SECONDS", min=0.0)
     ] = 5.0,
     strict: Annotated[bool, flag("--strict", "Exit code 1 if any client was left out.")] = False,
-    device: Annotated[
+    edge_client: Annotated[
         list[str] | None,
-        option(
-            "A client that is a device, as board=tcp://127.0.0.1:7007; may be repeated.",
-            "NAME=ADDRESS",
-        ),
+        option("A board that trains, board=tcp://127.0.0.1:7007; repeatable.", "NAME=ADDRESS"),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a plan and keep everything in a folder.
 
-    Ctrl-C stops it; with --resume it goes on where it was last kept, in the middle of a round too.
+    Ctrl-C stops it; --resume continues from the last checkpoint, also within a round.
     """
     from catchment.federation.runs.folder import is_empty
     from catchment.plans.file import read_plan
@@ -224,11 +217,13 @@ def run(
     folder = out or Path("runs") / plan_file.stem
     if folder.is_file():
         raise ValueError(f"--out {folder} is a file; name a folder, which the run makes")
-    devices = _devices(device or [])
+    devices = _devices(edge_client or [])
     processes = _processes(engine, workers, address, tree)
     if engine is Engine.flower:
         if devices:
-            raise ValueError("--device goes with --engine local; simulated clients are synthetic")
+            raise ValueError(
+                "--edge-client goes with --engine local; simulated clients are synthetic"
+            )
         _simulate(file, folder, data, resume=resume, force=force, strict=strict)
         return
     if resume and is_empty(folder):
@@ -237,7 +232,7 @@ def run(
     where = {"--engine": engine, "--workers": workers, "--address": address, "--tree": tree}
     for name, value in {**where, "--threads": threads, "--data": data}.items():
         again += [] if value in (None, Engine.local) else [name, str(value)]
-    again += [word for text in device or () for word in ("--device", text)]
+    again += [word for text in edge_client or () for word in ("--edge-client", text)]
     with stoppable(shlex.join(again)), progress(quiet=as_json) as watch, one_line_each():
         done = run_plan(
             file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,
@@ -282,10 +277,10 @@ def _devices(given: Sequence[str]) -> dict[str, Elsewhere]:
         name, equals, address = text.partition("=")
         if not (name and equals):
             raise ValueError(
-                f"--device is {text!r}; write NAME=ADDRESS, board=tcp://127.0.0.1:7007"
+                f"--edge-client is {text!r}; write NAME=ADDRESS, board=tcp://127.0.0.1:7007"
             )
         if name in found:
-            raise ValueError(f"--device names {name!r} twice; give every device its own name")
+            raise ValueError(f"--edge-client names {name!r} twice; give each its own name")
         found[name] = device(address)
     return found
 
@@ -341,11 +336,11 @@ def plan(
     schema: Annotated[bool, flag("--schema", "Print the JSON schema of plans.")] = False,
     # A flag, so that it lists the examples by itself: PLAN is the name then.
     example: Annotated[
-        bool, flag("--example", "Print the example called PLAN; without it, a list.")
+        bool, flag("--example", "Print the example named PLAN; without a name, list them.")
     ] = False,
     data: DataOption = None,
 ) -> None:
-    """Check a plan, or show what plans look like."""
+    """Check a plan, or print an example."""
     if schema == (plan_file is not None or example):
         raise ValueError("pass a plan to check, or --schema, or --example NAME")
     if schema:
@@ -390,10 +385,10 @@ def _check(plan_file: Path, data: Path | None) -> None:
 def report(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
     out: Annotated[
-        Path | None, option("Where to; report.html in the run.", "FILE", "--out", "-o")
+        Path | None, option("Output file; report.html in the run.", "FILE", "--out", "-o")
     ] = None,
 ) -> None:
-    """Write one HTML file about runs that works offline."""
+    """Write an HTML report about runs that works offline."""
     from catchment.report.html import write_report
 
     with waiting("writing the report"):
@@ -402,10 +397,10 @@ def report(
 
 
 def demo(
-    out: Annotated[Path, option("Folder of the demonstration's runs.", "DIR")] = Path("runs/demo"),
+    out: Annotated[Path, option("Output folder.", "DIR")] = Path("runs/demo"),
     data: DataOption = None,
 ) -> None:
-    """Compare ways to learn together, on synthetic wearables and, if it is here, on UCI HAR."""
+    """Compare training strategies on synthetic wearables and, if available, on UCI HAR."""
     from catchment.demo import run_demo
 
     with progress() as watch:

@@ -38,7 +38,7 @@ def flag(name: str, help: str) -> Any:
 
 
 DataOption = Annotated[
-    Path | None, option("Data directory, instead of $CATCHMENT_DATA and the cache.", "DIR")
+    Path | None, option("Data directory; else $CATCHMENT_DATA and the cache.", "DIR")
 ]
 DeviceOption = Annotated[
     str | None,
@@ -49,7 +49,7 @@ DeviceOption = Annotated[
     ),
 ]
 ThreadsOption = Annotated[
-    int | None, option("Threads; all cores if not given. Results do not change.")
+    int | None, option("Threads; all cores if left out. Results do not depend on it.")
 ]
 JsonOption = Annotated[bool, flag("--json", "Print JSON for scripts.")]
 

@@ -103,7 +103,7 @@ def contiguous(sequence: Recording, n_clients: int) -> Dealt:
     _refuse(n_clients, sequence.n_steps, "steps")
     if sequence.y is not None and not sequence.per_step:
         raise ValueError(
-            "the sequence has one target for all its steps; only targets per step can be cut"
+            "the recording has one target for all its steps; only targets per step can be cut"
         )
     blocks = np.array_split(np.arange(sequence.n_steps), n_clients)
     return {
@@ -242,13 +242,13 @@ def _dealt(sequences: Sequence[Recording], groups: Iterable[list[int] | Integers
 
 def _label(sequence: Recording) -> int:
     if sequence.y is None:
-        raise ValueError("a sequence has no target; label skew needs a class for every sequence")
+        raise ValueError("a recording has no target; label skew needs a class for every recording")
     y = np.atleast_2d(sequence.y)
     known = y[~np.isnan(y).any(axis=1)]
     if y.shape[1] < 2 or len(known) == 0:
         raise ValueError(
-            f"a sequence has no one-hot class in its target of shape {sequence.y.shape}; "
-            "make labeled sequences with Recording.labeled"
+            f"a recording has no one-hot class in its target of shape {sequence.y.shape}; "
+            "make labeled recordings with Recording.labeled"
         )
     return int(known.mean(axis=0).argmax())
 
@@ -274,7 +274,7 @@ def _how_many(amount: float, n: int, name: str) -> int:
     )
 
 
-def _refuse(n_clients: int, n_items: int, items: str = "sequences", *, alpha: float = 1.0) -> None:
+def _refuse(n_clients: int, n_items: int, items: str = "recordings", *, alpha: float = 1.0) -> None:
     if not 1 <= n_clients <= n_items:
         raise ValueError(
             f"cannot make {n_clients} clients of {n_items} {items}; "

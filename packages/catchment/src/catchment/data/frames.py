@@ -376,7 +376,7 @@ def _targets(
     frame: Frame | Mapping[str, Any], names: list[str], classes: Sequence[object] | None
 ) -> Array:
     if not names:
-        raise ValueError("target names no column; pass None for sequences without targets")
+        raise ValueError("target names no column; pass None for recordings without targets")
     if classes is not None:
         if len(names) != 1:
             raise ValueError(f"classes belong to one target column, not to {len(names)}")

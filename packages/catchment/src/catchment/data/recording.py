@@ -58,7 +58,7 @@ class Recording:
     def __post_init__(self) -> None:
         u = as_matrix(self.u, "inputs")
         if len(u) == 0:
-            raise ValueError("the sequence has no steps; leave empty sequences out")
+            raise ValueError("the recording has no steps; leave empty recordings out")
         refuse_nonfinite(u, "inputs", missing=True)
         object.__setattr__(self, "u", frozen(u.view()))
         if self.y is None:
@@ -220,7 +220,7 @@ def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
     if wrong_rank or y.ndim > 2 or (y.ndim == 2 and len(y) != n_steps):
         raise ValueError(
             f"targets have shape {y.shape} for {n_steps} steps; "
-            f"pass ({n_steps}, K) for a target per step or (K,) for one per sequence"
+            f"pass ({n_steps}, K) for a target per step or (K,) for one per recording"
         )
     refuse_nonfinite(y, "targets", missing=True)
     return y

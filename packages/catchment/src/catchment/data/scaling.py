@@ -189,7 +189,7 @@ class Moments:
                 )
             inputs.append(u)
         if not inputs:
-            raise ValueError("there are no sequences; a scaler needs at least one")
+            raise ValueError("there are no recordings; a scaler needs at least one")
         n = inputs[0].shape[1]
         zero = np.zeros(n) if origin is None else np.asarray(origin, dtype=np.float64)
         if zero.shape != (n,) or not np.isfinite(zero).all():

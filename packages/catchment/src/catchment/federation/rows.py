@@ -64,7 +64,7 @@ class Rows:
         """
         every = list(recordings)
         if not every:
-            raise ValueError("no sequences were given; pass at least one with targets")
+            raise ValueError("no recordings were given; pass at least one with targets")
         zs = features.rows([s.u for s in every], threads=1)
         washout = features.washout if features.per_step else None
         y = np.concatenate([targets_of(s, len(zs[k]), washout, k) for k, s in enumerate(every)])
@@ -176,13 +176,13 @@ def targets_of(recording: Recording, n_rows: int, washout: int | None, number: i
     array([6., 7.])
     """
     if recording.y is None:
-        raise ValueError(f"sequence {number} has no target; pass sequences with targets")
+        raise ValueError(f"recording {number} has no target; pass recordings with targets")
     if not recording.per_step:
         return np.repeat(recording.y[None], n_rows, axis=0)
     if washout is None:
         raise ValueError(
-            f"sequence {number} has a target per step, but pooled features give one row per "
-            "sequence; pass pool=None or one target per sequence"
+            f"recording {number} has a target per step, but pooled features give one row per "
+            "recording; pass pool=None or one target per recording"
         )
     return recording.y[washout:]
 
@@ -209,7 +209,7 @@ def local_blocks(
             blocks.append(accumulate(features, part, threads=1))
     filled = [block for block in blocks if block.n_rows > 0]
     if not filled:
-        raise ValueError("no sequences were given; pass at least one with targets")
+        raise ValueError("no recordings were given; pass at least one with targets")
     return filled
 
 

@@ -61,7 +61,7 @@ class PlainRules(Protection):
         if not self.rows_per_feature >= FEWEST_ROWS_PER_FEATURE:
             raise ValueError(
                 f"rows_per_feature is {self.rows_per_feature}; below {FEWEST_ROWS_PER_FEATURE:g} "
-                "statistics give sequences away, use secure aggregation"
+                "statistics give recordings away, use secure aggregation"
             )
 
     def on_client(self, upload: Upload, context: RoundContext) -> Upload:

@@ -98,7 +98,7 @@ def accumulate(
         part = _window_statistics(features, window, threads, classes, place)
         total = part if total is None else total + part
     if total is None:
-        raise ValueError("no sequences were given; pass at least one with targets")
+        raise ValueError("no recordings were given; pass at least one with targets")
     return _named(total, features, device, deterministic, row_stride)
 
 
@@ -263,15 +263,15 @@ def recording_targets(window: Sequence[Recording], *, per_step: bool) -> list[Ar
     width = None
     for k, s in enumerate(window):
         if s.y is None:
-            raise ValueError(f"sequence {k} has no targets; statistics need inputs and targets")
+            raise ValueError(f"recording {k} has no targets; statistics need inputs and targets")
         if s.per_step and not per_step:
             raise ValueError(
-                f"sequence {k} has a target per step, but pooled features give one row per "
-                "sequence; pass pool=None or one target per sequence"
+                f"recording {k} has a target per step, but pooled features give one row per "
+                "recording; pass pool=None or one target per recording"
             )
         if width is not None and s.y.shape[-1] != width:
             raise ValueError(
-                f"sequence {k} has {s.y.shape[-1]} target columns, the ones before it {width}"
+                f"recording {k} has {s.y.shape[-1]} target columns, the ones before it {width}"
             )
         width = s.y.shape[-1]
         targets.append(s.y)

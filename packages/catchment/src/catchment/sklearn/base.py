@@ -99,14 +99,14 @@ class Given:
             parts = [np.asarray(part) for part in _listed(values, name)]
             if [len(part) if part.ndim else 0 for part in parts] != self.lengths:
                 raise ValueError(
-                    f"{name} does not fit the steps of the {len(self.inputs)} sequences of X; pass "
-                    "one row per step of each, or set pool for one target per sequence"
+                    f"{name} does not fit the steps of the {len(self.inputs)} recordings of X; "
+                    "pass one row per step of each, or set pool for one target per recording"
                 )
             rows = np.concatenate(parts)
         if len(rows) != self.n_samples:
             raise ValueError(
                 f"{name} has {len(rows)} samples, X has {self.n_samples}; pass one for each, or "
-                "for a target per step one row per step of each sequence"
+                "for a target per step one row per step of each recording"
             )
         return rows
 
@@ -182,10 +182,10 @@ def read_inputs(
         named = getattr(estimator, "feature_names_in_", None)
         channels = None if named is None or pooled else tuple(map(str, named))
         return Given(inputs, "matrix", pooled, channels)
-    parts = [as_matrix(u, f"sequence {k}") for k, u in enumerate(_listed(X, "X"))]
+    parts = [as_matrix(u, f"recording {k}") for k, u in enumerate(_listed(X, "X"))]
     widths = {u.shape[1] for u in parts}
     if len(widths) != 1:
-        raise ValueError(f"the sequences of X have {sorted(widths)} columns; pass equally many")
+        raise ValueError(f"the recordings of X have {sorted(widths)} columns; pass equally many")
     if reset:
         estimator.n_features_in_ = parts[0].shape[1]
         if hasattr(estimator, "feature_names_in_"):
@@ -223,7 +223,7 @@ def several(X: Inputs, *, pooled: bool) -> bool:
 
 def _listed(values: Targets, name: str) -> list[Any]:
     if values is None or np.isscalar(values):
-        raise ValueError(f"{name} is {values!r}; pass one array for each sequence")
+        raise ValueError(f"{name} is {values!r}; pass one array for each recording")
     return list(values)  # type: ignore[arg-type]  # any iterable will do
 
 
@@ -257,7 +257,7 @@ def found_layout(
     'channels_first'
     >>> found_layout(np.zeros((5, 3, 40)))
     Traceback (most recent call last):
-    ValueError: X holds sequences of shape (3, 40), which may be 3 steps of 40 channels or 3 ...
+    ValueError: X holds recordings of shape (3, 40), which may be 3 steps of 40 channels or 3 ...
     """
     if layout not in ("auto", "time_first", "channels_first"):
         raise ValueError(
@@ -289,7 +289,7 @@ def found_layout(
     if possible and (stacked or any(a <= b for a, b in shapes)):
         a, b = shapes[0]
         raise ValueError(
-            f"X holds sequences of shape {shapes[0]}, which may be {a} steps of {b} channels or "
+            f"X holds recordings of shape {shapes[0]}, which may be {a} steps of {b} channels or "
             f'{a} channels of {b} steps; pass layout="time_first" for the first, or '
             'layout="channels_first" for the second, as aeon and sktime have them'
         )
@@ -380,7 +380,7 @@ class ReadingEstimator(PreparedEstimator):
             known = self._known_layout()
             lies = "time_first" if known == "channels_first" else "channels_first"
             raise ValueError(
-                f"X has sequences of {given.n_inputs} channels, {type(self).__name__} was fitted "
+                f"X has recordings of {given.n_inputs} channels, {type(self).__name__} was fitted "
                 f'on {self.n_channels_}; pass the same channels, or layout="{lies}" if time was '
                 "taken for channels"
             )

@@ -136,9 +136,9 @@ def test_wrong_arguments_say_what_to_do() -> None:
     reservoir = Reservoir.from_matrices(W, W_in)
     with pytest.raises(ValueError, match="2 columns, the reservoir was built for 1"):
         reservoir.states(np.zeros((4, 2)))
-    with pytest.raises(ValueError, match="no steps; leave empty sequences out"):
+    with pytest.raises(ValueError, match="no steps; leave empty recordings out"):
         reservoir.run([np.zeros((0, 1))])
-    with pytest.raises(ValueError, match="inputs is not finite at row 1"):
+    with pytest.raises(ValueError, match="inputs are not finite at row 1"):
         reservoir.states([0.0, np.nan])
     with pytest.raises(ValueError, match=r"x0 has shape \(3,\), expected \(2,\)"):
         reservoir.states([0.0], np.zeros(3))

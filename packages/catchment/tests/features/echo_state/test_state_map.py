@@ -95,11 +95,13 @@ def test_wrong_settings_say_what_to_do() -> None:
 def test_wrong_inputs_are_named() -> None:
     features = EchoState.of(RESERVOIR, washout=5)
     good, short = oracle.sequences([20, 5])
-    with pytest.raises(ValueError, match="sequence 1 has 5 steps, fewer than washout 5"):
+    with pytest.raises(ValueError, match="recording 1 has 5 steps, fewer than washout 5"):
         features.rows([good, short])
-    with pytest.raises(ValueError, match="sequence 0 has 1 columns, the reservoir was built for 2"):
+    with pytest.raises(
+        ValueError, match="recording 0 has 1 columns, the reservoir was built for 2"
+    ):
         features.rows([good[:, :1]])
-    with pytest.raises(ValueError, match="sequence 0 is not finite at row 3"):
+    with pytest.raises(ValueError, match="recording 0 is not finite at row 3"):
         features.rows([np.where(np.arange(20)[:, None] == 3, np.nan, good)])
     with pytest.raises(ValueError, match="per step; pass a pool"):
         features.pooled(features.batches([good])[0])

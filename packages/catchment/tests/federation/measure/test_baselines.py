@@ -122,7 +122,7 @@ def test_persistence_needs_targets_per_step() -> None:
         run_locally(plan, wearers())
     with pytest.raises(TooFewClientsError, match="no target"):
         run_locally(plan, {"a": [Recording(np.zeros(1))]})
-    with pytest.raises(TooFewClientsError, match="no sequences"):
+    with pytest.raises(TooFewClientsError, match="no recordings"):
         run_locally(plan, {"a": []})
 
 

@@ -75,7 +75,7 @@ def test_unknown_targets_are_left_out_and_missing_ones_refused() -> None:
     assert evaluate(model, lambda: [Recording(sequence.u, gappy)]).errors.n == 70
     with pytest.raises(ValueError, match="has no target"):
         evaluate(model, lambda: [Recording(sequence.u)])
-    with pytest.raises(ValueError, match="no sequences"):
+    with pytest.raises(ValueError, match="no recordings"):
         evaluate(model, list)
     with pytest.raises(ValueError, match="one row per"):
         evaluate(classifier(), lambda: [Recording(np.zeros((30, 6)), np.zeros((30, 6)))])

@@ -474,14 +474,14 @@ class EchoState(FeatureMap):
         """
         return self.checked_all([u], name)[0]
 
-    def checked_all(self, inputs: Sequence[ArrayLike], name: str = "sequence {}") -> list[Array]:
+    def checked_all(self, inputs: Sequence[ArrayLike], name: str = "recording {}") -> list[Array]:
         """Return what `checked` does for each sequence, with one warning for all of them."""
         us = self.reservoir.checked_all(inputs, name)
         for k, u in enumerate(us):
             if len(u) < self.washout + self.segments:
                 raise ValueError(
                     f"{name.format(k)} has {len(u)} steps, fewer than washout {self.washout} + "
-                    f"{self.segments}; shorten the washout or leave the sequence out"
+                    f"{self.segments}; shorten the washout or leave the recording out"
                 )
         return us
 

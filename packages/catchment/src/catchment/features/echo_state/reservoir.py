@@ -721,7 +721,7 @@ class Reservoir:
         """
         return self.checked_all([u], name)[0]
 
-    def checked_all(self, inputs: Sequence[ArrayLike], name: str = "sequence {}") -> list[Array]:
+    def checked_all(self, inputs: Sequence[ArrayLike], name: str = "recording {}") -> list[Array]:
         """Return what `checked` does for each sequence, with one warning for all of them."""
         us = []
         for k, given in enumerate(inputs):
@@ -732,7 +732,7 @@ class Reservoir:
                     f"{self.n_inputs}; pass an array of shape (T, {self.n_inputs})"
                 )
             if len(u) == 0:
-                raise ValueError(f"{called} has no steps; leave empty sequences out")
+                raise ValueError(f"{called} has no steps; leave empty recordings out")
             refuse_nonfinite(u, called)
             us.append(u)
         if self.grid is None or not us:

@@ -151,19 +151,19 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
         rng = context.rng()
         pairs = [self._pair(sequence, rng) for sequence in data()]
         if not pairs:
-            raise UploadError("no-rows", "the client has no sequences")
+            raise UploadError("no-rows", "the client has no recordings")
         y, guess = (np.concatenate(part) for part in zip(*pairs, strict=True))
         return Score.of(y, guess, classes=bool(self.classes))
 
     def _pair(self, sequence: Recording, rng: np.random.Generator) -> tuple[Array, Array]:
         """Return targets and guesses (n, K) of one sequence, rows without either left out."""
         if sequence.y is None:
-            raise ValueError("a sequence has no target; evaluation compares with targets")
+            raise ValueError("a recording has no target; evaluation compares with targets")
         # No guess needs inputs, but all are to be scored on the rows that a model is scored on.
         refuse_nonfinite(sequence.u, "inputs")
         if self.how == "persistence":
             if not sequence.per_step:
-                raise ValueError("persistence needs a target per step; sequences have one each")
+                raise ValueError("persistence needs a target per step; recordings have one each")
             y, first = sequence.y, max(self.washout, *self.horizons)
             blocks = zip(self.horizons, np.hsplit(y, len(self.horizons)), strict=True)
             guess = np.hstack([block[first - h : max(len(y) - h, 0)] for h, block in blocks])

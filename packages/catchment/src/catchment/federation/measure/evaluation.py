@@ -278,7 +278,7 @@ def _scored_together(
 def _prepared(model: Predictor, data: Data) -> list[Recording]:
     raw = list(data())
     if not raw:
-        raise ValueError("no sequences were given; pass at least one with targets")
+        raise ValueError("no recordings were given; pass at least one with targets")
     for k, recording in enumerate(raw):
         model.check_channels(recording, k)
     return list(map(model.labeled, model.preprocessing.apply(raw)))

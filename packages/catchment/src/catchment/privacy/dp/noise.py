@@ -103,7 +103,7 @@ class Records:
     def parts(self) -> Message:
         raise UploadError(
             "records",
-            "uploads per sequence must not leave the client; protect the plan with "
+            "uploads per recording must not leave the client; protect the plan with "
             "GaussianNoise(unit='sequence', ...)",
         )
 
@@ -460,11 +460,13 @@ class GaussianNoise(Protection):
         if self.unit == "client":
             return self._one(upload)
         if not isinstance(upload, Records):
-            raise UploadError("unit", "privacy per sequence needs RecordLevel around the algorithm")
+            raise UploadError(
+                "unit", "privacy per recording needs RecordLevel around the algorithm"
+            )
         records = self._records(upload)
         first = next(records, None)
         if first is None:
-            raise UploadError("no-rows", "the client has no sequences")
+            raise UploadError("no-rows", "the client has no recordings")
         total = reduce(add, records, first)
         told = 0 if self.distributed else total.n_clients
         return replace(total, n_clients=1, n_records=told)
@@ -474,7 +476,7 @@ class GaussianNoise(Protection):
             if not isinstance(record, RidgeStatistics):
                 raise UploadError(
                     "kind",
-                    f"privacy per sequence needs ridge statistics, not {serialize(record).kind!r}",
+                    f"privacy per recording needs ridge statistics, not {serialize(record).kind!r}",
                 )
             yield self._one(record)
 
