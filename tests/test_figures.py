@@ -346,7 +346,7 @@ def test_readouts_of_all_runners_agree() -> None:
             assert max(job["largest_difference_of_predictions"].values()) < 1e-5
 
 
-@pytest.mark.parametrize("page", [*PAGES][1:])
+@pytest.mark.parametrize("page", [*FIGURES][1:])
 def test_every_ratio_names_what_it_is_measured_against(page: str) -> None:
     sentences = re.split(r"(?<=[.;:|]) ", words(page))
     ratios = [s for s in sentences if re.search(r"\d times (as fast|fewer|less|as many)", s)]
