@@ -39,7 +39,7 @@ GROUPS = {
     "Train": "fit run plan search estimate demo",
     "Use": "predict evaluate calibrate export",
     "Look": "report ledger diagnose watch verify audit",
-    "Operate": "unlearn join flower data",
+    "Operate": "unlearn add-clients flower data",
 }
 
 app = typer.Typer(
