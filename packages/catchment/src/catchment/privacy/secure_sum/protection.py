@@ -134,22 +134,6 @@ def check_threshold(threshold: int, n_holders: int, n_corrupt: int) -> None:
         )
 
 
-def check_ring(threshold: int, n_neighbours: int, least: int) -> None:
-    """Refuse a ring of which those who work with the server could cut off a part.
-
-    >>> check_ring(1, 0, 2)
-    Traceback (most recent call last):
-    catchment.errors.RuleError: 1 shares of 1 open a secret; in a ring of 0 neighbours 2 must be ...
-    """
-    if threshold < least:
-        raise RuleError(
-            "neighbours",
-            f"{threshold} shares of {n_neighbours + 1} open a secret; in a ring of {n_neighbours} "
-            f"neighbours {least} must be needed, or a few clients could be summed by themselves; "
-            "ask for more neighbours",
-        )
-
-
 def check_rows(upload: object, *, rows_per_feature: float, min_clients: int) -> None:
     """Refuse to send statistics of so few rows that the cohort's sum may be too thin.
 
