@@ -446,7 +446,7 @@ _NOISE = {
     "noise drawn anew for one session": (
         Edit(
             DP + "noise.py",
-            "words = None if turn.ledger is None else _own_words(clipped, turn, turn.ledger)",
+            "words = KeyedWords(turn.ledger.secret(purpose.encode()))",
             "words = None",
         ),
     ),

@@ -42,8 +42,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from operator import add
+from functools import partial
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
@@ -56,7 +55,6 @@ from catchment.federation.algorithm import (
     Cost,
     Data,
     Kept,
-    Ledger,
     Needs,
     Turn,
     Upload,
@@ -435,7 +433,11 @@ class GaussianNoise(Protection):
             cost = self.amount(whole=True).cost if self.distributed else Cost()
             turn.ledger.charge(cost, epsilon=self.epsilon, delta=self.delta)
         if self.distributed:
-            words = None if turn.ledger is None else _own_words(clipped, turn, turn.ledger)
+            words: Words | None = None
+            if turn.ledger is not None:  # the same noise for the same session again
+                vector = hashlib.sha256(clipped.vector.tobytes()).hexdigest()
+                purpose = json.dumps(["noise", turn.plan, turn.round, turn.session, vector])
+                words = KeyedWords(turn.ledger.secret(purpose.encode()))
             noise = self.amount(whole=True).drawn(len(clipped.vector), words)
             added = noise * self.grid if clipped.grid is None else noise
             clipped = replace(clipped, vector=clipped.vector + added)
@@ -455,23 +457,18 @@ class GaussianNoise(Protection):
             return self._one(upload)
         if not isinstance(upload, Records):
             raise UploadError("unit", "privacy per sequence needs PerSequence around the algorithm")
-        records = self._records(upload)
-        first = next(records, None)
-        if first is None:
-            raise UploadError("no-rows", "the client has no sequences")
-        total = reduce(add, records, first)
-        told = 0 if self.distributed else total.n_clients
-        return replace(total, n_clients=1, n_records=told)
-
-    def _records(self, upload: Records) -> Iterator[Clipped]:
+        total: Clipped | None = None
         for record in upload.uploads():
             if not isinstance(record, RidgeStatistics):
+                kind = taken_apart(record).kind
                 raise UploadError(
-                    "kind",
-                    "privacy per sequence needs ridge statistics, "
-                    f"not {taken_apart(record).kind!r}",
+                    "kind", f"privacy per sequence needs ridge statistics, not {kind!r}"
                 )
-            yield self._one(record)
+            total = self._one(record) if total is None else total + self._one(record)
+        if total is None:
+            raise UploadError("no-rows", "the client has no sequences")
+        told = 0 if self.distributed else total.n_clients
+        return replace(total, n_clients=1, n_records=told)
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Clipped:
         """Return a vector ready to add; UploadError if it is longer than any client's may be.
@@ -536,16 +533,6 @@ class GaussianNoise(Protection):
         return inner(self.clip.upload(total, ridge), turn)
 
 
-def _own_words(clipped: Clipped, turn: Turn, ledger: Ledger) -> Words:
-    """Return random words for the noise on a vector, the same for the same session again."""
-    vector = hashlib.sha256(clipped.vector.tobytes()).hexdigest()
-    purpose = json.dumps(["noise", turn.plan, turn.round, turn.session, vector])
-    return KeyedWords(ledger.secret(purpose.encode()))
-
-
-PROMPT_STEPS = 1 << 20  # grid steps in a standard deviation
-
-
 @dataclass(frozen=True, kw_only=True)
 class PromptNoise:
     """A bound on the length of bottlenecks, and noise in units of how far two can lie apart.
@@ -588,7 +575,7 @@ class PromptNoise:
         short, _ = self.shortened(codes)
         if self.multiplier == 0:
             return short
-        grid = math.ldexp(1.0, math.floor(math.log2(self.spread / PROMPT_STEPS)))
+        grid = math.ldexp(1.0, math.floor(math.log2(self.spread / STEPS)))
         noise = rounded_normal(self.spread / grid, short.size).reshape(short.shape)
         return np.asarray((np.trunc(short / grid) + noise) * grid)
 
