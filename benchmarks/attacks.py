@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks import record
 from catchment import Array
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.readout import accumulate
 from catchment_lab.audit import (
     Drive,
@@ -40,8 +40,8 @@ Numbers = dict[str, object]
 def features(
     inputs: int, leak_rate: float = 0.3, units: int = 100, **settings: object
 ) -> EchoState:
-    recipe = Recipe(units=units, inputs=inputs, leak_rate=leak_rate, seed=1)
-    return EchoState.of(Reservoir.from_recipe(recipe), input=False, **settings)  # type: ignore[arg-type]
+    recipe = Reservoir(units=units, inputs=inputs, leak_rate=leak_rate, seed=1)
+    return EchoState.of(recipe, input=False, **settings)  # type: ignore[arg-type]
 
 
 def recovered(found: list[Array], u: Array) -> tuple[float, float]:
@@ -121,7 +121,7 @@ def lossy(repeats: int) -> Numbers:
 
 
 def sums(repeats: int) -> Numbers:
-    """Clients recovered from a secure sum, by the rows of all together (101 directions)."""
+    """Clients recovered from secure aggregation, by the rows of all together (101 directions)."""
     F, out = features(1, 1.0), {}
     for n, steps in ((2, 10), (5, 10), (3, 20), (5, 15), (8, 10), (9, 10), (10, 10), (20, 30)):
         hits = []
@@ -194,7 +194,7 @@ def main() -> None:
         "class counts without sums": labels,
         "sequences": lambda: sequences(repeats),
         "lossy uploads": lambda: lossy(repeats),
-        "secure sums": lambda: sums(repeats),
+        "secure aggregation": lambda: sums(repeats),
         "windows": lambda: windows(2 if quick else 3),
         "membership": lambda: membership((2, 5, 20) if quick else (2, 5, 20, 100, 300)),
     }

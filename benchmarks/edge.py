@@ -3,7 +3,7 @@
     python -m tools.edge run --devices 21 --data .data --out runs/edge.json
     python -m benchmarks.edge --federations runs/edge.json     # writes results/edge.json
     python -m benchmarks.edge --masks                          # only what masks cost
-    python -m benchmarks.edge --tables                         # and the tables of guides/edge.md
+    python -m benchmarks.edge --tables                         # tables of guides/edge-boards.md
 
 The first line trains 21 boards on UCI HAR, for a quarter of an hour on two cores. RAM is with the
 stack, as the linker gives it; instructions are those that qemu counts.
@@ -29,8 +29,8 @@ from tools.edge.federation import Recipe
 from tools.edge.needs import missing
 from tools.edge.recipes import RECIPES
 
-PAGE = Path(__file__).parents[1] / "docs" / "guides" / "edge.md"
-NEIGHBOURS = 24  # of a secure sum
+PAGE = Path(__file__).parents[1] / "docs" / "guides" / "edge-boards.md"
+NEIGHBORS = 24  # of secure aggregation
 PROCESSORS = {"cortex-m4": "Cortex-M4F", "cortex-m0plus": "Cortex-M0+"}
 
 Results = Any  # of json.loads
@@ -62,15 +62,15 @@ def device(recipe: Recipe, cpu: str) -> dict[str, object]:
 
 
 def masks(recipe: Recipe, cpu: str) -> dict[str, object]:
-    """Return what masks of a secure sum add to a device."""
-    plain, masked = replace(recipe, cpu=cpu), replace(recipe, cpu=cpu, masks=NEIGHBOURS)
+    """Return what masks of secure aggregation add to a device."""
+    plain, masked = replace(recipe, cpu=cpu), replace(recipe, cpu=cpu, masks=NEIGHBORS)
     with tempfile.TemporaryDirectory(prefix="edge-") as folder:
         before, after = plain.firmware(Path(folder) / "a"), masked.firmware(Path(folder) / "b")
         counting = masked.firmware(Path(folder) / "b", memory=True, counted=True)
         counts = counted_masks(counting, Path(folder))
     return {
         "processor": PROCESSORS[cpu],
-        "neighbours": NEIGHBOURS,
+        "neighbors": NEIGHBORS,
         "ram more": after.ram - before.ram,
         "flash more": after.flash - before.flash,
         "stack used": counts.stack,

@@ -1,6 +1,6 @@
 """Cycles left until failure, with intervals, from machines whose recordings stay with their owners.
 
-Run with `python examples/remaining_life.py`. Twenty invented machines have worn out; each is a
+Run with `python examples/remaining_life.py`. Twenty synthetic machines have worn out; each is a
 client. A new one is watched, and says how long it will last.
 """
 
@@ -27,7 +27,7 @@ def main() -> None:
     worn_out = {f"machine-{k:02d}": [machine(k)] for k in range(20)}
     slow = ct.DiagonalReservoir(100, nonlinearity="mix", memory=(2.0, 60.0), frequencies=0.02)
     run = ct.federate(slow, worn_out)  # sums go up once for the scale and once for the model
-    model = ct.calibrate(run, worn_out, cuts=(30.0,))  # and once counts of errors, left out
+    model: ct.Model = ct.calibrate(run, worn_out, cuts=(30.0,))  # and once counts of errors
 
     inside, errors = [], []
     for seed in range(100, 120):

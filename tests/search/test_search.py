@@ -55,7 +55,7 @@ def test_the_best_trial_is_the_one_that_validates_best() -> None:
     )
     assert result.metric == "accuracy"
     assert result.best.score == max(trial.score for trial in result.trials)
-    reservoir = Reservoir.from_recipe(result.recipe)
+    reservoir = result.reservoir
     assert validated(reservoir, "mean", PEOPLE) == pytest.approx(result.best.score, abs=1e-12)
     assert result.best.ridge > 0
     assert result.adaptation is None
@@ -185,7 +185,7 @@ source = "wearables"
 users = 6
 windows_per_user = 8
 
-[prepare]
+[preprocessing]
 scale = "own"
 
 [features]
@@ -231,8 +231,8 @@ def test_a_search_says_that_noise_does_not_cover_it(tmp_path: Path) -> None:
     noise = """
 [learn]
 ridge = 0.0
-keep_clients = false
-[[protect]]
+store_per_client = false
+[[protections]]
 name = "gaussian_noise"
 epsilon = 1.0
 delta = 1e-5

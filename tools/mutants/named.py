@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from tools.mutants.modules import LEDGER, NOISE, PARTIAL, PERSONAL, SOLVE, SUMS, found
 from tools.mutants.mutant import Edit, Mutant
 
-SUM = "packages/catchment/src/catchment/privacy/secure_sum/"
+SUM = "packages/catchment/src/catchment/privacy/secure_aggregation/"
 DP = "packages/catchment/src/catchment/privacy/dp/"
-RELEASES = "packages/catchment/src/catchment/privacy/releases.py"
+RELEASES = "packages/catchment/src/catchment/privacy/ledger.py"
 FTRL = "packages/catchment-research/src/catchment_research/partial/ftrl.py"
 TRAINING = "packages/catchment-research/src/catchment_research/partial/training.py"
 LEARN = "packages/catchment/src/catchment/federation/learn/"
@@ -24,7 +24,7 @@ def _without(path: str, line: str) -> Edit:
 
 
 _SUMS = {
-    "secure sum without own masks, on both sides": (
+    "secure aggregation without own masks, on both sides": (
         _without(
             CLIENT,
             "        add_into(numbers, masks.of("
@@ -35,7 +35,7 @@ _SUMS = {
             "            subtract_from(total, masks.of(keys.own_mask_key(salt, place, secret)))",
         ),
     ),
-    "secure sum without pair masks, on both sides": (
+    "secure aggregation without pair masks, on both sides": (
         Edit(
             CLIENT,
             "        for holder in near:\n            shared = agreement.shared("
@@ -446,15 +446,15 @@ _NOISE = {
     "noise drawn anew for one session": (
         Edit(
             DP + "noise.py",
-            "words = KeyedWords(turn.ledger.secret(purpose.encode()))",
+            "words = KeyedWords(context.ledger.secret(json.dumps(told).encode()))",
             "words = None",
         ),
     ),
     "one noise for all sessions": (
         Edit(
             DP + "noise.py",
-            '["noise", turn.plan, turn.round, turn.session, vector]',
-            '["noise", turn.plan, turn.round]',
+            '["noise", context.plan, context.round, context.session, vector]',
+            '["noise", context.plan, context.round]',
         ),
     ),
     "noise not charged to the client's ledger": (
@@ -467,7 +467,7 @@ _NOISE = {
     "a client counts as often as it says": (
         Edit(
             DP + "noise.py",
-            "if turn.client and clipped.n_clients != 1:",
+            "if context.client and clipped.n_clients != 1:",
             "if False:",
         ),
     ),

@@ -1,4 +1,4 @@
-"""Maps and sequences on a grid as the C form reads them, and the integers it answers with."""
+"""Maps and sequences in fixed point as the C form reads them, and the integers it answers with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POOLS = (None, "last", "mean", "mean_std", "max")
 
 @dataclass(frozen=True, eq=False)
 class IntegerRows:
-    """A sparse matrix of whole numbers, row after row."""
+    """A sparse matrix of integers, row after row."""
 
     starts: Integers  # (n_rows + 1,)
     columns: Integers  # (nnz,)
@@ -31,7 +31,7 @@ class IntegerRows:
 
 @dataclass(frozen=True, eq=False)
 class IntegerLayer:
-    """One layer of N units: every weight a whole number of 2^-weight_digits."""
+    """One layer of N units: every weight an integer of 2^-weight_digits."""
 
     weight_digits: int
     recurrent: IntegerRows  # (N, N)
@@ -42,7 +42,7 @@ class IntegerLayer:
 
     @classmethod
     def of(cls, program: Program, leak_digits: int) -> IntegerLayer:
-        """Return the whole numbers of a layer that is on a grid."""
+        """Return the integers of a layer that is in fixed point."""
         matrix = whole(dense(program), program.weight_digits)
         return cls(
             program.weight_digits,
@@ -60,13 +60,13 @@ class IntegerLayer:
 
 @dataclass(frozen=True, eq=False)
 class IntegerMap:
-    """An echo-state map on a grid, in whole numbers."""
+    """An echo-state map in fixed point, in integers."""
 
     digits: int
     leak_digits: int
     n_inputs: int
     layers: tuple[IntegerLayer, ...]
-    feature_bits: int
+    feature_grid: int
     feature_digits: Integers  # (features of one step,)
     cut: tuple[int, int] = (0, 0)
     bias: bool = False
@@ -78,7 +78,7 @@ class IntegerMap:
 
     @classmethod
     def of(cls, features: EchoState) -> IntegerMap:
-        """Return the whole numbers of a map; ValueError if it or its features have no grid."""
+        """Return the integers of a map; ValueError if it or its features have no grid."""
         bits, feature_bits = features.reservoir.grid, features.feature_grid
         if not isinstance(bits, int) or not isinstance(feature_bits, int):
             raise ValueError(
@@ -117,7 +117,7 @@ class IntegerMap:
 
 @dataclass(frozen=True, eq=False)
 class IntegerSequence:
-    """Inputs (T, I), whole numbers of the map's digits, and whole targets (rows, K)."""
+    """Inputs (T, I), integers of the map's digits, and whole targets (rows, K)."""
 
     u: Integers
     y: Integers
@@ -150,7 +150,7 @@ class Answer:
         Parameters
         ----------
         classes
-            Whether the targets were whole numbers, and not the `target_pieces` of others.
+            Whether the targets were integers, and not the `target_pieces` of others.
         """
         sums: dict[str, Any] = {
             "target_sum": self.target_sum,
@@ -208,7 +208,7 @@ def dumped_map(map_: IntegerMap, sequences: Sequence[IntegerSequence]) -> bytes:
     top = max((int(np.abs(sequence.y).max(initial=0)) for sequence in sequences), default=0)
     numbers: list[object] = [MAP, map_.digits, map_.leak_digits, map_.n_inputs, len(map_.layers)]
     numbers += [*map_.cut, map_.bias, map_.input, map_.state, POOLS.index(map_.pool)]
-    numbers += [map_.segments, map_.washout, map_.feature_bits]
+    numbers += [map_.segments, map_.washout, map_.feature_grid]
     for layer in map_.layers:
         numbers += [layer.n_units, layer.weight_digits]
         for rows in (layer.recurrent, layer.input):
@@ -222,7 +222,7 @@ def dumped_map(map_: IntegerMap, sequences: Sequence[IntegerSequence]) -> bytes:
 
 
 def dumped_arguments(activation: int, p: Integers, p_digits: int, digits: int) -> bytes:
-    """Return the dump of arguments p 2^-p_digits of an activation on a grid of these digits."""
+    """Return the dump of arguments p 2^-p_digits of a fixed-point activation of these digits."""
     halves = np.stack([p & 0xFFFFFFFF, p >> 32], axis=1)
     return _words([ARGUMENTS, activation, p_digits, digits, len(p), halves], unsigned=True)
 

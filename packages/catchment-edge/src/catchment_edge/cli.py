@@ -97,7 +97,7 @@ def export(
         if to == "onnx":
             raise ValueError("--train is for --to c; an ONNX file only predicts")
         if number not in (None, "whole"):
-            raise ValueError(f"--number is {number!r}; a device that trains adds up whole numbers")
+            raise ValueError(f"--number is {number!r}; a device that trains adds up integers")
         from catchment_edge.ports import port_files
         from catchment_edge.training.layout import ROWS
         from catchment_edge.training.write import device_of

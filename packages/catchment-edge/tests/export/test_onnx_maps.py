@@ -17,20 +17,20 @@ import onnx
 
 from catchment import (
     NVAR,
-    Concat,
+    AppendNorm,
     DefaultMap,
     DiagonalReservoir,
     EchoState,
+    FeatureUnion,
     Hydra,
     MiniRocket,
-    Prepare,
-    Projected,
-    RandomFourier,
+    Preprocessing,
+    RandomFourierFeatures,
+    RandomProjection,
     WindowStatistics,
-    WithNorm,
 )
-from catchment.features import FeatureMap
-from catchment.features.echo_state import Mixture, Spread
+from catchment.features import FeatureMap, Reservoir
+from catchment.features.echo_state import LogUniform, MixedActivation
 from catchment_edge import to_onnx
 from tests.export.onnx_models import (
     model_of,
@@ -41,7 +41,7 @@ from tests.export.onnx_models import (
     waves,
 )
 
-ALL = Mixture(tanh=0.3, sigmoid=0.2, relu=0.2, sin=0.2, identity=0.1)
+ALL = MixedActivation(tanh=0.3, sigmoid=0.2, relu=0.2, sin=0.2, identity=0.1)
 WINDOWS: dict[str, FeatureMap] = {
     "mean and deviation": EchoState(20),
     "segments": EchoState(20, segments=3, washout=4),
@@ -49,7 +49,7 @@ WINDOWS: dict[str, FeatureMap] = {
     "largest": EchoState(20, pool="max", bias=True),
     "mean": EchoState(20, pool="mean", leak_rate=0.3),
     "deep": EchoState((12, 8), leak_rate=(0.5, 0.9)),
-    "leaks": EchoState(20, leak_rate=Spread("log_uniform", 0.1, 1.0)),
+    "leaks": EchoState(20, leak_rate=LogUniform(0.1, 1.0)),
     "activations": EchoState(30, activation=ALL, spectral_radius=0.5),
     "minirocket": MiniRocket(100),
     "minirocket of one length": MiniRocket(90, length=30),
@@ -57,11 +57,11 @@ WINDOWS: dict[str, FeatureMap] = {
     "statistics": WindowStatistics(),
     "default": DefaultMap(200),
     "diagonal": DiagonalReservoir(30, washout=3),
-    "cosines": RandomFourier(EchoState(15), features=20),
-    "rectifiers": RandomFourier(EchoState(15), features=20, activation="relu"),
-    "projected": Projected(EchoState(30), features=20),
-    "norm": WithNorm(EchoState(15)),
-    "side by side": Concat(WindowStatistics(), EchoState(15)),
+    "cosines": RandomFourierFeatures(EchoState(15), features=20),
+    "rectifiers": RandomFourierFeatures(EchoState(15), features=20, activation="relu"),
+    "projected": RandomProjection(EchoState(30), features=20),
+    "norm": AppendNorm(EchoState(15)),
+    "side by side": FeatureUnion(WindowStatistics(), EchoState(15)),
 }
 STEPWISE: dict[str, FeatureMap] = {
     "states": EchoState(20, washout=5, bias=True),
@@ -69,8 +69,8 @@ STEPWISE: dict[str, FeatureMap] = {
     "only modes": DiagonalReservoir(12, nonlinearity="none"),
     "delays": NVAR(3, stride=2, order=3, washout=2),
     "no delays": NVAR(1, order=1),
-    "cosines": RandomFourier(features=20),
-    "side by side": Concat(EchoState(15, washout=3), NVAR(2)),
+    "cosines": RandomFourierFeatures(features=20),
+    "side by side": FeatureUnion(EchoState(15, washout=3), NVAR(2)),
 }
 
 
@@ -145,8 +145,11 @@ def _with_cut(model: Any, cut: tuple[int, int]) -> Any:
     from catchment.features import Pipeline
 
     features = model.features
-    reservoir = replace(features.reservoir, recipe=None, known_cut=cut)
-    return replace(model, before=Pipeline(model.prepare, features.reading(reservoir)))
+    drawn = features.reservoir
+    reservoir = Reservoir.of_layers(
+        drawn.layers, grid=drawn.grid, input_range=drawn.input_range, cut=cut
+    )
+    return replace(model, before=Pipeline(model.preprocessing, features.reading(reservoir)))
 
 
 def test_few_weights_of_many_units_are_picked_out(tmp_path: Path) -> None:
@@ -168,7 +171,7 @@ def test_gains_of_plasticity_are_in_the_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     features: Any = model.features
     adapted = features.reservoir.with_plasticity(rng.uniform(0.5, 1.5, 20), rng.normal(size=20))
-    changed = replace(model, before=Pipeline(model.prepare, features.reading(adapted)))
+    changed = replace(model, before=Pipeline(model.preprocessing, features.reading(adapted)))
     (u,) = waves(1)
     to_onnx(changed, tmp_path / "m.onnx")
     found = scores_in(tmp_path / "m.onnx", changed, u)
@@ -180,7 +183,7 @@ def test_gains_of_plasticity_are_in_the_file(tmp_path: Path) -> None:
 @given(
     units=st.lists(st.integers(1, 12), min_size=1, max_size=3),
     bits=st.sampled_from([8, 15, 20, 24]),
-    feature_bits=st.sampled_from([None, 4, 8, 24]),
+    feature_grid=st.sampled_from([None, 4, 8, 24]),
     leak=st.floats(0.01, 1.0),
     radius=st.floats(0.1, 1.5),
     pool=st.sampled_from([None, "last", "mean", "mean_std", "max"]),
@@ -192,7 +195,7 @@ def test_any_recipe_on_a_grid_gives_the_same_numbers(
     tmp_path_factory: pytest.TempPathFactory,
     units: list[int],
     bits: int,
-    feature_bits: int | None,
+    feature_grid: int | None,
     leak: float,
     radius: float,
     pool: Any,
@@ -201,7 +204,7 @@ def test_any_recipe_on_a_grid_gives_the_same_numbers(
     seed: int,
 ) -> None:
     described = EchoState(
-        tuple(units), leak_rate=leak, spectral_radius=radius, grid=bits, feature_grid=feature_bits,
+        tuple(units), leak_rate=leak, spectral_radius=radius, grid=bits, feature_grid=feature_grid,
         pool=pool, bias=chosen[0], input=chosen[1], state=chosen[2], washout=washout, seed=seed,
         activation=ALL,
     )  # fmt: skip
@@ -230,10 +233,10 @@ def test_statistics_of_windows_of_any_length(tmp_path: Path, length: int) -> Non
 
 
 def test_windows_are_cut_in_the_file(tmp_path: Path) -> None:
-    prepare = Prepare(window=20, step=7)
+    preprocessing = Preprocessing(window=20, step=7)
     (u,) = waves(1, 75)
     for described in (EchoState(15), MiniRocket(84), WindowStatistics()):
-        model = model_of(described, features_out=True, prepare=prepare)
+        model = model_of(described, features_out=True, preprocessing=preprocessing)
         to_onnx(model, tmp_path / "m.onnx")
         found = scores_in(tmp_path / "m.onnx", model, u)
         assert len(found) == 8

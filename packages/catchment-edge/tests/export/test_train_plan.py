@@ -63,30 +63,30 @@ def test_a_client_of_the_plan_and_its_device_send_the_same(tmp_path: Path) -> No
     own = [
         one.among(held.about.classes or ()) for one in data_of(next(iter(held.train.values())))()
     ]
-    prepare = device.layout.task.prepare
-    fitted = prepare.fitted(prepare.moments(own))
+    preprocessing = device.layout.task.preprocessing
+    fitted = preprocessing.fitted(preprocessing.moments(own))
     (came,) = messages(program.talk(scale(fitted) + train(), program.sensor(own)))
     expected = accumulate(device.layout.task.features, fitted.apply(own), classes=True)
     assert came == expected.parts().to_bytes()
 
 
 REFUSED: dict[str, tuple[str, str, str]] = {
-    "another upload": ('upload = "statistics"', "", 'write upload = "statistics"'),
-    "a rate": ("[features]", "[prepare]\nrate = 50\n[features]", "leave the rate out"),
-    "a window in seconds": ("[features]", '[prepare]\nwindow = "2s"\n[features]', "in steps"),
+    "another upload": ('upload = "statistics"', 'upload = "auto"', 'write upload = "statistics"'),
+    "a rate": ("[features]", "[preprocessing]\nrate = 50\n[features]", "leave the rate out"),
+    "a window in seconds": ("[features]", '[preprocessing]\nwindow = "2s"\n[features]', "in steps"),
     "interpolated gaps": (
         "[features]",
-        '[prepare]\ngaps = "interpolate"\n[features]',
+        '[preprocessing]\ngaps = "interpolate"\n[features]',
         'write gaps = "hold"',
     ),
     "pieces that share a weight": (
         "[features]",
-        '[prepare]\ngaps = "restart"\n[features]',
+        '[preprocessing]\ngaps = "restart"\n[features]',
         "or cut windows",
     ),
     "a scale of one's own": (
         "[features]",
-        '[prepare]\nscale = "own"\n[features]',
+        '[preprocessing]\nscale = "own"\n[features]',
         'scale = "federated"',
     ),
     "plasticity": ("[learn]", '[plasticity]\nname = "fedip"\n[learn]', "leave it out"),
@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         'map = "auto"',
         "name the one that was chosen",
     ),
-    "a map without a grid": (
+    "a map in float64": (
         'pool = "mean"',
         'pool = "mean"\ngrid = "none"',
         "give the map a grid",
@@ -155,7 +155,7 @@ def test_the_command_prints_the_plan_before_it_writes(tmp_path: Path) -> None:
     words = ["export", str(path), "--to", "c", "--train", "--name", "har", "--out", str(out)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert "har: trains in whole numbers, 22 features" in done.stdout
+    assert "har: trains in integers, 22 features" in done.stdout
     assert "upload at most" in done.stdout
     known = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert known["ram"] == sum(known["ram_of"].values())
@@ -170,9 +170,9 @@ def test_the_command_prints_the_plan_before_it_writes(tmp_path: Path) -> None:
         {},
         {
             'pool = "mean"': 'pool = "mean_std"\ngrid = 15',
-            "[features]": "[prepare]\nwindow = 9\n[features]",
+            "[features]": "[preprocessing]\nwindow = 9\n[features]",
         },
-        {"[features]": '[prepare]\nwindow = 9\nstep = 4\nlabel = "majority"\n[features]'},
+        {"[features]": '[preprocessing]\nwindow = 9\nstep = 4\nlabel = "majority"\n[features]'},
     ],
 )
 def test_the_plan_of_ram_is_what_the_compiler_takes(change: dict[str, str], tmp_path: Path) -> None:
@@ -198,4 +198,4 @@ def test_targets_that_are_no_classes_are_refused() -> None:
     with pytest.raises(ValueError, match="not one-hot"):
         sensor_bytes([Recording(np.zeros((2, 1)), np.array([0.5, 0.5]), per_step=False)], classes=2)
     with pytest.raises(ValueError, match="weight 2"):
-        sensor_bytes([Recording.labelled([0.0], 0, 2, weight=2.0)], classes=2)
+        sensor_bytes([Recording.labeled([0.0], 0, 2, weight=2.0)], classes=2)

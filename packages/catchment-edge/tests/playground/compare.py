@@ -31,14 +31,14 @@ def check(told: dict[str, Any], names: dict[str, Any]) -> None:
     """Compare all numbers of a page with those of the Python lines it offers."""
     model, run, past = names["model"], names["run"], names["past"]
     reservoir = model.features.reservoir
-    (layer,), (wiring,) = reservoir.layers, reservoir.recipe.layers
+    (layer,), (wiring,) = reservoir.layers, reservoir.layer_settings
     assert told["past"] == len(past)
     same(told["series"], names["series"], "series", 1e-15)
     same(told["input"], layer.W_in.values, "input weights", 1e-15)
     same(told["bias"], layer.bias, "biases", 1e-15)
     if wiring.wiring.topology == "random":
         assert told["radius"] == common_radius(raw_matrix(wiring.wiring))[0], "spectral radius"
-    scaler = run.model.prepare.scale
+    scaler = run.model.preprocessing.scale
     same([told["mean"], told["deviation"]], [*scaler.mean, *scaler.scale], "scale", 1e-12)
     states = reservoir.states(scaler(past[:, None]))
     for one in told["states"]:

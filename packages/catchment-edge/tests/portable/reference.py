@@ -1,4 +1,4 @@
-"""A map in whole numbers computed in float64, with numpy's products and the library's activations.
+"""A map in integers computed in float64, with numpy's products and the library's activations.
 
 Straight from the definition: one sequence, one step after another, no blocks and no lanes.
 """
@@ -123,5 +123,5 @@ def pooled(map_: IntegerMap, Z: Integers) -> Array:
 
 def _on_grid(map_: IntegerMap, rows: Array) -> Integers:
     scaled = np.rint(np.ldexp(rows, map_.feature_digits - map_.digits))
-    top = 2.0**map_.feature_bits
+    top = 2.0**map_.feature_grid
     return np.clip(scaled, -top, top).astype(np.int64)

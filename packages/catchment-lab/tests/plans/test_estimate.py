@@ -10,12 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from catchment.cli import app
-from catchment.features import (
-    EchoState,
-    Recipe,
-    Reservoir,
-    gram_bytes,
-)
+from catchment.features import EchoState, Reservoir
 from catchment.federation import DELIVERY, EVALUATION, TRAINING
 from catchment.federation.runs import MODEL
 from catchment.plans import parse_plan, run_plan
@@ -66,7 +61,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("learn", "near"),
-    # Whole numbers are packed by their size; numbers of floating point are not.
+    # Integers are packed by their size; numbers of floating point are not.
     [('"ridge"\nridge = 0.01\nupload = "statistics"', 0.02), ('"averaging"\nridge = 0.01', 0.0)],
 )
 def test_bytes_are_those_of_the_run(learn: str, near: float, tmp_path: Path) -> None:
@@ -101,14 +96,14 @@ def test_clients_that_are_not_there_yet_are_counted(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "1,000,000 clients of 30 steps, 16 workers" in shown.output
     assert "of each worker" in shown.output
-    assert "a trial on invented recordings on this machine" in shown.output
+    assert "a trial on synthetic recordings on this machine" in shown.output
 
 
 @pytest.mark.parametrize("command", ["estimate", "run", "plan"])
 def test_a_million_units_are_refused_from_sizes(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def drawn(recipe: Recipe) -> Reservoir:
+    def drawn(recipe: Reservoir) -> Reservoir:
         raise AssertionError(f"a reservoir of {recipe.units} units is drawn")
 
     monkeypatch.setattr(Reservoir, "from_recipe", drawn)
@@ -132,7 +127,6 @@ def test_features_of_large_maps_are_counted_before_weights_are_drawn() -> None:
     built = EchoState(2_000_000).build(3, per_step=False, classes=True)
     assert built.n_features == 2 * 2_000_003
     assert "reservoir" not in vars(built)
-    assert gram_bytes(3) == 48
 
 
 def test_what_cannot_be_tried_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

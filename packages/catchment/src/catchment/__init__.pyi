@@ -1,35 +1,35 @@
 from catchment.data.clients import split as split
 from catchment.data.files import read as read
-from catchment.data.prepare import Prepare as Prepare, RAW as RAW
+from catchment.data.preprocessing import Preprocessing as Preprocessing, RAW as RAW
 from catchment.data.recording import Recording as Recording
 from catchment.engine.contenders import compare as compare
 from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
 from catchment.features.diagonal import DiagonalReservoir as DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState as EchoState
-from catchment.features.echo_state.recipe import (
-    Mixture as Mixture,
-    Recipe as Recipe,
-    Spread as Spread,
-)
 from catchment.features.echo_state.reservoir import Reservoir as Reservoir
+from catchment.features.echo_state.settings import (
+    LogUniform as LogUniform,
+    MixedActivation as MixedActivation,
+    Uniform as Uniform,
+)
 from catchment.features.encoder import Encoder as Encoder
 from catchment.features.hydra import Hydra as Hydra
 from catchment.features.minirocket import MiniRocket as MiniRocket
 from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
-from catchment.features.projected import Projected as Projected
-from catchment.features.random_fourier import RandomFourier as RandomFourier
-from catchment.features.union import Concat as Concat, WithNorm as WithNorm
+from catchment.features.random_fourier import RandomFourierFeatures as RandomFourierFeatures
+from catchment.features.random_projection import RandomProjection as RandomProjection
+from catchment.features.union import AppendNorm as AppendNorm, FeatureUnion as FeatureUnion
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 from catchment.federation.checks import Limits as Limits
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
 from catchment.federation.measure.evaluation import Evaluation as Evaluation, Scores as Scores
 from catchment.federation.plan import Plan as Plan
-from catchment.new_classes import join as join, retire as retire, tell_unknown as tell_unknown
+from catchment.new_classes import join as join, reject_unknown as reject_unknown, retire as retire
 from catchment.privacy.dp.clipping import Clip as Clip
 from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise
-from catchment.privacy.secure_sum.keys import make_identities as make_identities
-from catchment.privacy.secure_sum.protection import SecureSum as SecureSum
+from catchment.privacy.secure_aggregation.keys import generate_keys as generate_keys
+from catchment.privacy.secure_aggregation.protection import SecureAggregation as SecureAggregation
 from catchment.readout.model import Model as Model
 from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
 from catchment.readout.storage import load as load, save as save
@@ -53,7 +53,6 @@ from catchment.arrays import (
     frozen as frozen,
     real as real,
     refuse_conversions as refuse_conversions,
-    refuse_infinite as refuse_infinite,
     refuse_nonfinite as refuse_nonfinite,
     whole as whole,
 )
@@ -76,51 +75,51 @@ from catchment.precompile import compile_kernels as compile_kernels
 __version__: str
 
 __all__ = [
+    "AppendNorm",
     "AutoMap",
     "Clip",
-    "Concat",
     "DefaultMap",
     "DiagonalReservoir",
     "EchoState",
     "Encoder",
     "Evaluation",
+    "FeatureUnion",
     "FederatedRidge",
     "GaussianNoise",
     "Hydra",
     "Limits",
+    "LogUniform",
     "MiniRocket",
-    "Mixture",
+    "MixedActivation",
     "Model",
     "NVAR",
     "Pipeline",
     "Plan",
-    "Prepare",
-    "Projected",
+    "Preprocessing",
     "RAW",
-    "RandomFourier",
+    "RandomFourierFeatures",
+    "RandomProjection",
     "Readout",
-    "Recipe",
     "Recording",
     "Reservoir",
     "RidgeStatistics",
     "Run",
     "Scores",
-    "SecureSum",
-    "Spread",
+    "SecureAggregation",
+    "Uniform",
     "WindowStatistics",
-    "WithNorm",
     "__version__",
     "calibrate",
     "compare",
     "evaluate",
     "federate",
     "fit",
+    "generate_keys",
     "join",
     "load",
-    "make_identities",
     "read",
+    "reject_unknown",
     "retire",
     "save",
     "split",
-    "tell_unknown",
 ]

@@ -114,42 +114,32 @@ def as_matrix(value: Any, name: str) -> Array:
     return array
 
 
-def refuse_infinite(array: Array, name: str) -> None:
-    """Raise ValueError, naming the first row, if any value is infinite or beyond 1e100.
+def refuse_nonfinite(array: Array, name: str, *, missing: bool = False) -> None:
+    """Raise ValueError, naming the first row, if any value is NaN, infinite or beyond 1e100.
 
-    NaN means missing, and may be.
+    Parameters
+    ----------
+    missing
+        Whether values may be NaN, which means missing.
     """
-    if _within(array):
+    if not array.size or (array.min() >= -LARGEST and array.max() <= LARGEST):
         return
-    if np.isinf(array).any():
-        row = int(np.argwhere(np.isinf(array))[0][0])
-        raise ValueError(f"{name} is infinite at row {row}; remove or replace infinite values")
-    _refuse_large(array, name)
-
-
-def refuse_nonfinite(array: Array, name: str) -> None:
-    """Raise ValueError, naming the first row, if any value is NaN, infinite or beyond 1e100."""
-    if _within(array):
-        return
-    if not np.isfinite(array).all():
-        row = int(np.argwhere(~np.isfinite(array))[0][0])
-        raise ValueError(f"{name} is not finite at row {row}; fill or drop missing values first")
-    _refuse_large(array, name)
-
-
-def _within(array: Array) -> bool:
-    """Whether all values are known and within 1e100; a NaN is not."""
-    return not array.size or bool(array.min() >= -LARGEST and array.max() <= LARGEST)
-
-
-def _refuse_large(array: Array, name: str) -> None:
-    large = np.argwhere((array > LARGEST) | (array < -LARGEST))
-    if len(large):
+    infinite = np.isinf(array) if missing else ~np.isfinite(array)
+    large = np.argwhere(infinite)
+    if len(large) and missing:
+        said = f"infinite at row {int(large[0][0])}; remove or replace infinite values"
+    elif len(large):
+        said = f"not finite at row {int(large[0][0])}; fill or drop missing values first"
+    else:
+        large = np.argwhere((array > LARGEST) | (array < -LARGEST))
+        if not len(large):
+            return
         place = tuple(large[0])
-        raise ValueError(
-            f"{name} is {array[place]:g} at row {int(place[0]) if place else 0}; scale the values, "
-            f"beyond {LARGEST:g} their squares overflow"
+        said = (
+            f"{array[place]:g} at row {int(place[0]) if place else 0}; scale the values, beyond "
+            f"{LARGEST:g} their squares overflow"
         )
+    raise ValueError(f"{name} is {said}")
 
 
 def frozen(array: Array) -> Array:
@@ -196,7 +186,7 @@ def real(
 
 
 def whole(value: object, name: str, *, at_least: int = 0, below: int | None = None) -> int:
-    """Return a whole number within the bounds as an int, or raise an error that names it.
+    """Return an integer within the bounds as an int, or raise an error that names it.
 
     >>> whole(3, "units", at_least=1)
     3
@@ -204,12 +194,12 @@ def whole(value: object, name: str, *, at_least: int = 0, below: int | None = No
     try:
         number = operator.index(value)  # type: ignore[arg-type]  # this is the check
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; give a whole number") from None
+        raise TypeError(f"{name} is {value!r}; give an integer") from None
     if isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r}; give a whole number")
+        raise TypeError(f"{name} is {value!r}; give an integer")
     if number < at_least or (below is not None and number >= below):
         wanted = f">= {at_least}" if below is None else f"from {at_least} to {below - 1}"
-        raise ValueError(f"{name} is {number}; give a whole number {wanted}")
+        raise ValueError(f"{name} is {number}; give an integer {wanted}")
     return number
 
 

@@ -52,7 +52,7 @@ def counted_off(features: FeatureMap, given: list[ct.Recording], every: int) -> 
         np.concatenate(z),
         np.concatenate(y),
         weight=weight,
-        fingerprint=statistics_name(features.fingerprint, row_stride=every),
+        fingerprint=statistics_name(features, row_stride=every),
         grid=grid,
     )
 
@@ -101,7 +101,7 @@ def test_only_a_stride_that_is_set_is_in_a_plan() -> None:
 
 def test_strides_that_cannot_be_are_refused() -> None:
     steps, pooled = (EchoState(10).build(1, per_step=one) for one in (True, False))
-    with pytest.raises(ValueError, match="row_stride is 0; give a whole number from 1 on"):
+    with pytest.raises(ValueError, match="row_stride is 0; give an integer from 1 on"):
         FederatedRidge(features=steps, row_stride=0)
     with pytest.raises(ValueError, match="leave it out where a recording has one row"):
         FederatedRidge(features=pooled, row_stride=2)
@@ -114,7 +114,7 @@ def test_a_file_of_the_time_when_it_was_a_map_is_read() -> None:
     assert isinstance(model, ct.Model)
     assert isinstance(model.features, EchoState)
     assert model.statistics is not None
-    name = statistics_name(model.features.fingerprint, row_stride=4)
+    name = statistics_name(model.features, row_stride=4)
     assert (model.statistics.n_rows, model.statistics.fingerprint) == (19, name)
     u = np.sin(np.arange(80.0) / 5)
     assert model.predict(u[:9]).ravel().tolist() == KEPT

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Recipe, Recording, Reservoir
+from catchment import Recording, Reservoir
 from catchment.data import ACTIVITIES, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import UploadError
@@ -16,21 +16,19 @@ from catchment.federation import (
     Float32,
     Plan,
     Protection,
-    Turn,
+    RoundContext,
     check_statistics,
     moment_matrix,
 )
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.federation.measure import Evaluation
 from catchment.readout import RidgeStatistics
-from catchment.wire import Parts, taken_apart
+from catchment.wire import Message, serialize
 
 pytestmark = pytest.mark.processor
 
-TURN = Turn(0, (), client="a")
-FEATURES = EchoState.of(
-    Reservoir.from_recipe(Recipe(units=40, inputs=1, leak_rate=0.8, seed=1)), washout=20
-)
+TURN = RoundContext(0, (), client="a")
+FEATURES = EchoState.of(Reservoir(units=40, inputs=1, leak_rate=0.8, seed=1), washout=20)
 
 
 def statistics(seed: int, n: int, F: int, K: int) -> RidgeStatistics:
@@ -40,12 +38,14 @@ def statistics(seed: int, n: int, F: int, K: int) -> RidgeStatistics:
 
 
 def there_and_back(compression: Protection, s: RidgeStatistics) -> RidgeStatistics:
-    message = taken_apart(compression.on_client(s, TURN)).to_bytes()
+    message = serialize(compression.on_client(s, TURN)).to_bytes()
     read = compression.read_update(
-        Parts.from_bytes(message), TURN, lambda parts, turn: RidgeStatistics.from_parts(parts)
+        Message.from_bytes(message),
+        TURN,
+        lambda parts, context: RidgeStatistics.from_message(parts),
     )
     assert isinstance(read, RidgeStatistics)
-    assert compression.on_server(read, TURN, lambda parts, turn: read) is read
+    assert compression.on_server(read, TURN, lambda parts, context: read) is read
     statistics: RidgeStatistics = read
     return statistics
 
@@ -114,7 +114,7 @@ def test_bounds_without_a_ridge_are_infinite() -> None:
 
 def test_classes_and_evaluation_travel_compressed_too() -> None:
     users = synthetic_wearables(n_users=4, windows_per_user=18, steps=40)
-    reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=2))
+    reservoir = Reservoir(units=20, inputs=6, seed=2)
     features = EchoState.of(reservoir, pool="mean_std")
     algorithm = FederatedRidge(features=features, classes=ACTIVITIES, ridge=1.0)
     exact = run_locally(Plan(algorithm=algorithm), users).model

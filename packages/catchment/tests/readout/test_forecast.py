@@ -10,7 +10,7 @@ import pytest
 import catchment as ct
 from catchment import Array
 from catchment.data import Recording, mackey_glass
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.readout import (
     ForecastLimitWarning,
     Model,
@@ -24,8 +24,8 @@ from catchment.readout import (
 def features(
     inputs: int = 1, units: int | tuple[int, ...] = 60, *, bias: bool = False, input: bool = True
 ) -> EchoState:
-    recipe = Recipe(units=units, inputs=inputs, leak_rate=0.5, seed=2)
-    return EchoState.of(Reservoir.from_recipe(recipe), bias=bias, input=input, washout=50)
+    recipe = Reservoir(units=units, inputs=inputs, leak_rate=0.5, seed=2)
+    return EchoState.of(recipe, bias=bias, input=input, washout=50)
 
 
 def waves(T: int = 700) -> Array:
@@ -70,9 +70,7 @@ def test_a_sine_goes_on() -> None:
 
 def test_mackey_glass_is_followed_for_a_hundred_steps() -> None:
     s = mackey_glass(3200) - 0.9
-    reservoir = Reservoir.from_recipe(
-        Recipe(units=300, inputs=1, spectral_radius=0.95, leak_rate=0.5, seed=4)
-    )
+    reservoir = Reservoir(units=300, inputs=1, spectral_radius=0.95, leak_rate=0.5, seed=4)
     model = train(EchoState.of(reservoir, washout=100), [next_step(s[:3000])], 1e-8)
     error = np.abs(forecast(model, s[:3000], 100) - s[3000:3100])
     assert error[:50].max() < 0.05 * s.std()
@@ -82,7 +80,7 @@ def test_mackey_glass_is_followed_for_a_hundred_steps() -> None:
 def test_direct_horizons_are_what_the_series_does_later() -> None:
     s = waves()
     horizons = (1, 3, 10)
-    ahead = ct.Pipeline(ct.Prepare(horizon=horizons, scale="none"), features(2))
+    ahead = ct.Pipeline(ct.Preprocessing(horizon=horizons, scale="none"), features(2))
     model = train(ahead, [Recording(s[:600])], 1e-8)
     (found,) = forecasts(model, [Recording(s[:600])])
     np.testing.assert_allclose(found.values, s[[599 + h for h in horizons]], atol=0.02)
@@ -211,7 +209,7 @@ def test_a_limit_of_ones_own_is_kept_and_said() -> None:
 
 def test_raw_recordings_go_in_and_raw_values_come_out() -> None:
     s = 1000.0 + 50.0 * waves()
-    pipeline = ct.Pipeline(ct.Prepare(horizon=1), ct.EchoState(60, washout=50))
+    pipeline = ct.Pipeline(ct.Preprocessing(horizon=1), ct.EchoState(60, washout=50))
     model = ct.fit(pipeline, [Recording(s[:600])])
     gappy = s[:300].copy()
     gappy[100, 1] = np.nan
@@ -227,6 +225,6 @@ def test_raw_recordings_go_in_and_raw_values_come_out() -> None:
 
 def test_a_model_that_looks_further_ahead_makes_no_closed_loop() -> None:
     s = waves()
-    model = ct.fit(ct.Pipeline(ct.Prepare(horizon=6), ct.EchoState(20)), [Recording(s)])
+    model = ct.fit(ct.Pipeline(ct.Preprocessing(horizon=6), ct.EchoState(20)), [Recording(s)])
     with pytest.raises(ValueError, match="looks 6 steps ahead"):
         model.forecast(s, 3)

@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 from catchment import Array, Integers
 from catchment.data import Recording
 from catchment.errors import FingerprintError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.readout import (
     Model,
@@ -27,7 +27,7 @@ from catchment.readout import (
     train,
 )
 
-RESERVOIR = Reservoir.from_recipe(Recipe(units=25, inputs=2, seed=3))
+RESERVOIR = Reservoir(units=25, inputs=2, seed=3)
 NAMES = ("low", "middle", "high")
 
 
@@ -37,7 +37,7 @@ def noisy_classes(n: int, seed: int) -> list[Recording]:
     levels = np.array([[-0.4, 0.0], [0.0, 0.5], [0.4, 0.0]])
     labels = rng.integers(0, 3, n)
     return [
-        Recording.labelled(
+        Recording.labeled(
             levels[k] + rng.normal(0, 0.4, 2) + rng.normal(0, 0.3, (rng.integers(6, 12), 2)), k, 3
         )
         for k in labels

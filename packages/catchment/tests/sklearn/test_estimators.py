@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import catchment
-from catchment import Array, EchoState, Spread
+from catchment import Array, EchoState, LogUniform, Uniform
 from catchment.features.echo_state import PER_RECORDING, PER_STEP
 from catchment.readout import ForecastLimitWarning, RidgeStatistics, chosen_readout, solve_readout
 from catchment.sklearn import (
@@ -188,11 +188,11 @@ def test_deviation_of_a_prediction_follows_the_formula() -> None:
     ours = EchoStateRegressor(20, ridge=0.5, scale=False).fit(u, y)
     mean, deviation = ours.predict(u, return_std=True)
     z = states(u, units=20, seed=0)
-    centred = z - z.mean(axis=0)
-    inverse = np.linalg.inv(centred.T @ centred + 0.5 * np.eye(22))
-    freedom = 1 + np.trace(centred.T @ centred @ inverse)
+    centered = z - z.mean(axis=0)
+    inverse = np.linalg.inv(centered.T @ centered + 0.5 * np.eye(22))
+    freedom = 1 + np.trace(centered.T @ centered @ inverse)
     noise = ((y - mean) ** 2).sum() / (len(y) - freedom)
-    leverage = 1 / len(y) + np.einsum("nf,fg,ng->n", centred, inverse, centred)
+    leverage = 1 / len(y) + np.einsum("nf,fg,ng->n", centered, inverse, centered)
     assert_allclose(deviation, np.sqrt(noise * (1 + leverage)), rtol=1e-6)
 
 
@@ -347,7 +347,7 @@ def test_every_step_can_have_a_class() -> None:
 
 def test_search_over_sequences_and_over_time() -> None:
     X, y = tones(30)
-    grid = {"leak_rate": [0.3, Spread("log_uniform", 0.1, 1.0)], "units": [10, (8, 8)]}
+    grid = {"leak_rate": [0.3, LogUniform(0.1, 1.0)], "units": [10, (8, 8)]}
     search = GridSearchCV(EchoStateClassifier(pool="mean_std"), grid, cv=3).fit(X, y)
     assert search.best_score_ > 0.8
     assert search.predict(X[:2]).tolist() == y[:2]
@@ -359,7 +359,7 @@ def test_search_over_sequences_and_over_time() -> None:
 
 def test_clones_and_pickles_predict_the_same_bits(tmp_path: Path) -> None:
     u, y = wave()
-    fitted = EchoStateRegressor(20, leak_rate=Spread("uniform", 0.2, 0.9), n_jobs=2).fit(u, y)
+    fitted = EchoStateRegressor(20, leak_rate=Uniform(0.2, 0.9), n_jobs=2).fit(u, y)
     same = pickle.loads(pickle.dumps(fitted))
     assert_array_equal(same.predict(u), fitted.predict(u))
     assert_array_equal(same.partial_fit(u, y).predict(u), fitted.partial_fit(u, y).predict(u))
@@ -470,9 +470,9 @@ def test_scaled_inputs_are_those_of_a_standard_scaler() -> None:
 def test_more_data_are_scaled_as_the_first_were() -> None:
     u, y = wave()
     grown = EchoStateRegressor(20, ridge=0.1).fit(u[:100], y[:100])
-    scale = grown.model_.prepare.scale
+    scale = grown.model_.preprocessing.scale
     grown.partial_fit(7.0 * u[100:], y[100:])
-    assert grown.model_.prepare.scale == scale
+    assert grown.model_.preprocessing.scale == scale
     mean, deviation = u[:100].mean(axis=0), u[:100].std(axis=0)
     parts = [(u[:100] - mean) / deviation, (7.0 * u[100:] - mean) / deviation]
     z = np.concatenate([states(part, units=20, seed=0) for part in parts])

@@ -1,4 +1,4 @@
-"""Echo states in C: in whole numbers of 32 or 16 bits, or in float32.
+"""Echo states in C: in integers of 32 or 16 bits, or in float32.
 
 Tables and functions stand around `sources/grid.c` and `sources/float_reservoir.c`. The state moves
 on with every step, and rows are made of base features: at every step, or pooled over a piece, or
@@ -40,7 +40,7 @@ POOLS = {
 
 
 def whole(values: NDArray[np.floating[Any]], digits: int | Integers) -> Integers:
-    """Return numbers that lie on a grid in steps of 2^-digits; ValueError if one does not.
+    """Return numbers that lie in fixed point in steps of 2^-digits; ValueError if one does not.
 
     >>> whole(np.array([0.5, -0.75]), 2)
     array([ 2, -3])
@@ -104,11 +104,11 @@ def in_q15(features: EchoState) -> EchoState:
     feature_bits = Q15 if features.feature_grid is None else min(features.feature_grid, Q15)
     if (bits, feature_bits) == (reservoir.grid, features.feature_grid):
         return features
-    coarser = Reservoir(
+    coarser = Reservoir.of_layers(
         reservoir.layers,
         grid=bits,
         input_range=reservoir.input_range,
-        known_cut=reservoir.cut if reservoir.grid is not None else (0, 0),
+        cut=reservoir.cut if reservoir.grid is not None else (0, 0),
     )
     read = replace(features, feature_grid=None, precision="float64").reading(coarser)
     return replace(read, feature_grid=feature_bits)
@@ -160,7 +160,7 @@ class _Maker(ABC):
         )
 
     def grid(self) -> tuple[int | None, Any]:
-        """Return bits and digits of the features, if they are whole numbers."""
+        """Return bits and digits of the features, if they are integers."""
         return None, None
 
     def numbers(self, values: NDArray[np.floating[Any]], digits: int) -> NDArray[Any]:
@@ -495,7 +495,7 @@ class _FloatMaker(_Maker):
         return f"static const struct float_layer {p}_layers[] = {{\n{layers}\n}};\n\n{base}"
 
     def entered(self) -> str:
-        """Return how a sample enters; a map on a grid cuts it off at its range."""
+        """Return how a sample enters; a map in fixed point cuts it off at its range."""
         reservoir = self.features.reservoir
         top = f"{float(reservoir.input_range)!r}f"
         cut_off = f"u[i] > {top} ? {top} : u[i] < -{top} ? -{top} : u[i]"

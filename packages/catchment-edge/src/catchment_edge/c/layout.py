@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from catchment import Array, Integers
-from catchment.data import Prepare, Scaler, count_steps
+from catchment.data import Preprocessing, Scaler, count_steps
 from catchment.readout import Model
 from catchment_edge.c.map_code import (
     BYTES,
@@ -41,7 +41,7 @@ class Cutting:
         return self.step < self.window
 
     @classmethod
-    def of(cls, prepare: Prepare, rate: float | None = None) -> Cutting:
+    def of(cls, preprocessing: Preprocessing, rate: float | None = None) -> Cutting:
         """Return how a preparation cuts, counted in steps of a device.
 
         Parameters
@@ -49,12 +49,12 @@ class Cutting:
         rate
             Samples a second, where windows are in seconds and the preparation has no rate.
         """
-        if prepare.looks_around:
+        if preprocessing.looks_around:
             raise ValueError(
                 "the model has inputs beside its channels (known, calendar), which neither a "
                 "graph nor a device makes; train without them, or predict with the model itself"
             )
-        hertz = rate if prepare.rate is None else prepare.rate
+        hertz = rate if preprocessing.rate is None else preprocessing.rate
 
         def in_steps(name: str, length: int | str | None) -> int:
             if not isinstance(length, str):
@@ -66,8 +66,8 @@ class Cutting:
                 )
             return count_steps(name, length, 1 / hertz)
 
-        window = in_steps("window", prepare.window)
-        return cls(window, in_steps("step", prepare.step) or window)
+        window = in_steps("window", preprocessing.window)
+        return cls(window, in_steps("step", preprocessing.step) or window)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ class Layout:
 
     @property
     def whole(self) -> bool:
-        """Whether there are whole numbers only."""
+        """Whether there are integers only."""
         return self.number != "float32"
 
     @property
@@ -131,13 +131,13 @@ class Layout:
 
     @property
     def scaler(self) -> Scaler | None:
-        scale = self.model.prepare.scale
+        scale = self.model.preprocessing.scale
         return scale if isinstance(scale, Scaler) else None
 
     @property
     def holds(self) -> bool:
         """Whether missing samples are replaced by the last ones."""
-        return self.model.prepare.gaps == "hold"
+        return self.model.preprocessing.gaps == "hold"
 
     @property
     def streams(self) -> bool:
@@ -219,7 +219,7 @@ class Layout:
 
 
 def _words(values: Array) -> Array:
-    """Return whole numbers of 32 bits; the largest may round up to one more than there is."""
+    """Return integers of 32 bits; the largest may round up to one more than there is."""
     return np.minimum(np.rint(values), 2.0**31 - 1)
 
 

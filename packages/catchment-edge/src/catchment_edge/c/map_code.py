@@ -40,8 +40,9 @@ are left out, too, so nothing may depend on macros; a function that is passed on
 Names in one file must not have another meaning in another file that a model may need at once.
 
 A nested map asks `catchment_edge.c.maps.map_code` for the code of its inner maps with prefixes of
-their own, joins their tables, fields and text, and writes functions that call theirs: a Concat's
-`enter` writes the words of its parts one after another, and its `row` hands `row + offset` on.
+their own, joins their tables, fields and text, and writes functions that call theirs: a
+FeatureUnion's `enter` writes the words of its parts one after another, and its `row` hands `row +
+offset` on.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Setting:
     Parameters
     ----------
     number
-        "whole" and "q15": whole numbers only, words of 32 and of 16 bits; or "float32".
+        "whole" and "q15": integers only, words of 32 and of 16 bits; or "float32".
     steps
         Steps of a piece: the window's, or of the longest recording; None if that is not known.
     fixed
@@ -299,8 +300,8 @@ def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> Map
 def widest_bits(features: FeatureMap) -> int:
     """Return the bits of the widest row in a map, those of maps inside counted.
 
-    >>> from catchment import Projected, WindowStatistics
-    >>> wide = Projected(WindowStatistics(grid=20), 10, grid=8)
+    >>> from catchment import RandomProjection, WindowStatistics
+    >>> wide = RandomProjection(WindowStatistics(grid=20), 10, grid=8)
     >>> widest_bits(wide.build(1, per_step=False))
     20
     """

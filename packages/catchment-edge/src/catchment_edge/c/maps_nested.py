@@ -17,11 +17,11 @@ from catchment.features import (
     FARTHEST,
     VALUE_DIGITS,
     WEIGHT_DIGITS,
-    Concat,
+    AppendNorm,
     FeatureMap,
-    Projected,
-    RandomFourier,
-    WithNorm,
+    FeatureUnion,
+    RandomFourierFeatures,
+    RandomProjection,
     form,
 )
 from catchment_edge.c.map_code import (
@@ -40,14 +40,14 @@ MOST_NORM = 256  # channels whose squares a double holds
 MOST_WORD = 31  # bits of a sum that fits a word
 
 
-@form("c", WithNorm)
-def norm_code(one: WithNorm, setting: Setting, prefix: str) -> MapCode:
+@form("c", AppendNorm)
+def norm_code(one: AppendNorm, setting: Setting, prefix: str) -> MapCode:
     """Return the code of a map that sees the length of the samples too."""
     n, p = one.n_inputs, f"{prefix}_n"
     assert n is not None
     if n > MOST_NORM:
         raise ValueError(
-            f"WithNorm has {n} channels, and its form in C takes up to {MOST_NORM}; train with "
+            f"AppendNorm has {n} channels, and its form in C takes up to {MOST_NORM}; train with "
             "fewer, or export with --to onnx"
         )
     inner = map_code(one.map, setting, p)
@@ -98,8 +98,8 @@ def _forwarded(inner: MapCode, prefix: str, row: str, after: str, enter: str = "
     )
 
 
-@form("c", Projected)
-def projected_code(one: Projected, setting: Setting, prefix: str) -> MapCode:
+@form("c", RandomProjection)
+def projected_code(one: RandomProjection, setting: Setting, prefix: str) -> MapCode:
     """Return the code of features that are mixed into fewer."""
     p = prefix
     inner = map_code(one.inner, setting, f"{p}_p")
@@ -136,7 +136,7 @@ def projected_code(one: Projected, setting: Setting, prefix: str) -> MapCode:
     )
 
 
-def _projection_work(inner: MapCode, one: Projected, setting: Setting) -> str:
+def _projection_work(inner: MapCode, one: RandomProjection, setting: Setting) -> str:
     """Return the type of sums of features."""
     if setting.number == "float32":
         return "float"
@@ -146,7 +146,7 @@ def _projection_work(inner: MapCode, one: Projected, setting: Setting) -> str:
     return "int32_t" if reach < 2.0**MOST_WORD else "int64_t"
 
 
-def _projection_text(inner: MapCode, one: Projected, p: str, work: str) -> str:
+def _projection_text(inner: MapCode, one: RandomProjection, p: str, work: str) -> str:
     """Return the statements that mix a row."""
     F, n = inner.n_features, one._padded
     digits = 0
@@ -179,8 +179,8 @@ for (k = 0; k < {one.features}; k++)
                                {digits}, {one.grid or 0});"""
 
 
-@form("c", RandomFourier)
-def fourier_code(one: RandomFourier, setting: Setting, prefix: str) -> MapCode:
+@form("c", RandomFourierFeatures)
+def fourier_code(one: RandomFourierFeatures, setting: Setting, prefix: str) -> MapCode:
     """Return the code of random features of inputs or of another map's rows."""
     p, (W, phases) = prefix, one._weights
     scaled = np.rint(np.ldexp(W.T, WEIGHT_DIGITS)).astype(np.int64)
@@ -245,7 +245,7 @@ def _phase_table(phases: Array, p: str, setting: Setting) -> Table:
     return Table("int32_t", f"{p}_phases", scaled)
 
 
-def _fourier_text(one: RandomFourier, setting: Setting, p: str, narrow: bool) -> str:
+def _fourier_text(one: RandomFourierFeatures, setting: Setting, p: str, narrow: bool) -> str:
     n = one._width
     sum_ = f"fourier_sum{16 if narrow else 32}({p}_weights + j * {n}, x, {n})"
     phase = f" + {p}_phases[j]" if one.activation == "cos" else ""
@@ -307,8 +307,8 @@ for (t = 0; t < steps; t++)
 """
 
 
-@form("c", Concat)
-def concat_code(features: Concat, setting: Setting, prefix: str) -> MapCode:
+@form("c", FeatureUnion)
+def concat_code(features: FeatureUnion, setting: Setting, prefix: str) -> MapCode:
     """Return the code of maps side by side."""
     leaves = list(_leaves(features, 0))
     parts = _parts(leaves, setting, prefix, 0)
@@ -345,7 +345,7 @@ def concat_code(features: Concat, setting: Setting, prefix: str) -> MapCode:
 
 def _leaves(features: FeatureMap, place: int) -> Iterator[tuple[FeatureMap, int]]:
     """Yield the maps that are side by side, those of nested ones too, and their first features."""
-    if not isinstance(features, Concat):
+    if not isinstance(features, FeatureUnion):
         yield features, place
         return
     for one in features.maps:
@@ -375,7 +375,9 @@ def _plus(name: str, number: int) -> str:
     return f"{name} + {number}" if number else name
 
 
-def _shift_text(features: Concat, leaves: list[tuple[FeatureMap, int]], setting: Setting) -> str:
+def _shift_text(
+    features: FeatureUnion, leaves: list[tuple[FeatureMap, int]], setting: Setting
+) -> str:
     """Return statements that bring maps with fewer bits to the grid of all."""
     lines = ""
     for one, place in leaves:

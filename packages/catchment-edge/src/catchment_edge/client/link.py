@@ -137,7 +137,7 @@ def _seconds(name: str, text: str | float) -> float:
 
 def _whole(text: str | int) -> int:
     if not str(text).isdecimal():
-        raise ValueError(f"baud is {str(text)[:20]!r}; pass a whole number such as {BAUD}")
+        raise ValueError(f"baud is {str(text)[:20]!r}; pass an integer such as {BAUD}")
     return int(text)
 
 
@@ -360,7 +360,7 @@ def read_frame(content: bytes) -> Frame:
 
 
 HELLO, SCALE, MOMENTS, TRAIN, ACKNOWLEDGED, READOUT, PREDICT = "HSMTARP"
-KEYS, DEAL, OPEN, NEIGHBOUR, MASKED = "KBONX"
+KEYS, DEAL, OPEN, NEIGHBOR, MASKED = "KBONX"
 PUBLIC, SHARES, OPENED = "ybo"
 GREETING, KEPT, UPLOAD, END, ROW, NO = "hkuepn"
 DRAINED = 1 << 20  # bytes of an earlier, abandoned answer that are passed over

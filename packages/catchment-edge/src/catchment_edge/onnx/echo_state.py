@@ -2,15 +2,15 @@
 
 Activations as nodes.
 
-On a grid they are the very operations of `catchment.features.echo_state.kernels`. There every
+In fixed point they are the very operations of `catchment.features.echo_state.kernels`. There every
 product is exact and every rounding written down, so the same operations in the same order give the
 same numbers in any runtime that follows IEEE 754. What float32 cannot hold is left to the runtime's
 own functions.
 
-Rows of a whole recording from the features of its steps; on a grid by exact sums.
+Rows of a whole recording from the features of its steps; in fixed point by exact sums.
 
-A deviation on a grid is `catchment.features.echo_state.run`'s: the sum of the squares of
-whole numbers d = k - m is exact there. Here d is split, d = 2^16 h + l, the sums of h h, h l and
+A deviation in fixed point is `catchment.features.echo_state.run`'s: the sum of the squares of
+integers d = k - m is exact there. Here d is split, d = 2^16 h + l, the sums of h h, h l and
 l l are exact in float64, and carries are brought up before the two halves are added, which rounds
 once, as the conversion of that sum to float64 does.
 """
@@ -164,7 +164,7 @@ def pooled(z: Value, n: Value, pool: str, *, digits: int | None) -> Value:
 
 
 def exact_deviation(z: Value, total: Value, n: Value, digits: int) -> Value:
-    """Return standard deviations (B, F) of steps (B, T, F) on a grid whose sums are `total`."""
+    """Return standard deviations (B, F) of steps (B, T, F) in fixed point with sums `total`."""
     unit = 2.0**digits
     S1 = total * unit
     m = (S1 / n).floor()
@@ -174,7 +174,7 @@ def exact_deviation(z: Value, total: Value, n: Value, digits: int) -> Value:
 
 
 def sum_of_squares(d: Value) -> Value:
-    """Return the sums (B, F) over steps of squares of whole numbers (B, T, F), rounded once."""
+    """Return the sums (B, F) over steps of squares of integers (B, T, F), rounded once."""
     h = (d * (1.0 / HALF)).floor()
     l = d - h * HALF
     high, cross, low = ((one * other).sum(axis=1) for one, other in ((h, h), (h, l), (l, l)))

@@ -36,7 +36,7 @@ def made_up(source: Source, seed: int = 0, *, streaming: bool = False) -> list[A
     """Return raw recordings (T, I) of the lengths that matter, with gaps where they are filled."""
     rng = np.random.default_rng(seed)
     found = [_waves(rng, T, source) for T in _lengths(source)]
-    if source.prepare.gaps != "error":
+    if source.preprocessing.gaps != "error":
         for u in found[1:]:
             begin = u[0].copy()
             u[rng.random(u.shape) < MISSING] = np.nan
@@ -48,7 +48,7 @@ def made_up(source: Source, seed: int = 0, *, streaming: bool = False) -> list[A
 def _lengths(source: Source) -> list[int]:
     if source.steps is not None:
         return [source.steps] * 3
-    window = source.prepare.window
+    window = source.preprocessing.window
     if isinstance(window, int):
         return [window, 3 * window + 1]
     least = source.model.washout + 8
@@ -71,7 +71,7 @@ def _waves(rng: np.random.Generator, T: int, source: Source) -> Array:
     """Return a slow wave and noise in each channel, in the units of the training data."""
     t, I = np.arange(T)[:, None], source.channels
     u = np.sin(t * rng.uniform(0.02, 0.6, I) + rng.uniform(0, 6, I)) + 0.4 * rng.normal(size=(T, I))
-    scale = source.prepare.scale
+    scale = source.preprocessing.scale
     return scale.undo(u) if isinstance(scale, Scaler) else u
 
 
@@ -87,9 +87,9 @@ def compared(content: bytes, source: Source, *, streaming: bool) -> tuple[float,
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what is wrong is raised, and said once
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    model = replace(source.model, before=Pipeline(source.prepare, source.model.features))
+    model = replace(source.model, before=Pipeline(source.preprocessing, source.model.features))
     # A stream has a row for a recording so far at every step, and the last is the recording's.
-    last = streaming and not model.per_step and source.prepare.window is None
+    last = streaming and not model.per_step and source.preprocessing.window is None
     W = np.abs(model.readout.weights)
     largest = relative = 0.0
     with warnings.catch_warnings():
@@ -134,7 +134,7 @@ def _real(session: Any) -> np.dtype[Any]:
 
 Precision = Literal["float64", "float32"]
 # Largest difference of a score, in units of the sizes that are added up in it (1 at least). In
-# float32 a feature on a grid may be rounded to the neighbouring value, which is one step of it.
+# float32 a feature in fixed point may be rounded to the neighboring value, which is one step of it.
 TOLERANCE = {"float64": 1e-12, "float32": 1e-3}
 
 
@@ -187,7 +187,7 @@ def to_onnx(
     model
         A model, or a fitted estimator of `catchment.sklearn`.
     precision
-        Of the arithmetic. In "float64" features on a grid are the model's own, and scores are
+        Of the arithmetic. In "float64" features in fixed point are the model's own, and scores are
         within 1e-12 of what is added up in them. In "float32" they are within a thousandth, and
         mostly within a millionth.
     streaming
@@ -202,7 +202,7 @@ def to_onnx(
     >>> from catchment import EchoState, Recording
     >>> from catchment.readout import train
     >>> waves = [np.sin(np.arange(60.0) / (3 + k % 2)) for k in range(10)]
-    >>> data = [Recording.labelled(u, k % 2, 2) for k, u in enumerate(waves)]
+    >>> data = [Recording.labeled(u, k % 2, 2) for k, u in enumerate(waves)]
     >>> model = train(EchoState(30).build(1, per_step=False), data, classes=("fast", "slow"))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     written = to_onnx(model, Path(folder) / "waves.onnx")

@@ -2,7 +2,7 @@
 
 From raw samples to what the map takes: gaps, scale and windows as nodes.
 
-The order and the numbers are those of `catchment.data.prepare`. What depends on clocks stays
+The order and the numbers are those of `catchment.data.preprocessing`. What depends on clocks stays
 outside: samples come at the rate that the file's metadata names.
 
 From feature rows to scores, probabilities and labels, as nodes.
@@ -22,7 +22,7 @@ import onnx
 from onnx import helper
 
 import catchment
-from catchment.data import Prepare, Scaler
+from catchment.data import Preprocessing, Scaler
 from catchment.features import Pipeline
 from catchment.readout import Model, PersonalModels, Predictor
 from catchment_edge.c.layout import Cutting
@@ -38,7 +38,7 @@ from catchment_edge.onnx.builder import (
 )
 
 
-def without_clock(prepare: Prepare, rate: float | None = None) -> Prepare:
+def without_clock(preprocessing: Preprocessing, rate: float | None = None) -> Preprocessing:
     """Return the preparation of samples that come at its rate: windows are counted in steps.
 
     ValueError for what a graph cannot do.
@@ -48,24 +48,24 @@ def without_clock(prepare: Prepare, rate: float | None = None) -> Prepare:
     rate
         At which samples come, where the preparation does not say it.
 
-    >>> without_clock(Prepare(rate=50, window="2s", scale="none")).window
+    >>> without_clock(Preprocessing(rate=50, window="2s", scale="none")).window
     100
     """
-    cutting = Cutting.of(prepare, rate)
-    if prepare.gaps == "restart":
+    cutting = Cutting.of(preprocessing, rate)
+    if preprocessing.gaps == "restart":
         raise ValueError(
             'gaps is "restart", which cuts a recording into as many pieces as it has gaps, and a '
             'graph has one; train with gaps="hold" or "interpolate"'
         )
-    if prepare.scale == "own":
+    if preprocessing.scale == "own":
         raise ValueError(
             'scale is "own", by the recordings that are handed in together, which one recording '
             'does not show; train with scale="federated"'
         )
-    if not prepare.is_fitted:
+    if not preprocessing.is_fitted:
         raise ValueError('scale is "federated" and not fitted; export a model that was trained')
-    alone = replace(prepare, horizon=None, predicted=None, rate=None)
-    step = cutting.step if prepare.step is not None else None
+    alone = replace(preprocessing, horizon=None, predicted=None, rate=None)
+    step = cutting.step if preprocessing.step is not None else None
     return replace(alone, window=cutting.window or None, step=step)
 
 
@@ -96,11 +96,11 @@ def filled(u: Value, gaps: str) -> Value:
     return builder.where(known, u, builder.where(apart > 0, drawn, before))
 
 
-def scaled(u: Value, prepare: Prepare) -> Value:
+def scaled(u: Value, preprocessing: Preprocessing) -> Value:
     """Return inputs scaled, and zeros for channels without any value."""
-    if isinstance(prepare.scale, Scaler):
-        u = (u - prepare.scale.mean) / prepare.scale.scale
-    return u if prepare.gaps == "error" else u.builder.where(u.missing(), 0.0, u)
+    if isinstance(preprocessing.scale, Scaler):
+        u = (u - preprocessing.scale.mean) / preprocessing.scale.scale
+    return u if preprocessing.gaps == "error" else u.builder.where(u.missing(), 0.0, u)
 
 
 def windows_of(u: Value, window: int, step: int) -> Value:
@@ -112,14 +112,14 @@ def windows_of(u: Value, window: int, step: int) -> Value:
     return one.take(starts + builder.constant(np.arange(window)), axis=0)
 
 
-def usable(u: Value, prepare: Prepare) -> tuple[Value, Value]:
+def usable(u: Value, preprocessing: Preprocessing) -> tuple[Value, Value]:
     """Return inputs (B, T, I) without what the model refuses, and (B,) NaN where there was some.
 
     What is added to scores is 0 for all other recordings. A graph cannot raise.
     """
     builder = u.builder
     bad = builder.op("IsInf", u, result=BOOL)
-    if prepare.gaps == "error":
+    if preprocessing.gaps == "error":
         bad = bad | u.missing()
     number = bad.cast(builder.real).sum(axis=-1).sum(axis=-1)
     return builder.where(bad, 0.0, u), builder.where(number > 0.0, np.nan, number * 0.0)
@@ -161,11 +161,11 @@ Named = tuple[str, Value, Sequence[int | str]]
 class Source:
     """What is exported: a model, labels (K,) of its classes, and how long recordings are.
 
-    `prepare` is the model's without clocks, which a graph does not have.
+    `preprocessing` is the model's without clocks, which a graph does not have.
     """
 
     model: Model
-    prepare: Prepare
+    preprocessing: Preprocessing
     labels: Array | None
     channels: int
     steps: int | None
@@ -180,47 +180,50 @@ class Source:
         steps: int | None = None,
         rate: float | None = None,
     ) -> Source:
-        known = model.prepare.rate
+        known = model.preprocessing.rate
         if None not in (known, rate) and known != rate:
             raise ValueError(
                 f"rate is {rate:g}, and the model takes samples at {known:g} Hz; leave it out"
             )
-        prepare = without_clock(model.prepare, rate)
+        preprocessing = without_clock(model.preprocessing, rate)
         channels = len(model.channels) if model.channels else model.n_inputs
         if channels is None:
             raise ValueError(
                 "the map takes any number of channels, so the file would have none to name; build "
                 "the map for the channels of the data"
             )
-        if prepare.window is not None and steps is not None:
+        if preprocessing.window is not None and steps is not None:
             raise ValueError(
-                f"steps is {steps}, and the model cuts windows of {prepare.window} steps itself; "
-                "leave it out"
+                f"steps is {steps}, and the model cuts windows of {preprocessing.window} steps "
+                "itself; leave it out"
             )
         if labels is None and model.classes is not None:
             labels = np.array(model.classes)
-        return cls(model, prepare, labels, channels, steps, known or rate)
+        return cls(model, preprocessing, labels, channels, steps, known or rate)
 
     @property
     def alone(self) -> bool:
         """Whether the input is one recording (T, I), and not several of one length (n, T, I)."""
-        return self.prepare.window is not None or self.model.per_step
+        return self.preprocessing.window is not None or self.model.per_step
 
 
 def batch_graph(source: Source, real: np.dtype[Any], opset: int = OPSET) -> onnx.ModelProto:
     """Return the graph from raw samples to scores of all rows."""
-    model, prepare = source.model, source.prepare
+    model, preprocessing = source.model, source.preprocessing
     builder = Builder(real, opset)
     samples = Value(builder, SAMPLES, real)
     u = samples.unsqueeze(0) if source.alone else samples
-    u, poison = usable(u, prepare)
-    if prepare.gaps != "error":
-        u = filled(u, prepare.gaps)
-    u, steps = scaled(u, prepare), source.steps
-    if prepare.window is not None:
-        assert isinstance(prepare.window, int)
-        assert not isinstance(prepare.step, str)
-        u, steps = windows_of(u, prepare.window, prepare.step or prepare.window), prepare.window
+    u, poison = usable(u, preprocessing)
+    if preprocessing.gaps != "error":
+        u = filled(u, preprocessing.gaps)
+    u, steps = scaled(u, preprocessing), source.steps
+    if preprocessing.window is not None:
+        assert isinstance(preprocessing.window, int)
+        assert not isinstance(preprocessing.step, str)
+        u, steps = (
+            windows_of(u, preprocessing.window, preprocessing.step or preprocessing.window),
+            preprocessing.window,
+        )
     z = Sequences(u, steps, source.channels).rows(model.features)
     scores = scores_of(model, z) + poison.unsqueeze(1)
     size: int | str = "steps" if source.steps is None else source.steps
@@ -270,7 +273,7 @@ def assembled(
 
 def metadata(source: Source, real: np.dtype[Any]) -> dict[str, str]:
     """Return what a file says of itself; lists and numbers are JSON."""
-    model, prepare = source.model, source.prepare
+    model, preprocessing = source.model, source.preprocessing
     facts = {
         "catchment": catchment.__version__,
         "fingerprint": model.pipeline.fingerprint,
@@ -279,9 +282,9 @@ def metadata(source: Source, real: np.dtype[Any]) -> dict[str, str]:
         "classes": model.classes,
         "channels": model.channels,
         "rate": source.rate,
-        "window": prepare.window,
-        "step": prepare.step or prepare.window,
-        "gaps": prepare.gaps,
+        "window": preprocessing.window,
+        "step": preprocessing.step or preprocessing.window,
+        "gaps": preprocessing.gaps,
         "per_step": model.per_step,
         "washout": model.washout,
     }
@@ -333,7 +336,7 @@ def _of_estimator(estimator: Any, steps: int | None, rate: float | None) -> Sour
     if features.reservoir is not None and model.per_step:
         # Estimators answer for the steps of the washout, too.
         features = replace(features, washout=0)
-        model = replace(model, before=Pipeline(model.prepare, features), statistics=None)
+        model = replace(model, before=Pipeline(model.preprocessing, features), statistics=None)
     labels = None
     if isinstance(estimator, SequenceClassifier):
         known = np.asarray(estimator.classes_)

@@ -28,13 +28,13 @@ from catchment.features import (
     TOP,
     TURN,
     VALUE_DIGITS,
-    Concat,
+    AppendNorm,
     DiagonalReservoir,
     Encoder,
     FeatureMap,
-    Projected,
-    RandomFourier,
-    WithNorm,
+    FeatureUnion,
+    RandomFourierFeatures,
+    RandomProjection,
     form,
     locate,
 )
@@ -53,9 +53,9 @@ def maps_within(features: FeatureMap) -> list[FeatureMap]:
     return [features, *(part for one in features.inner_maps for part in maps_within(one))]
 
 
-@form("onnx", WithNorm)
-@form("onnx step", WithNorm)
-def norm_rows(settings: WithNorm, given: Sequences) -> Value:
+@form("onnx", AppendNorm)
+@form("onnx step", AppendNorm)
+def norm_rows(settings: AppendNorm, given: Sequences) -> Value:
     """Return the rows of inputs (.., I) and their length, less its usual size, as one more."""
     u, unit = given.u, 2.0**DIGITS
     x = (u.clip(-RANGE, RANGE) * unit).rint()
@@ -65,9 +65,9 @@ def norm_rows(settings: WithNorm, given: Sequences) -> Value:
     return replace(given, u=both, channels=given.channels + 1).rows(settings.map)
 
 
-@form("onnx", RandomFourier)
-@form("onnx step", RandomFourier)
-def fourier_rows(settings: RandomFourier, given: Sequences) -> Value:
+@form("onnx", RandomFourierFeatures)
+@form("onnx step", RandomFourierFeatures)
+def fourier_rows(settings: RandomFourierFeatures, given: Sequences) -> Value:
     """Return the cosines or rectifiers of rows (.., F)."""
     x = given.u if settings.map is None else given.rows(settings.map)
     W, phases = settings._weights
@@ -80,9 +80,9 @@ def fourier_rows(settings: RandomFourier, given: Sequences) -> Value:
     return grid_sin(v * TURN, R_SINE, TOP) if x.builder.exact else (v * TURN).apply("Sin")
 
 
-@form("onnx", Projected)
-@form("onnx step", Projected)
-def projected_rows(settings: Projected, given: Sequences) -> Value:
+@form("onnx", RandomProjection)
+@form("onnx step", RandomProjection)
+def projected_rows(settings: RandomProjection, given: Sequences) -> Value:
     """Return the signed sums of features (.., F) that the projection keeps."""
     flips, kept = settings._drawn
     F = len(flips)
@@ -93,9 +93,9 @@ def projected_rows(settings: Projected, given: Sequences) -> Value:
     return (sums / np.full(len(kept), math.sqrt(F))).clip(-settings.bound, settings.bound)
 
 
-@form("onnx", Concat)
-@form("onnx step", Concat)
-def concat_rows(settings: Concat, given: Sequences) -> Value:
+@form("onnx", FeatureUnion)
+@form("onnx step", FeatureUnion)
+def concat_rows(settings: FeatureUnion, given: Sequences) -> Value:
     """Return the rows of all maps, from where the one with the longest washout begins."""
     rows = [
         given.after(given.rows(one), settings.washout - one.washout if one.per_step else 0)

@@ -1,9 +1,9 @@
-"""MiniRocket and Hydra as nodes: whole numbers throughout, held exactly in float64.
+"""MiniRocket and Hydra as nodes: integers throughout, held exactly in float64.
 
 Kernels with one dilation are one matrix product: the nine taps of every channel, d steps apart,
 times a matrix that has a kernel's weights at the channels that it adds up.
 
-Window statistics as nodes: sums of whole numbers, exact in float64, and logarithms in int64.
+Window statistics as nodes: sums of integers, exact in float64, and logarithms in int64.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from catchment_edge.onnx.builder import INT64, Sequences, Value
 
 
 def whole_inputs(u: Value, scale: float, limit: float, pad: int) -> Value:
-    """Return inputs (B, T, I) as whole numbers (B, I, pad + T + pad), zeros on either side."""
+    """Return inputs (B, T, I) as integers (B, I, pad + T + pad), zeros on either side."""
     x = (u * scale).clip(-limit, limit).rint().transpose(0, 2, 1)
     return padded(x, pad)
 
@@ -175,7 +175,7 @@ def statistics(settings: WindowStatistics, given: Sequences) -> Value:
 
 
 def nearest(total: Value, n: int) -> Value:
-    """Return whole numbers near the means of n whole numbers with these sums."""
+    """Return integers near the means of n integers with these sums."""
     return ((total * 2.0 + float(n)) / (2.0 * n)).floor()
 
 
@@ -197,7 +197,7 @@ def log_steps(steps: Value, T: int) -> Value:
 
 
 def log2_of(value: Value) -> Value:
-    """Return logarithms of whole numbers from 1 on, in units of 2^-FRACTION, rounded down."""
+    """Return logarithms of integers from 1 on, in units of 2^-FRACTION, rounded down."""
     builder = value.builder
     powers = builder.constant(1 << np.arange(LONGEST_LOG + 1, dtype=np.int64))
     reached = value.unsqueeze(-1) >= powers.part(1, LONGEST_LOG + 1, axis=0)
@@ -215,7 +215,7 @@ def log2_of(value: Value) -> Value:
 
 
 def waves(length: int) -> Array:
-    """Return tapered cosines and sines (L, 2 (L // 2)) for whole blocks, as whole numbers."""
+    """Return tapered cosines and sines (L, 2 (L // 2)) for whole blocks, as integers."""
     cosines, sines = tables(length)
     half = length // 2
     return np.hstack(
@@ -227,7 +227,7 @@ def waves(length: int) -> Array:
 
 
 def bands(x: Value, T: int, channels: int) -> Value:
-    """Return the logarithms (B, I, bands) of the energies of centred rows (B, I, T)."""
+    """Return the logarithms (B, I, bands) of the energies of centered rows (B, I, T)."""
     n_blocks = -(-T // BLOCK)
     L = T // n_blocks
     half = L // 2

@@ -1,6 +1,6 @@
 /* The readout that comes back, kept in four bytes a weight.
  *
- * The weights of an output become whole numbers of one unit, a power of two, as fine
+ * The weights of an output become integers of one unit, a power of two, as fine
  * as sums of 63 bits allow: scores then need no floating point but a last rounding. Weights arrive
  * as float64 and are rounded to float32 on the way, since their unit is known when all are there. */
 
@@ -41,7 +41,7 @@ static void readout_take(uint32_t index, double value)
             (float)(value * readout_power(-FEATURE_DIGITS[index / DEVICE_OUTPUTS]));
 }
 
-/* Makes whole numbers below 2^DEVICE_WEIGHT_BITS of the weights of an output. */
+/* Makes integers below 2^DEVICE_WEIGHT_BITS of the weights of an output. */
 static void readout_rounded(uint32_t k)
 {
     float largest = 0;

@@ -21,7 +21,7 @@ import catchment
 from catchment.data import Scaler
 from catchment.federation.learn import FederatedScaling
 from catchment.readout import SUMS, Grid, RidgeStatistics, statistics_name
-from catchment.wire import CHUNK, FEWEST, Parts
+from catchment.wire import CHUNK, FEWEST, Message
 from catchment_edge.c.map_code import Table, table_text
 from catchment_edge.c.plan import bytes_of, map_traits, struct_bytes
 from catchment_edge.c.program import activate_text, joined, library_text, map_pieces
@@ -30,20 +30,20 @@ from catchment_edge.training.layout import PIECE, Layout
 _NAMES = {"upload": ("counts", *SUMS), "moments": ("count", "total", "squares")}
 
 
-def sums_parts(layout: Layout) -> Parts:
+def sums_parts(layout: Layout) -> Message:
     """Return the statistics of no rows, as they travel."""
     task, features = layout.task, layout.task.features
     grid = Grid.of(features, classes=task.classes is not None)
-    name = statistics_name(features.fingerprint, row_stride=task.row_stride)
+    name = statistics_name(features, row_stride=task.row_stride)
     return RidgeStatistics.zero(features.n_features, task.outputs, name, grid).parts()
 
 
-def moments_parts(layout: Layout) -> Parts:
+def moments_parts(layout: Layout) -> Message:
     """Return the moments of no samples, as they travel."""
     return FederatedScaling(channels=layout.task.channels).start().parts()
 
 
-def message_text(name: str, parts: Parts, prefix: str) -> str:
+def message_text(name: str, parts: Message, prefix: str) -> str:
     """Return the tables of a message, whose numbers functions with a prefix give.
 
     >>> len(message_text("MOMENTS", FederatedScaling(channels=2).start().parts(), "moments"))
@@ -63,10 +63,10 @@ def message_text(name: str, parts: Parts, prefix: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def most_bytes(parts: Parts, bits: Sequence[int]) -> int:
+def most_bytes(parts: Message, bits: Sequence[int]) -> int:
     """Return the most bytes of a message of these arrays, whose entries have so many bits.
 
-    >>> most_bytes(Parts("x", {}, (np.zeros(100, dtype=np.int64),)), [8])
+    >>> most_bytes(Message("x", {}, (np.zeros(100, dtype=np.int64),)), [8])
     250
     """
     # The header says in how many bytes an array is packed, here perhaps with more digits.
@@ -83,9 +83,9 @@ def _packed(array: NDArray[Any], bits: int) -> int:
     return min(int(array.nbytes), chunks * (1 + 8 * max(FEWEST, bits + 1)))
 
 
-def _after_arrays(parts: Parts) -> str:
+def _after_arrays(parts: Message) -> str:
     """Return what stands after the arrays in a header."""
-    message = Parts(parts.kind, parts.facts).to_bytes()
+    message = Message(parts.kind, parts.facts).to_bytes()
     begin = b'{"arrays":['
     return message[message.index(begin) + len(begin) :].decode()
 
@@ -148,7 +148,7 @@ def source_text(layout: Layout) -> str:
             message_text("SUMS", sums_parts(layout), "upload"),
             *moments,
             *map(_source, ("feed.c", "trained_readout.c", "link.c")),
-            *map(_source, _MASKS if layout.neighbours else ()),
+            *map(_source, _MASKS if layout.neighbors else ()),
             f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
         ]
     )
@@ -200,7 +200,7 @@ def _source(name: str) -> str:
 def _head(layout: Layout) -> str:
     fields = "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.state)
     secret = f'#include "monocypher.h"\n#include "{layout.name}_secret.h"\n'
-    secret *= layout.neighbours > 0
+    secret *= layout.neighbors > 0
     return f"""/* {_title(layout)} */
 #include "{layout.name}.h"
 {secret}
@@ -232,16 +232,16 @@ def _settings(layout: Layout) -> str:
         "WASHOUT": code.washout,
         "LEAST": code.least_steps,
         "EVERY": layout.every,
-        "HORIZON": max(task.prepare.horizons, default=0),
+        "HORIZON": max(task.preprocessing.horizons, default=0),
         "WINDOW": task.window,
         "STEP": task.step,
         "KEPT": layout.kept,
         "MAJORITY": int(layout.majority),
-        "GAPS": GAPS.index(task.prepare.gaps),
+        "GAPS": GAPS.index(task.preprocessing.gaps),
         "SCALE": layout.scale,
         "PIECE": PIECE,
-        "MASKS": int(layout.neighbours > 0),
-        "PAIRS": layout.neighbours,
+        "MASKS": int(layout.neighbors > 0),
+        "PAIRS": layout.neighbors,
         "MOST_ROWS": f"{layout.sums.most_rows}u",
         "GRAM": layout.sums.gram,
         "SUM": layout.sums.sum,
@@ -262,9 +262,9 @@ def _tables(layout: Layout) -> list[Table]:
     ]
     if layout.map.digits is not None:
         found.append(Table("int16_t", "FEATURE_DIGITS", layout.map.digits))
-    if isinstance(task.prepare.scale, Scaler):
-        found.append(Table("double", "SCALE_MEAN", task.prepare.scale.mean))
-        found.append(Table("double", "SCALE_DIVISOR", task.prepare.scale.scale))
+    if isinstance(task.preprocessing.scale, Scaler):
+        found.append(Table("double", "SCALE_MEAN", task.preprocessing.scale.mean))
+        found.append(Table("double", "SCALE_DIVISOR", task.preprocessing.scale.scale))
     return found
 
 
@@ -287,4 +287,4 @@ def _traits(layout: Layout) -> list[str]:
     found += ["numbers"] if layout.task.classes is None else []
     found += ["kept"] if layout.kept else []
     found += ["majority"] if layout.majority else []
-    return [*found, *(["masks"] if layout.neighbours else [])]
+    return [*found, *(["masks"] if layout.neighbors else [])]

@@ -32,9 +32,9 @@ class SumsForm:
 
     @classmethod
     def whole(cls, bits: int, rows: int) -> SumsForm:
-        """Return the narrowest sums of rows of whole numbers up to 2^bits; ValueError if none."""
+        """Return the narrowest sums of rows of integers up to 2^bits; ValueError if none."""
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-            raise ValueError(f"rows is {rows!r}; pass a whole number of 1 or more")
+            raise ValueError(f"rows is {rows!r}; pass an integer of 1 or more")
         types = {"int32_t": 2**31 - 1, "int64_t": 2**63 - 1}
         holds = {name: (most >> 2 * bits, most >> bits) for name, most in types.items()}
         gram = next((name for name in types if holds[name][0] >= rows), None)
@@ -49,8 +49,8 @@ class SumsForm:
 
 
 PIECE = 512  # bytes of an upload in one frame
-MOST_NEIGHBOURS = 255
-MASKS_PAYLOAD = 512  # bytes of a frame of a secure sum
+MOST_NEIGHBORS = 255
+MASKS_PAYLOAD = 512  # bytes of a frame of secure aggregation
 _WORD = 4  # bytes of a pointer and of an int of the processors that plans are made for
 
 
@@ -68,27 +68,27 @@ class Layout:
         That its sums must have room for.
     steps
         Of the longest recording, for maps that need all of one; None if unknown.
-    neighbours
-        Clients of a secure sum that it has room for, if it masks its sums itself; 0 if not.
+    neighbors
+        Clients of secure aggregation that it has room for, if it masks its sums itself; 0 if not.
     """
 
     task: Task
     name: str
     rows: int
     steps: int | None = None
-    neighbours: int = 0
+    neighbors: int = 0
 
     def __post_init__(self) -> None:
         features = self.task.features
         if features.feature_grid is None:
             raise ValueError(
-                "the plan's map has no grid, and a device adds up whole numbers; give the map a "
+                "the plan's map has no grid, and a device adds up integers; give the map a "
                 "grid in the plan"
             )
-        if not 0 <= self.neighbours <= MOST_NEIGHBOURS:
+        if not 0 <= self.neighbors <= MOST_NEIGHBORS:
             raise ValueError(
-                f"--masks is {self.neighbours}; a device has room for 1 to {MOST_NEIGHBOURS} "
-                "neighbours of a secure sum"
+                f"--masks is {self.neighbors}; a device has room for 1 to {MOST_NEIGHBORS} "
+                "neighbors of secure aggregation"
             )
         if self.task.per_step and self.task.window:
             raise ValueError(
@@ -126,7 +126,7 @@ class Layout:
         if not window and self.steps is None and (code.needs_steps or not code.streams):
             raise ValueError(
                 "the map needs a whole recording at once; pass --steps with the length of the "
-                "longest one, or cut windows in [prepare]"
+                "longest one, or cut windows in [preprocessing]"
             )
         return code
 
@@ -151,12 +151,12 @@ class Layout:
     @property
     def majority(self) -> bool:
         """Whether a window has the class of most of its steps."""
-        return self.task.window > 0 and self.task.prepare.label == "majority"
+        return self.task.window > 0 and self.task.preprocessing.label == "majority"
 
     @property
     def scale(self) -> int:
         """0: none; 1: in the plan; 2: told over the link."""
-        given = self.task.prepare.scale
+        given = self.task.preprocessing.scale
         return 1 if isinstance(given, Scaler) else {"none": 0, "federated": 2}[given]
 
     @cached_property
@@ -175,8 +175,8 @@ class Layout:
             sums += [(total, F * K), (4, K)]
         else:
             sums += [(4, 4 * F * K), (4, 4 * K), (4, 6 * K * (K + 1) // 2)]
-        # A session of masks: its text, names, keys, and a key for each neighbour.
-        session = [(4, 4), (1, 384 + 65 + 5 * 32), (4, 10 * self.neighbours), (1, 2)]
+        # A session of masks: its text, names, keys, and a key for each neighbor.
+        session = [(4, 4), (1, 384 + 65 + 5 * 32), (4, 10 * self.neighbors), (1, 2)]
         return {
             "sums": struct_size(sums),
             "map": struct_size([(BYTES[one.type], one.length) for one in self.state]),
@@ -184,7 +184,7 @@ class Layout:
             "samples": self._feed_bytes(I, K),
             "scale": struct_size([(_WORD, 15), (8, 1), (_WORD, 1)]) * I * (self.scale == 2),
             "link": self._link_bytes(I, K),
-            "masks": struct_size(session) if self.neighbours else 0,
+            "masks": struct_size(session) if self.neighbors else 0,
         }
 
     def _feed_bytes(self, I: int, K: int) -> int:
@@ -194,14 +194,14 @@ class Layout:
         fields += [(4, K)] if self.majority else []
         fields += [(4, 1), (word, kept * self.map.n_words)] if kept else [(word, self.map.n_words)]
         fields += [(4, kept)] if kept and self.majority else []
-        horizon = max(self.task.prepare.horizons, default=0)
+        horizon = max(self.task.preprocessing.horizons, default=0)
         fields += [(8, horizon * I), (4, 2)] if horizon else []
         return struct_size([*fields, (1, I)])
 
     def _link_bytes(self, I: int, K: int) -> int:
         round_ = struct_size([(4, 1), (1, 2), (_WORD, 1)])
         rounds = 2 if self.scale == 2 else 1
-        least = MASKS_PAYLOAD if self.neighbours else 8
+        least = MASKS_PAYLOAD if self.neighbors else 8
         target = struct_size([(4, 2)] if self.task.classes is not None else [(4, 1), (8, K)])
         before = struct_size([(1, 1), (4, 1), (1, max(least, 16 * I) + PIECE), (4, 1)])
         return struct_size([(4, before // 4), (4, rounds * round_ // 4), (4, 1), (8, target // 8)])

@@ -47,8 +47,8 @@ class _Layer:
 class Drive:
     """Rows (1, z) of features from any state, and their derivatives by the inputs.
 
-    >>> from catchment import Recipe, Reservoir
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=20, inputs=2, seed=1)))
+    >>> from catchment import Reservoir
+    >>> features = EchoState.of(Reservoir(units=20, inputs=2, seed=1))
     >>> row, by_input, x, _ = Drive(features).step(np.zeros(20), np.array([0.5, -0.5]))
     >>> bool(np.allclose(row[1:], features(np.array([[0.5, -0.5]]))))
     True
@@ -139,7 +139,7 @@ def _pooled(pool: str | None, rows: Array, slopes: Array) -> list[tuple[Array, A
     mean, d_mean = rows.mean(axis=0), slopes.mean(axis=0)
     if pool == "mean":
         return [(mean, d_mean)]
-    centred = rows - mean
-    std = np.sqrt(np.mean(centred**2, axis=0))
-    d_std = np.einsum("tf,tfn->fn", centred, slopes) / len(rows)
+    centered = rows - mean
+    std = np.sqrt(np.mean(centered**2, axis=0))
+    d_std = np.einsum("tf,tfn->fn", centered, slopes) / len(rows)
     return [(mean, d_mean), (std, d_std / np.maximum(std, 1e-12)[:, None])]

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from catchment.features import EchoState, Recipe, Reservoir, name_of
-from catchment.federation import Algorithm, Data, Kept, Needs, Tally, Turn
+from catchment.features import EchoState, Reservoir, name_of
+from catchment.federation import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.learn import FederatedRidge, RidgeState, learned
 from catchment.readout import Model, PersonalModels, RidgeStatistics, accumulate
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_research.learn.reservoirs import aligned_reservoir, with_own_seed
 
 
@@ -37,7 +37,7 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
     >>> from catchment import Recording
     >>> from catchment.engine import run_locally
     >>> from catchment.federation import Plan
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> features = EchoState.of(Reservoir(units=10, inputs=1), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b")}
     >>> exact = FederatedRidge(features=features, ridge=1e-3)
@@ -48,7 +48,7 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
 
     ridge: FederatedRidge
     alpha: float
-    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    recipes: Mapping[str, Reservoir] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
@@ -68,10 +68,10 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
         target = self.target.reservoir
         recipe = self.recipes.get(client)
         if recipe is None:
-            if target.recipe is None:
+            if not target.is_drawn:
                 raise ValueError(f"there is no recipe for {client}; pass recipes")
-            recipe = with_own_seed(target.recipe, client)
-        own = aligned_reservoir(Reservoir.from_recipe(recipe), target, self.alpha)
+            recipe = with_own_seed(target, client)
+        own = aligned_reservoir(recipe, target, self.alpha)
         return self.target.reading(own)
 
     def model_of(self, state: RidgeState, client: str) -> Model:
@@ -79,25 +79,27 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
         return Model(self.features_of(client), learned(state.readout), self.ridge.classes)
 
     @property
-    def needs(self) -> Needs:
-        return self.ridge.needs
+    def requirements(self) -> Requirements:
+        return self.ridge.requirements
 
     def start(self) -> RidgeState:
         return self.ridge.start()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
-        features, classes = self.features_of(turn.client), self.ridge.classes is not None
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> RidgeStatistics:
+        features, classes = self.features_of(context.client), self.ridge.classes is not None
         statistics = accumulate(features, data(), threads=1, classes=classes)
         # Added as if the reservoirs were equal: that is what is being tried here.
         return replace(statistics, fingerprint=self.ridge.features.fingerprint)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
-        return self.ridge.read_update(parts, turn)
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[RidgeStatistics]:
+        return self.ridge.read_update(parts, context)
 
     def server_update(
-        self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
+        self, state: RidgeState, total: Tally[RidgeStatistics], context: RoundContext
     ) -> RidgeState:
-        return self.ridge.server_update(state, total, turn)
+        return self.ridge.server_update(state, total, context)
 
     def result(self, state: RidgeState) -> PersonalModels:
         """Return the common readout on every known client's own reservoir.

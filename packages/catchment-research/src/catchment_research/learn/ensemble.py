@@ -17,20 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, reduce
+from operator import add
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from catchment import Array
-from catchment.data import RAW, Prepare
+from catchment import Array, Integers
+from catchment.data import RAW, Preprocessing
 from catchment.errors import FederationError, UploadError
-from catchment.features import EchoState, Pipeline, Recipe, Reservoir, name_of
-from catchment.federation import Algorithm, Data, FoldedRows, Needs, Rows, Turn
+from catchment.features import EchoState, Pipeline, Reservoir, name_of
+from catchment.federation import Algorithm, Data, Requirements, RoundContext, Rows
 from catchment.federation.learn import ALL, certified, kept_and_removed
 from catchment.federation.runs import Described, WithoutClient
-from catchment.readout import Model, Readout
-from catchment.wire import COUNTED, GATHERED, Kind, Parts, Structure, Summable
+from catchment.readout import Model, Readout, RidgeStatistics, choose_by_blocks
+from catchment.wire import COUNTED, GATHERED, Kind, Message, Structure, Summable
 from catchment_research.learn.reservoirs import (
     aligned_reservoir,
     side_by_side,
@@ -53,7 +54,7 @@ class Member(Structure):
         ),
     )
 
-    recipe: Recipe
+    recipe: Reservoir
     readout: Readout
     n_rows: Annotated[int, COUNTED]
 
@@ -73,7 +74,7 @@ class Ensemble:
     features: Mapping[str, EchoState] = field(default_factory=dict)
     weights: Array = field(default_factory=lambda: np.zeros(0))
     classes: tuple[str, ...] | None = None
-    prepare: Prepare = RAW
+    preprocessing: Preprocessing = RAW
     channels: tuple[str, ...] | None = None
 
     @cached_property
@@ -96,13 +97,64 @@ class Ensemble:
         return self._model(self.features[client], self.members[client].readout)
 
     def _model(self, features: EchoState, readout: Readout) -> Model:
-        before = Pipeline(self.prepare, features)
+        before = Pipeline(self.preprocessing, features)
         return Model(before, readout, self.classes, channels=self.channels)
 
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Ensemble:
+    def prepared_by(
+        self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
+    ) -> Ensemble:
         """Return the ensemble with the preparation that its training data had."""
         known = self.channels if channels is None else tuple(channels)
-        return replace(self, prepare=prepare, channels=known)
+        return replace(self, preprocessing=preprocessing, channels=known)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedRows:
+    """A client's rows and the fold (n,) of each, as `Rows.folds` cuts them.
+
+    >>> from catchment import EchoState, Recording
+    >>> features = EchoState(5, washout=2).build(1, per_step=True)
+    >>> rows = Rows.of(features, [Recording(np.zeros(8), np.zeros(8))])
+    >>> FoldedRows.of(rows, 3).fold
+    array([0, 0, 1, 1, 2, 2])
+    """
+
+    rows: Rows
+    fold: Integers
+
+    @classmethod
+    def of(cls, rows: Rows, n_folds: int) -> FoldedRows:
+        return cls(rows, rows.folds(n_folds))
+
+    @cached_property
+    def blocks(self) -> dict[int, RidgeStatistics]:
+        """Statistics of each fold that has rows."""
+        return {int(k): self.rows.only(self.fold == k).statistics() for k in np.unique(self.fold)}
+
+    def total(self) -> RidgeStatistics:
+        if not self.blocks:
+            raise ValueError("there are no rows with a target; pass sequences with targets")
+        return reduce(add, self.blocks.values())
+
+    def best_ridge(self) -> float:
+        """Return the ridge with the least error on folds left out of the solution."""
+        if len(self.blocks) < 2:
+            raise ValueError(
+                f"the rows fill {len(self.blocks)} fold, choosing a ridge needs 2; pass a number"
+            )
+        return float(np.asarray(choose_by_blocks(list(self.blocks.values())).best))
+
+    def out_of_fold(self, ridge: float | Array) -> Array:
+        """Return outputs (n, K) for each row by a readout solved without the row's fold."""
+        outputs = np.empty_like(self.rows.y)
+        total = self.total()
+        for k, block in self.blocks.items():
+            rest = total - block
+            if rest.n_rows == 0:
+                raise ValueError("all rows lie in one fold; predicting without it needs 2 folds")
+            readout: Readout = rest.solve(ridge)
+            outputs[self.fold == k] = readout(self.rows.z[self.fold == k])
+        return outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +167,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
         What is read of a reservoir. Its own reservoir's recipe, with a seed that depends on the
         client's name, is the recipe of every client that has none in `recipes`.
     recipes
-        Recipes by client. One without a grid gets that of `features`: all lie on the same.
+        Recipes by client. One in float64 gets that of `features`: all lie on the same.
     alpha
         Not given: reservoirs are as their recipes say. A number between 0 and 1: each has the
         input weights of `features` and its recurrent weights are moved so far towards them, see
@@ -133,7 +185,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     >>> from catchment.engine import run_locally
     >>> from catchment.federation import Plan
     >>> from catchment import Recording
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> features = EchoState.of(Reservoir(units=10, inputs=1), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
     >>> result = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), clients)
@@ -142,7 +194,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     """
 
     features: EchoState
-    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    recipes: Mapping[str, Reservoir] = field(default_factory=dict)
     alpha: float | None = None
     ridge: float | Literal["folds"] = "folds"
     n_folds: int = 5
@@ -163,23 +215,23 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
             raise ValueError(f"n_folds is {self.n_folds}; pass at least 2")
 
     @property
-    def needs(self) -> Needs:
-        return Needs(
+    def requirements(self) -> Requirements:
+        return Requirements(
             each_client="each client is a member of the ensemble; use FederatedRidge, or do without"
         )
 
     def start(self) -> Members:
         return Members()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Member:
-        recipe = self.recipe_of(turn.client).prepared()
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Member:
+        recipe = self.recipe_of(context.client).prepared()
         features = member_features(recipe, self.features, self.alpha)
         rows = FoldedRows.of(Rows.of(features, data()), self.n_folds)
         ridge = rows.best_ridge() if self.ridge == "folds" else float(self.ridge)
         total = rows.total()
         return Member(recipe, total.solve(ridge), total.n_rows)
 
-    def recipe_of(self, client: str) -> Recipe:
+    def recipe_of(self, client: str) -> Reservoir:
         """Return the recipe of a client's reservoir: its own, or the common one with its seed."""
         reservoir = self.features.reservoir
         if client in self.recipes:
@@ -187,18 +239,17 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
             if own.grid is not None or reservoir.grid is None:
                 return own
             return replace(own.unprepared(), grid=reservoir.grid, input_range=reservoir.input_range)
-        common = reservoir.recipe
-        if common is None:
+        if not reservoir.is_drawn:
             raise ValueError(
                 f"there is no recipe for {client}, and the features' reservoir has none; "
                 "pass recipes, or build the reservoir from a recipe"
             )
-        return with_own_seed(common, client)
+        return with_own_seed(reservoir, client)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Members:
-        return Members({turn.client: read_member(parts, self.features, self.alpha)})
+    def read_update(self, parts: Message, context: RoundContext) -> Members:
+        return Members({context.client: read_member(parts, self.features, self.alpha)})
 
-    def server_update(self, state: Members, total: Members, turn: Turn) -> Members:
+    def server_update(self, state: Members, total: Members, context: RoundContext) -> Members:
         return state + total
 
     def result(self, state: Members) -> Ensemble:
@@ -221,7 +272,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
 
     @classmethod
     def without_client(
-        cls, told: Described, model: Model, parts: Parts, client: str
+        cls, told: Described, model: Model, parts: Message, client: str
     ) -> WithoutClient | None:
         """Return the model of a run without a client's member, from which no other has learned.
 
@@ -241,7 +292,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
 def joint_features(features: Sequence[EchoState]) -> EchoState:
     """Return the features of all reservoirs side by side; settings are those of the first.
 
-    >>> apart = [EchoState.of(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
+    >>> apart = [EchoState.of(Reservoir(units=n, inputs=1)) for n in (4, 5)]
     >>> joint_features(apart).n_features
     10
     """
@@ -270,24 +321,19 @@ def _joint_readout(
     return Readout(W.reshape(-1, K), b)
 
 
-def member_features(recipe: Recipe, template: EchoState, alpha: float | None = None) -> EchoState:
-    """Return what the template reads, of the reservoir that the recipe and alpha name."""
-    own = _built(recipe)
+def member_features(own: Reservoir, template: EchoState, alpha: float | None = None) -> EchoState:
+    """Return what the template reads, of a reservoir that alpha moves towards the template's."""
     if alpha is not None:
         own = aligned_reservoir(own, template.reservoir, alpha)
     return template.reading(own)
 
 
-# Built once to see that it can be, and once more for the ensemble.
-_built = lru_cache(maxsize=256)(Reservoir.from_recipe)
-
-
-def read_member(parts: Parts, template: EchoState, alpha: float | None = None) -> Member:
-    """Return the member that travelled, once its reservoir was built; UploadError if unfit."""
-    member = Member.from_parts(parts)
+def read_member(parts: Message, template: EchoState, alpha: float | None = None) -> Member:
+    """Return the member that traveled, once its reservoir was built; UploadError if unfit."""
+    member = Member.from_message(parts)
     recipe, weights = member.recipe, member.readout.weights
     # Counted before anything is built: a recipe of a few bytes can name a huge reservoir.
-    n_units = sum(layer.units for layer in recipe.layers)
+    n_units = recipe.n_units
     n_extra = template.n_base - template.state * template.reservoir.n_units
     n_parts = template.n_features // template.n_base
     expected = n_parts * (n_extra + template.state * n_units)
@@ -298,14 +344,14 @@ def read_member(parts: Parts, template: EchoState, alpha: float | None = None) -
             f"{recipe.inputs} inputs; {expected} features and {template.reservoir.n_inputs} "
             "inputs are asked for",
         )
-    member_features(recipe, template, alpha)
+    member_features(recipe, template, alpha).fingerprint  # noqa: B018  # drawn, and compared
     return member
 
 
 def simplex_weights(errors: Array) -> Array:
     """Return weights (M,), none negative, of sum 1, with the least w'Ew for errors E (M, M).
 
-    With v = s w, minimising v'Ev + (sum v - 1)^2 over s leaves w'Ew / (1 + w'Ew), which grows with
+    With v = s w, minimizing v'Ev + (sum v - 1)^2 over s leaves w'Ew / (1 + w'Ew), which grows with
     w'Ew; so non-negative least squares on v finds the best w.
 
     >>> simplex_weights(np.diag([1.0, 3.0])).round(12)

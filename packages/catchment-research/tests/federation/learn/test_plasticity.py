@@ -1,4 +1,4 @@
-"""Federated plasticity: one client is centralised, moments do not depend on the split."""
+"""Federated plasticity: one client is centralized, moments do not depend on the split."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Evaluation, FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
+from catchment import Evaluation, FederatedRidge, Plan, Recording, Reservoir, federate
 from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
 from catchment.errors import TooFewClientsError, UploadError
 from catchment.features import EchoState
-from catchment.federation import Additive, Protection, Read, Turn, Upload, WeightedSum
-from catchment.privacy import SecureSum, make_identities
-from catchment.wire import Parts
+from catchment.federation import Additive, Protection, Read, RoundContext, Upload, WeightedSum
+from catchment.privacy import SecureAggregation, generate_keys
+from catchment.wire import Message
 from catchment_research.learn import Momentum
 from catchment_research.plasticity import (
     FederatedPlasticity,
@@ -30,8 +30,8 @@ from catchment_research.plasticity import (
 
 pytestmark = pytest.mark.processor
 
-RESERVOIR = Reservoir.from_recipe(Recipe(units=25, inputs=2, input_scaling=1.0, seed=3))
-DEEP = Reservoir.from_recipe(Recipe(units=(15, 10), inputs=2, input_scaling=1.0, seed=4))
+RESERVOIR = Reservoir(units=25, inputs=2, input_scaling=1.0, seed=3)
+DEEP = Reservoir(units=(15, 10), inputs=2, input_scaling=1.0, seed=4)
 RULE = IntrinsicPlasticity(target_std=0.3, learning_rate=2e-3, epochs=2, batch=4)
 
 
@@ -42,7 +42,7 @@ def sequences(n: int, seed: int = 0, steps: int = 40) -> list[Recording]:
 
 @pytest.mark.parametrize("reservoir", [RESERVOIR, DEEP])
 @pytest.mark.parametrize("weighting", ["samples", "uniform"])
-def test_one_client_is_centralised_training(reservoir: Reservoir, weighting: Any) -> None:
+def test_one_client_is_centralized_training(reservoir: Reservoir, weighting: Any) -> None:
     data = sequences(6)
     algorithm = FederatedPlasticity(reservoir=reservoir, rule=RULE, weighting=weighting)
     state = federate(Plan(algorithm=algorithm, rounds=2), {"only": data}).state
@@ -65,14 +65,14 @@ def test_one_client_of_many_sequences_updates_once_a_batch(equation: Any) -> Non
 
 def test_plans_from_before_there_were_readings_keep_their_fingerprint() -> None:
     # As it was prepared then, with a scale that is found otherwise today.
-    recipe = Recipe(
+    recipe = Reservoir(
         units=5,
         inputs=1,
         seed=1,
         scale=(float.fromhex("0x1.2942099ba49b9p-1"),),
-        fingerprint="0dd8e6a170100b909ef2126d54ab2e985c42fef66a3add78cba8283087462caf",
+        known_fingerprint="0dd8e6a170100b909ef2126d54ab2e985c42fef66a3add78cba8283087462caf",
     )
-    reservoir = Reservoir.from_recipe(recipe)
+    reservoir = recipe
     plain = FederatedPlasticity(reservoir=reservoir)
     found = {
         Plan(algorithm=replace(plain, rule=replace(plain.rule, **given)), rounds=2).fingerprint()  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def test_a_round_is_the_mean_weighted_by_sequences() -> None:
 def test_momentum_goes_on_after_the_mean() -> None:
     clients = {"a": sequences(2, seed=1), "b": sequences(2, seed=2)}
     plain = FederatedPlasticity(reservoir=RESERVOIR, rule=RULE)
-    moved = replace(plain, optimiser=Momentum(momentum=0.5))
+    moved = replace(plain, optimizer=Momentum(momentum=0.5))
     first = federate(Plan(algorithm=plain), clients).state
     after_first = replace(plain, reservoir=plain.result(first))
     second = federate(Plan(algorithm=after_first), clients).state
@@ -125,9 +125,9 @@ def test_momentum_goes_on_after_the_mean() -> None:
 
 def test_two_numbers_per_unit_travel_each_way() -> None:
     algorithm = FederatedPlasticity(reservoir=RESERVOIR, rule=RULE)
-    down = algorithm.broadcast(algorithm.start(), Turn(0, ("a",)))
+    down = algorithm.broadcast(algorithm.start(), RoundContext(0, ("a",)))
     assert sum(array.size for array in down.arrays) == 2 * RESERVOIR.n_units
-    up = algorithm.client_update(down, lambda: sequences(2), Turn(0, ("a",))).parts()
+    up = algorithm.client_update(down, lambda: sequences(2), RoundContext(0, ("a",))).parts()
     assert sum(array.size for array in up.arrays) == 2 * RESERVOIR.n_units + 2
 
 
@@ -135,13 +135,13 @@ def test_two_numbers_per_unit_travel_each_way() -> None:
 class Doubled(Protection):
     """A protection that sends twice the sums and halves what they add up to."""
 
-    def on_client(self, upload: Upload, turn: Turn) -> Upload:
+    def on_client(self, upload: Upload, context: RoundContext) -> Upload:
         parts = upload.parts()
         numbers, *arrays = parts.arrays
         twice = (numbers * [2.0, 1.0], *(2 * array for array in arrays))  # of one client still
-        return Sent(Parts(parts.kind, parts.facts, twice))
+        return Sent(Message(parts.kind, parts.facts, twice))
 
-    def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
+    def on_server(self, total: Additive, context: RoundContext, inner: Read) -> Additive:
         assert isinstance(total, WeightedSum)
         halves = tuple(array / 2 for array in total.arrays)
         return WeightedSum(halves, total.weight / 2, total.n_clients)
@@ -149,9 +149,9 @@ class Doubled(Protection):
 
 @dataclass(frozen=True)
 class Sent:
-    content: Parts
+    content: Message
 
-    def parts(self) -> Parts:
+    def parts(self) -> Message:
         return self.content
 
 
@@ -166,13 +166,13 @@ def test_protections_compose(kind: type[FederatedPlasticity] | type[MomentPlasti
 
 
 @pytest.mark.parametrize("kind", [FederatedPlasticity, MomentPlasticity])
-def test_a_secure_sum_gives_the_same(
+def test_secure_aggregation_gives_the_same(
     kind: type[FederatedPlasticity] | type[MomentPlasticity],
 ) -> None:
     clients = {name: sequences(2 + k, seed=k) for k, name in enumerate("abcd")}
-    identities = make_identities(clients)
+    identities = generate_keys(clients)
     memories = identities.memories
-    secure = SecureSum(identities=identities, min_clients=3)
+    secure = SecureAggregation(identities=identities, min_clients=3)
     algorithm: Any = kind(reservoir=RESERVOIR, rule=RULE)
     plain = federate(Plan(algorithm=algorithm, rounds=2), clients).state
     plan = Plan(algorithm=algorithm, rounds=2, protections=(secure,))
@@ -207,8 +207,8 @@ def test_moments_bring_outputs_to_the_target_from_any_start() -> None:
     data = sequences(12, steps=200)
     rule = IntrinsicPlasticity(target_mean=0.1, target_std=0.3, washout=20)
     for scaling in (0.3, 3.0):
-        recipe = Recipe(units=40, inputs=2, input_scaling=scaling, leak_rate=1.0, seed=1)
-        algorithm = MomentPlasticity(reservoir=Reservoir.from_recipe(recipe), rule=rule)
+        recipe = Reservoir(units=40, inputs=2, input_scaling=scaling, leak_rate=1.0, seed=1)
+        algorithm = MomentPlasticity(reservoir=recipe, rule=rule)
         state = federate(Plan(algorithm=algorithm, rounds=15), {"a": data[:5], "b": data[5:]}).state
         # With leak rate 1 a state is the output itself.
         y = np.concatenate([x[20:] for x in algorithm.result(state).run([s.u for s in data])])
@@ -246,7 +246,7 @@ def test_matched_moments_are_the_target_by_simulation(
 def test_it_serves_an_exact_ridge_in_a_second_plan() -> None:
     users = scale_each(synthetic_wearables(n_users=6, windows_per_user=30, steps=60))
     test = {"user-005": users.pop("user-005")}
-    reservoir = Reservoir.from_recipe(Recipe(units=30, inputs=6, seed=1))
+    reservoir = Reservoir(units=30, inputs=6, seed=1)
     algorithm = FederatedPlasticity(reservoir=reservoir, rule=IntrinsicPlasticity(target_std=0.4))
     adapted = federate(Plan(algorithm=algorithm, rounds=2), users).result
     features = EchoState.of(adapted, input=False, pool="mean")
@@ -269,26 +269,26 @@ def test_a_diverging_client_is_refused_with_its_reason() -> None:
 @pytest.mark.parametrize("kind", [FederatedPlasticity, MomentPlasticity])
 def test_wrong_shapes_and_numbers_are_refused(kind: Any) -> None:
     algorithm = kind(reservoir=RESERVOIR)
-    turn = Turn(0, ("a",), client="a")
+    context = RoundContext(0, ("a",), client="a")
     good = algorithm.client_update(
-        algorithm.broadcast(algorithm.start(), turn), lambda: sequences(2), turn
+        algorithm.broadcast(algorithm.start(), context), lambda: sequences(2), context
     )
-    assert algorithm.read_update(good.parts(), turn).n_clients == 1
+    assert algorithm.read_update(good.parts(), context).n_clients == 1
     short = WeightedSum((good.arrays[0][:3], *good.arrays[1:]), good.weight)
     with pytest.raises(UploadError, match="25"):
-        algorithm.read_update(short.parts(), turn)
+        algorithm.read_update(short.parts(), context)
     bad = WeightedSum((np.full(25, np.nan), *good.arrays[1:]), good.weight)
     with pytest.raises(UploadError, match="finite"):
-        algorithm.read_update(bad.parts(), turn)
+        algorithm.read_update(bad.parts(), context)
     few = Plasticity(np.ones(3), np.ones(3)).parts()
     with pytest.raises(UploadError, match="for 25 units"):
-        algorithm.client_update(few, lambda: sequences(2), turn)
+        algorithm.client_update(few, lambda: sequences(2), context)
 
 
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(ValueError, match="damping is 0"):
         MomentPlasticity(reservoir=RESERVOIR, damping=0)
-    sigmoid = Reservoir.from_recipe(Recipe(units=5, activation="sigmoid"))
+    sigmoid = Reservoir(units=5, activation="sigmoid")
     with pytest.raises(ValueError, match="tanh"):
         MomentPlasticity(reservoir=sigmoid)
     with pytest.raises(ValueError, match="no output of tanh"):

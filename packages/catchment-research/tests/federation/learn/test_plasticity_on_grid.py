@@ -1,4 +1,4 @@
-"""Federated plasticity on a grid: equal to the bit where float64 is equal to rounding."""
+"""Federated plasticity in fixed point: equal to the bit where float64 is equal to rounding."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, evaluate, federate
+from catchment import FederatedRidge, Plan, Recording, Reservoir, evaluate, federate
 from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
 from catchment.features import EchoState
-from catchment.privacy import SecureSum, make_identities
+from catchment.privacy import SecureAggregation, generate_keys
 from catchment_research.learn import Momentum
 from catchment_research.plasticity import (
     FederatedPlasticity,
@@ -26,8 +26,8 @@ from catchment_research.plasticity import (
 
 pytestmark = pytest.mark.slow
 
-PLAIN = Recipe(units=(15, 10), inputs=2, input_scaling=1.0, leak_rate=0.5, seed=4)
-RESERVOIR = Reservoir.from_recipe(replace(PLAIN, grid=20))
+PLAIN = Reservoir(units=(15, 10), inputs=2, input_scaling=1.0, leak_rate=0.5, seed=4)
+RESERVOIR = replace(PLAIN, grid=20)
 RULE = IntrinsicPlasticity(target_mean=0.1, target_std=0.3, learning_rate=2e-3, batch=4)
 KINDS: list[Any] = [FederatedPlasticity, MomentPlasticity]
 
@@ -41,7 +41,7 @@ def bits_of(state: Any) -> tuple[bytes, bytes]:
     return state.gain.tobytes(), state.shift.tobytes()
 
 
-def test_one_client_is_centralised_training_to_the_bit() -> None:
+def test_one_client_is_centralized_training_to_the_bit() -> None:
     data = sequences(6)
     plan = Plan(algorithm=FederatedPlasticity(reservoir=RESERVOIR, rule=RULE), rounds=2)
     state = federate(plan, {"only": data}).state
@@ -62,11 +62,11 @@ def test_any_split_gives_the_moments_of_the_pool_to_the_bit() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_threads_and_secure_sums_do_not_change_a_bit(kind: Any) -> None:
+def test_names_threads_and_secure_aggregation_do_not_change_a_bit(kind: Any) -> None:
     clients = {name: sequences(2 + k, seed=k) for k, name in enumerate("abcd")}
     renamed = dict(zip("wzyx", clients.values(), strict=True))
-    identities = make_identities(clients)
-    secure = SecureSum(identities=identities, min_clients=3)
+    identities = generate_keys(clients)
+    secure = SecureAggregation(identities=identities, min_clients=3)
     plan = Plan(algorithm=kind(reservoir=RESERVOIR, rule=RULE), rounds=2)
     one = federate(plan, clients, threads=1).state
     other = federate(plan, renamed, threads=3).state
@@ -82,15 +82,15 @@ def test_it_is_near_the_result_in_float64(kind: Any) -> None:
     clients = {name: sequences(3, seed=k, steps=100) for k, name in enumerate("ab")}
     found = [
         federate(Plan(algorithm=kind(reservoir=reservoir, rule=RULE), rounds=3), clients).state
-        for reservoir in (RESERVOIR, Reservoir.from_recipe(PLAIN))
+        for reservoir in (RESERVOIR, PLAIN)
     ]
     np.testing.assert_allclose(found[0].gain, found[1].gain, rtol=2e-5)
     np.testing.assert_allclose(found[0].shift, found[1].shift, atol=2e-5)
 
 
-def test_an_optimiser_that_runs_away_stays_in_reach() -> None:
+def test_an_optimizer_that_runs_away_stays_in_reach() -> None:
     wild = FederatedPlasticity(
-        reservoir=RESERVOIR, rule=RULE, optimiser=Momentum(learning_rate=1e5)
+        reservoir=RESERVOIR, rule=RULE, optimizer=Momentum(learning_rate=1e5)
     )
     state = federate(Plan(algorithm=wild), {"a": sequences(4)}).state
     assert (state.gain > 0).all()
@@ -116,10 +116,10 @@ def test_moments_that_no_gain_gives_are_an_error() -> None:
 def test_accuracy_after_plasticity_is_that_of_float64() -> None:
     users = scale_each(synthetic_wearables(n_users=6, windows_per_user=30, steps=60))
     test = {"user-005": users.pop("user-005")}
-    plain = Recipe(units=30, inputs=6, seed=1)
+    plain = Reservoir(units=30, inputs=6, seed=1)
     rule, scores = IntrinsicPlasticity(target_std=0.4), []
     for recipe in (plain, replace(plain, grid=20)):
-        algorithm = FederatedPlasticity(reservoir=Reservoir.from_recipe(recipe), rule=rule)
+        algorithm = FederatedPlasticity(reservoir=recipe, rule=rule)
         adapted = federate(Plan(algorithm=algorithm, rounds=2), users).result
         ridge = FederatedRidge(features=EchoState.of(adapted, pool="mean"), classes=ACTIVITIES)
         model = federate(Plan(algorithm=ridge), users).model

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from catchment import FederatedRidge, Plan, Recipe, Reservoir
+from catchment import FederatedRidge, Plan, Reservoir
 from catchment.data import contiguous, narma
 from catchment.engine import run_locally
 from catchment.features import EchoState
@@ -101,7 +101,7 @@ def test_few_rows_are_a_warning(shapes: tuple[tuple[int, ...], ...]) -> None:
 @pytest.mark.parametrize("distributed", [False, True])
 def test_what_is_bounded_is_said_with_delta_and_the_number_of_clients(distributed: bool) -> None:
     noise = {"epsilon": 2.5, "delta": 1e-5, "unit": "client", "distributed": distributed}
-    plan = {"Plan": {"protections": [{"GaussianNoise": noise}, {"SecureSum": {}}]}}
+    plan = {"Plan": {"protections": [{"GaussianNoise": noise}, {"SecureAggregation": {}}]}}
     run = a_run(up("clipped"))
     said = in_words(replace(run, stages=(Stage("training", "", 1, plan),)), [])
     assert "to whoever sees the model, epsilon 2.5 at delta 1e-05 for each of 9 clients" in said
@@ -121,7 +121,7 @@ def test_nothing_yet() -> None:
 
 
 def test_a_real_run_in_words(tmp_path: Path) -> None:
-    features = EchoState.of(Reservoir.from_recipe(Recipe(units=20, inputs=1)), washout=5)
+    features = EchoState.of(Reservoir(units=20, inputs=1), washout=5)
     plan = Plan(algorithm=FederatedRidge(features=features))
     with RunFolder(tmp_path) as store:
         run_locally(plan, contiguous(narma(150), 3), keeper=store.keeper("training", plan))

@@ -1,5 +1,5 @@
 from catchment.engine.contenders import (
-    centralised as centralised,
+    centralized as centralized,
     compare as compare,
     guess as guess,
     local_only as local_only,
@@ -14,7 +14,6 @@ from catchment.engine.local import (
     Source as Source,
     Workers as Workers,
     data_of as data_of,
-    with_workers as with_workers,
 )
 from catchment.engine.processes import (
     ONE_THREAD as ONE_THREAD,
@@ -24,7 +23,7 @@ from catchment.engine.processes import (
 
 __all__ = [
     "LocalEngine",
-    "centralised",
+    "centralized",
     "compare",
     "guess",
     "local_only",

@@ -15,7 +15,7 @@ from operator import neg
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from catchment.data.clients import Changed, LazyClients
-from catchment.data.prepare import Prepare
+from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.data.units import ALL
 from catchment.errors import CatchmentError, DeviceError
@@ -87,17 +87,19 @@ class LocalEngine(Engine, Generic[S, U, R]):
 
         return sums_in_processes(self, message, blocks, first, self.workers)
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        size = self.plan.algorithm.group_size(len(letters), count_threads(self.threads))
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        size = self.plan.algorithm.group_size(len(requests), count_threads(self.threads))
 
         def answer(clients: Sequence[str]) -> list[Reply]:
             if len(clients) == 1:
                 (client,) = clients
-                return [Reply(client, self._node(client).answer(letters[client]))]
-            return answer_together([*map(self._node, clients)], letters[clients[0]])
+                return [Reply(client, self._node(client).answer(requests[client]))]
+            return answer_together([*map(self._node, clients)], requests[clients[0]])
 
-        groups = ordered_map(answer, _groups(letters, size), threads=self.threads)
-        return chain.from_iterable(groups)
+        groups: Iterable[Sequence[str]] = zip(requests)  # each by itself
+        if size > 1:
+            groups = _groups(requests, size)
+        return chain.from_iterable(ordered_map(answer, groups, threads=self.threads))
 
     def counted(self, round_: int, clients: Sequence[str]) -> None:
         """Tell the clients whose data are elsewhere that their uploads of a round were counted.
@@ -117,19 +119,19 @@ class LocalEngine(Engine, Generic[S, U, R]):
 
     def _node(self, client: str) -> Node[S, U, R]:
         source = self.sources[client]
-        away = isinstance(source, Elsewhere)
-        data = source if isinstance(source, Elsewhere) else data_of(source)
+        away = source if isinstance(source, Elsewhere) else None
+        data = away or data_of(source)
         if self.plan.masking is None and not (away or self.plan.algorithm.carries):
             return Node(client, self.plan, data)
         memory = self.memories.setdefault(client, {})
         if self.plan.masking is None:
             return Node(client, self.plan, data, memory)
+        from catchment.privacy.ledger import PrivacyLedger
         from catchment.privacy.policy import Policy
-        from catchment.privacy.releases import Releases
 
         unit = self.units if isinstance(self.units, str) else self.units.get(client, ALL)
         return Node(
-            client, self.plan, data, memory, Releases(memory, self.policy or Policy(), unit)
+            client, self.plan, data, memory, PrivacyLedger(memory, self.policy or Policy(), unit)
         )
 
 
@@ -143,20 +145,6 @@ class Workers(Protocol):
 
     def over(self, here: LocalEngine[Any, Any, Any]) -> Engine:
         """Return an engine whose blocks of clients these workers add."""
-
-
-def with_workers(engine: LocalEngine[Any, Any, Any], workers: int | Workers | None) -> Engine:
-    """Return the engine with so many processes; as it is for None or 1.
-
-    >>> with_workers(None, 0)
-    Traceback (most recent call last):
-    ValueError: workers is 0; pass 1 or more, or None for this process alone
-    """
-    if isinstance(workers, Workers):
-        return workers.over(engine)
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers is {workers}; pass 1 or more, or None for this process alone")
-    return engine if workers is None or workers == 1 else replace(engine, workers=workers)
 
 
 MOST_APART = 100_000  # test clients whose scores are kept one by one
@@ -180,7 +168,7 @@ class LocalClients(Engines):
         Who trains.
     others
         By stage: who takes part in it, where that is not who trains.
-    threads, workers, memories, units
+    threads, workers, memories, policy, units
         As of `run_locally`.
     """
 
@@ -189,6 +177,7 @@ class LocalClients(Engines):
     threads: int | None = None
     workers: int | Workers | None = None
     memories: dict[str, Memory] = field(default_factory=dict)
+    policy: Policy | None = None
     units: Mapping[str, str] | str = ALL
 
     @property
@@ -202,20 +191,26 @@ class LocalClients(Engines):
         if n_tested > MOST_APART:
             log.warning(MANY_TESTED, n_tested)
         algorithm: Any = plan.algorithm
-        tested = replace(algorithm, keep_clients=n_tested <= MOST_APART)
+        tested = replace(algorithm, store_per_client=n_tested <= MOST_APART)
         return replace(plan, algorithm=tested, protections=())
 
     def engine(self, stage: str, plan: Plan[Any, Any, Any]) -> Engine:
-        clients = self.others.get(stage, self.clients)
-        here = LocalEngine(plan, clients, self.threads, self.memories, units=self.units)
-        return with_workers(here, self.workers)
+        clients, workers = self.others.get(stage, self.clients), self.workers
+        how = (self.threads, self.memories, self.policy, self.units)
+        if isinstance(workers, Workers):
+            return workers.over(LocalEngine(plan, clients, *how))
+        if workers is not None and workers < 1:
+            raise ValueError(
+                f"workers is {workers}; pass 1 or more, or None for this process alone"
+            )
+        return LocalEngine(plan, clients, *how, None if workers == 1 else workers)
 
 
-def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
+def _groups(requests: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
     """Yield runs of up to `size` clients that were sent the same letter."""
     group: list[str] = []
-    for client, letter in letters.items():
-        if group and (len(group) == size or letter is not letters[group[0]]):
+    for client, request in requests.items():
+        if group and (len(group) == size or request is not requests[group[0]]):
             yield group
             group = []
         group.append(client)
@@ -254,12 +249,12 @@ def run_locally(
         What is run.
     clients
         By name: sequences, or a function that makes them when asked (so that only the clients
-        being served are in memory), or a `Device`.
+        being served are in memory), or a `EdgeClient`.
     threads
         All cores if None; results do not depend on it.
     memories
-        What each client remembers between messages, its private key for secure sums included;
-        if not given, what a `SecureSum(make_identities(...))` of the plan holds.
+        What each client remembers between messages, its private key for secure aggregation
+        included; if not given, what a `SecureAggregation(generate_keys(...))` of the plan holds.
     policy
         What the clients' owners allow; the default policy if not given.
     journal
@@ -278,8 +273,15 @@ def run_locally(
     check_client_names(clients)
     if memories is None:
         memories = {} if plan.masking is None else plan.masking.memories
-    here = LocalEngine(plan, clients, threads, memories, policy, units)
-    engine = with_workers(here, workers)
+    here = LocalClients(
+        clients=clients,
+        threads=threads,
+        workers=workers,
+        memories=memories,
+        policy=policy,
+        units=units,
+    )
+    engine = here.engine("", plan)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal, onto=onto)
 
 
@@ -339,7 +341,9 @@ class Shared:
 
 
 def shared_by(
-    clients: Mapping[str, AnySource], prepare: Prepare, classes: Sequence[str] | None = None
+    clients: Mapping[str, AnySource],
+    preprocessing: Preprocessing,
+    classes: Sequence[str] | None = None,
 ) -> Shared:
     """Return what the first recordings of most clients have in common, whoever comes first.
 
@@ -355,11 +359,11 @@ def shared_by(
         try:
             first = first_recording(name, clients[name])
             channels = first.channels or first.n_inputs
-            per_step = has_target_per_step(prepare, first)
+            per_step = has_target_per_step(preprocessing, first)
             if first.y is not None:
                 n_targets = first.y.shape[-1]
-            elif prepare.horizon is not None:
-                n_targets = prepare.n_targets(channels)
+            elif preprocessing.horizon is not None:
+                n_targets = preprocessing.n_targets(channels)
             else:
                 n_targets = first.n_inputs
             found[Shared(channels, first.classes, per_step, n_targets)] += 1

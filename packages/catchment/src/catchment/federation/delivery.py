@@ -8,17 +8,16 @@ was given, prepares its recordings as that says, and refuses if it is not the on
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Protocol
 
 import numpy as np
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.algorithm import Algorithm, Data, Needs, Tally, Turn
-from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
+from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext
 from catchment.readout.predictor import Predictor
-from catchment.wire import GATHERED, Fact, Kind, Parts, Structure, Summable
+from catchment.wire import GATHERED, Fact, Kind, Message, Structure, Summable
 
 MODEL_FILE = "model-file"
 
@@ -110,8 +109,10 @@ class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
     about: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def needs(self) -> Needs:
-        return Needs(each_client="each client says for itself what it keeps; send it in the clear")
+    def requirements(self) -> Requirements:
+        return Requirements(
+            each_client="each client says for itself what it keeps; send it in the clear"
+        )
 
     def identity(self) -> str:
         return self.sha256
@@ -119,11 +120,11 @@ class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
     def start(self) -> Receipts:
         return Receipts()
 
-    def broadcast(self, state: Receipts, turn: Turn) -> Parts:
+    def broadcast(self, state: Receipts, context: RoundContext) -> Message:
         facts: dict[str, Fact] = {**self.about}
-        return Parts(MODEL_FILE, facts, (np.frombuffer(self.content, dtype=np.uint8),))
+        return Message(MODEL_FILE, facts, (np.frombuffer(self.content, dtype=np.uint8),))
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Receipt:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Receipt:
         (array,) = received.expect(MODEL_FILE, 1).arrays
         content = array.tobytes()
         if sha256_of(content) != self.sha256:
@@ -131,67 +132,15 @@ class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
         self.place.keep(content, {str(k): str(v) for k, v in received.facts.items()})
         return Receipt(self.sha256)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Receipts:
-        receipt = Receipt.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> Receipts:
+        receipt = Receipt.from_message(parts)
         if receipt.sha256 != self.sha256:
             raise UploadError("other-model", "it keeps another model than it was sent")
-        return Receipts({turn.client: receipt})
+        return Receipts({context.client: receipt})
 
-    def server_update(self, state: Receipts, total: Receipts, turn: Turn) -> Receipts:
+    def server_update(self, state: Receipts, total: Receipts, context: RoundContext) -> Receipts:
         return total  # whoever has the model of an earlier round need not have this one
 
     def result(self, state: Receipts) -> tuple[str, ...]:
         """Return the names of the clients that have the model."""
         return tuple(sorted(state.by_client))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DeliveredEvaluation(Algorithm[Scores, Tally[Score], Scores]):
-    """How well a model that clients were given does on their data; nothing is sent to them.
-
-    Parameters
-    ----------
-    sha256
-        Of the model's file.
-    place
-        Where a client keeps it.
-    keep_clients
-        Whether the server keeps each client's score apart, or only their sum.
-    rule
-        A client's own, told the model's SHA-256 and the score before the score leaves; it raises
-        if it must not.
-    """
-
-    sha256: str
-    place: Place
-    keep_clients: bool = True
-    rule: Callable[[str, Score], None] | None = field(default=None, repr=False)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(each_client=KEPT_APART if self.keep_clients else "")
-
-    def identity(self) -> str:
-        return f"{self.sha256} {self.keep_clients}"
-
-    def start(self) -> Scores:
-        return Scores()
-
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
-        score = evaluate(self.place.model(self.sha256), data, turn.client)
-        if self.rule is not None:
-            self.rule(self.sha256, score)
-        return score
-
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
-        score = Score.from_parts(parts).checked()
-        return Tally.of(score, turn.client if self.keep_clients else "")
-
-    def server_update(self, state: Scores, total: Tally[Score], turn: Turn) -> Scores:
-        return Scores(total.total, total.by_client)
-
-    def result(self, state: Scores) -> Scores:
-        return state
-
-    def figures(self, state: Scores) -> dict[str, float]:
-        return state.figures

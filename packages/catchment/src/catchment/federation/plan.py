@@ -6,21 +6,28 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from catchment.data.prepare import RAW, Prepare
+from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
-from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.federation.algorithm import Additive, Algorithm, Needs, Tally, Turn, check_base
+from catchment.federation.algorithm import (
+    Additive,
+    Algorithm,
+    Requirements,
+    RoundContext,
+    Tally,
+    check_base,
+)
 from catchment.federation.checks import Limits
 from catchment.federation.protection import Masking, Protection, Read
-from catchment.wire import Fact, Kind, Parts, measured
+from catchment.wire import Fact, Kind, Message, measured
+from catchment.wire.kept import kept
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -37,7 +44,7 @@ class Plan(Generic[S, U, R]):
         What is learned.
     rounds
         How many rounds to run, unless the algorithm says before that it is done.
-    share
+    client_fraction
         Fraction of the clients asked in each round, drawn anew from the seed.
     min_clients
         Fewest answers with which a round may end.
@@ -56,32 +63,44 @@ class Plan(Generic[S, U, R]):
 
     algorithm: Algorithm[S, U, R]
     rounds: int = 1
-    share: float = 1.0
+    client_fraction: float = 1.0
     min_clients: int = 1
     protections: tuple[Protection, ...] = ()
     seed: int = 0
-    prepare: Prepare = RAW
+    preprocessing: Preprocessing = RAW
     limits: Limits = field(default_factory=Limits)
     channels: tuple[str, ...] | None = None
     n_targets: int | None = None
+    # The protection that hides uploads in their sum, if there is one, and those before it.
+    masking: Masking | None = field(init=False, repr=False, compare=False, metadata={"local": True})
+    plain: tuple[Protection, ...] = field(
+        init=False, repr=False, compare=False, metadata={"local": True}
+    )
 
     def __post_init__(self) -> None:
         check_base(self.algorithm, Algorithm)
         for k, part in enumerate(self.protections, start=1):
             check_base(part, Protection)
-            if isinstance(part, Masking) and k < len(self.protections):
-                raise ValueError("a secure sum must be the last of the protections")
+            if part.hides and k < len(self.protections):
+                raise ValueError("secure aggregation must be the last of the protections")
         if self.rounds < 1:
             raise ValueError(f"rounds is {self.rounds}; run at least 1")
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share is {self.share}; pass a fraction above 0 and at most 1")
+        if not 0 < self.client_fraction <= 1:
+            raise ValueError(
+                f"client_fraction is {self.client_fraction}; pass a fraction above 0 and at most 1"
+            )
         if self.min_clients < 1:
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
-        masking = self.masking
+        last = self.protections[-1] if self.protections else None
+        masking = last if isinstance(last, Masking) else None
         if masking is not None:
-            settled = tuple(protection.beside(masking) for protection in self.protections)
-            object.__setattr__(self, "protections", settled)
-        unchanged = self.algorithm.needs.unchanged
+            masking = masking.beside(masking)
+            others = [protection.beside(masking) for protection in self.protections[:-1]]
+            object.__setattr__(self, "protections", (*others, masking))
+        object.__setattr__(self, "masking", masking)
+        plain = self.protections if masking is None else self.protections[:-1]
+        object.__setattr__(self, "plain", plain)
+        unchanged = self.algorithm.requirements.unchanged
         if unchanged and self.plain:
             raise ValueError(
                 f"{type(self.algorithm).__name__} sends what {type(self.plain[0]).__name__} cannot "
@@ -91,17 +110,17 @@ class Plan(Generic[S, U, R]):
             protection.check(self)
         parts: tuple[Algorithm[S, U, R] | Protection, ...] = (self.algorithm, *self.plain)
         for one in parts if masking is not None else ():
-            reason = one.needs.each_client
+            reason = one.requirements.each_client
             if reason:
                 raise ValueError(
-                    f"{type(one).__name__} needs every client's message by itself, a secure sum "
-                    f"shows the server nothing but their sum: {reason}"
+                    f"{type(one).__name__} needs every client's message by itself, secure "
+                    f"aggregation shows the server nothing but their sum: {reason}"
                 )
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What the algorithm needs."""
-        return self.algorithm.needs
+        return self.algorithm.requirements
 
     def messages(self) -> dict[str, Kind]:
         """Return the kinds of messages that clients may send, by name, as far as declared."""
@@ -112,20 +131,11 @@ class Plan(Generic[S, U, R]):
             found[kind.name] = kind
         return found
 
-    @cached_property
-    def plain(self) -> tuple[Protection, ...]:
-        """The protections that change an upload by themselves."""
-        # A secure sum is always the last.
-        return self.protections if self.masking is None else self.protections[:-1]
-
-    @cached_property
-    def masking(self) -> Masking | None:
-        """The protection that hides uploads in their sum, if there is one; always the last."""
-        last = self.protections[-1] if self.protections else None
-        return last if isinstance(last, Masking) else None
-
     def read(
-        self, parts: Parts, turn: Turn, protections: tuple[Protection, ...] | None = None
+        self,
+        parts: Message,
+        context: RoundContext,
+        protections: tuple[Protection, ...] | None = None,
     ) -> Additive:
         """Return an upload as the algorithm reads it, behind these protections; all if not given.
 
@@ -135,8 +145,8 @@ class Plan(Generic[S, U, R]):
         inner: Read = self.algorithm.read_update
         if len(outer) > 1:
             inner = partial(self.read, protections=outer[:-1])
-        update = outer[-1].read_update(parts, turn, inner) if outer else inner(parts, turn)
-        if self.n_targets is not None and not self.algorithm.needs.other_targets:
+        update = outer[-1].read_update(parts, context, inner) if outer else inner(parts, context)
+        if self.n_targets is not None and not self.algorithm.requirements.other_targets:
             # Of a client's tally the parts that are kept are what the total is.
             for found in measured(update.total if isinstance(update, Tally) else update):
                 came = found.sizes.get("targets", self.n_targets)
@@ -147,9 +157,9 @@ class Plan(Generic[S, U, R]):
     def cohort(self, clients: Sequence[str], round_: int) -> tuple[str, ...]:
         """Return the clients of a round, by name; the draw depends on the seed and round alone."""
         names = sorted(clients)
-        if self.share == 1:
+        if self.client_fraction == 1:
             return tuple(names)
-        n = max(1, min(len(names), round(self.share * len(names))))
+        n = max(1, min(len(names), round(self.client_fraction * len(names))))
         rng = np.random.default_rng([self.seed, round_, 0xC0407])
         return tuple(names[k] for k in sorted(rng.choice(len(names), n, replace=False)))
 
@@ -167,8 +177,11 @@ class Plan(Generic[S, U, R]):
 class Identified(Protocol):
     """A part of a plan that is not plain settings, such as a network's architecture."""
 
-    def identity(self) -> str:
-        """Return the same text for the same thing on every machine."""
+    def identity(self) -> Fact:
+        """Return the same text for the same thing on every machine.
+
+        A table stands for itself, with its name; nothing where all of it is plain settings.
+        """
 
 
 def describe(value: object) -> Fact:
@@ -179,14 +192,12 @@ def describe(value: object) -> Fact:
         # Before the protocols, against which a check takes long.
         case tuple() | list() if type(value) in (tuple, list):
             return [*map(describe, value)]
-        case Recipe():
-            return {"recipe": value.to_json()}
-        case Identified():
-            return {type(value).__name__: value.identity()}
+        case Identified() if (told := value.identity()) is not None:
+            return told if isinstance(told, dict) else {kept(type(value).__name__): told}
         case FeatureMap() if value.is_bound:
-            return {value.plan_name: value.fingerprint}
-        case Reservoir() | Prepare():
-            return {type(value).__name__: value.fingerprint}
+            return {"Adapted": value.fingerprint}  # by which runs are recognized
+        case Reservoir() | Preprocessing():
+            return {kept(type(value).__name__): value.fingerprint}
         case np.ndarray():
             return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": value.shape}
         case tuple() | list():
@@ -203,6 +214,6 @@ def describe(value: object) -> Fact:
                 # fingerprint.
                 as_before = one.metadata.get("later") and held == one.default
                 if not one.metadata.get("local") and not as_before:
-                    inner[one.name] = describe(held)
-            return {type(value).__name__: inner}
+                    inner[kept(one.name)] = describe(held)
+            return {kept(type(value).__name__): inner}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")

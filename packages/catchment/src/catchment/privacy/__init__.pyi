@@ -3,25 +3,28 @@ from catchment.privacy.dp.clipping import Clip as Clip
 from catchment.privacy.dp.gaussian import epsilon_spent as epsilon_spent
 from catchment.privacy.dp.noise import (
     GaussianNoise as GaussianNoise,
-    PerSequence as PerSequence,
     PromptNoise as PromptNoise,
+    RecordLevel as RecordLevel,
 )
 from catchment.privacy.in_the_clear import (
     PlainStatisticsWarning as PlainStatisticsWarning,
     networked as networked,
 )
+from catchment.privacy.ledger import LedgerEntry as LedgerEntry, PrivacyLedger as PrivacyLedger
 from catchment.privacy.policy import Policy as Policy
-from catchment.privacy.releases import Release as Release, Releases as Releases
-from catchment.privacy.secure_sum.client_store import (
+from catchment.privacy.secure_aggregation.client_store import (
     FileMemory as FileMemory,
     forget_rounds as forget_rounds,
 )
-from catchment.privacy.secure_sum.keys import (
-    make_identities as make_identities,
+from catchment.privacy.secure_aggregation.keys import (
+    generate_keys as generate_keys,
     new_identity as new_identity,
 )
-from catchment.privacy.secure_sum.protection import Identities as Identities, SecureSum as SecureSum
-from catchment.privacy.secure_sum.server_journal import Journal as Journal
+from catchment.privacy.secure_aggregation.protection import (
+    Identities as Identities,
+    SecureAggregation as SecureAggregation,
+)
+from catchment.privacy.secure_aggregation.server_journal import Journal as Journal
 
 # For the other packages and the tests; may change without notice.
 from catchment.privacy.in_the_clear import (
@@ -30,18 +33,13 @@ from catchment.privacy.in_the_clear import (
     check_memory as check_memory,
     policy_of as policy_of,
 )
+from catchment.privacy.ledger import HEAD as HEAD, PAGE as PAGE, PENDING as PENDING, _head as _head
 from catchment.privacy.policy import (
     NAME as NAME,
     OwnData as OwnData,
     parse_policy as parse_policy,
     read_policy as read_policy,
     template as template,
-)
-from catchment.privacy.releases import (
-    HEAD as HEAD,
-    PAGE as PAGE,
-    PENDING as PENDING,
-    _head as _head,
 )
 
 __all__ = [
@@ -51,16 +49,16 @@ __all__ = [
     "GaussianNoise",
     "Identities",
     "Journal",
-    "PerSequence",
+    "LedgerEntry",
     "PlainStatisticsWarning",
     "Policy",
+    "PrivacyLedger",
     "PromptNoise",
-    "Release",
-    "Releases",
-    "SecureSum",
+    "RecordLevel",
+    "SecureAggregation",
     "epsilon_spent",
     "forget_rounds",
-    "make_identities",
+    "generate_keys",
     "networked",
     "new_identity",
 ]

@@ -92,14 +92,14 @@ class Policy:
     algorithms
         Names of the algorithms that it takes part in, as plans call them; all if empty.
     min_clients, rows_per_feature
-        Least of either that a plan's secure sum, or its clear statistics, may ask for. The rows
-        count for every upload, averages of weights and gradients too.
+        Least of either that a plan's secure aggregation, or its clear statistics, may ask for. The
+        rows count for every upload, averages of weights and gradients too.
     corrupt, min_share
-        Least of either that a plan's secure sum may assume: the share of the registered clients
-        that may work with a server that lies, and the share of them in a round. With 0 a plan gives
-        up what protects from a server that shows clients different sets.
+        Least of either that a plan's secure aggregation may assume: the share of the registered
+        clients that may work with a server that lies, and the share of them in a round. With 0 a
+        plan gives up what protects from a server that shows clients different sets.
     clear
-        Whether statistics may leave without a secure sum.
+        Whether statistics may leave without secure aggregation.
     evaluations
         How many models the client scores: of each plan where `plans` or `signer` say which there
         are, and else of all plans together, which a server can vary at will. To be asked again for
@@ -237,7 +237,7 @@ def _settings(kind: type[Policy | OwnData], table: dict[str, Any], name: str) ->
         if not isinstance(value, int | float if wanted is float else wanted) or (
             wanted in (int, float) and not number
         ):
-            said = {bool: "true or false", int: "a whole number", str: "a text", float: "a number"}
+            said = {bool: "true or false", int: "an integer", str: "a text", float: "a number"}
             raise ValueError(f"{key} is {value!r}; give {said[wanted]}")
         found[key] = wanted(value)
     return found

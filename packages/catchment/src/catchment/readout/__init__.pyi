@@ -1,8 +1,15 @@
 from catchment.readout.accumulation import accumulate as accumulate
-from catchment.readout.detector import Detector as Detector, NormalModel as NormalModel
+from catchment.readout.detector import (
+    Detector as Detector,
+    MahalanobisDetector as MahalanobisDetector,
+)
 from catchment.readout.forecasting import Forecast as Forecast, forecasts as forecasts
 from catchment.readout.grid import Grid as Grid
-from catchment.readout.heads import Gaussian as Gaussian, KnownClasses as KnownClasses, Unit as Unit
+from catchment.readout.heads import (
+    CosineHead as CosineHead,
+    KnownClasses as KnownClasses,
+    LDA as LDA,
+)
 from catchment.readout.intervals import (
     Counts as Counts,
     Intervals as Intervals,
@@ -18,7 +25,7 @@ from catchment.readout.metrics import (
 )
 from catchment.readout.model import (
     Model as Model,
-    OpenModel as OpenModel,
+    OpenSetModel as OpenSetModel,
     PersonalModels as PersonalModels,
     train as train,
 )
@@ -55,8 +62,7 @@ from catchment.readout.exact import (
     ExactGram as ExactGram,
     N_PIECES as N_PIECES,
     PIECE as PIECE,
-    check_largest as check_largest,
-    refuse_parts_of_classes as refuse_parts_of_classes,
+    check_targets as check_targets,
     statistics_of as statistics_of,
     target_pieces as target_pieces,
     whole_weights as whole_weights,
@@ -113,6 +119,7 @@ from catchment.readout.solve import (
 from catchment.readout.statistics import (
     CONSTANT as CONSTANT,
     SUMS as SUMS,
+    StatisticsSet as StatisticsSet,
     add_gram as add_gram,
     matrix_size as matrix_size,
     mirror_lower as mirror_lower,
@@ -128,7 +135,6 @@ from catchment.readout.storage import (
     around_of as around_of,
     from_bytes as from_bytes,
     map_of as map_of,
-    packed_file as packed_file,
     save as save,
     stored_map as stored_map,
     to_bytes as to_bytes,
@@ -137,24 +143,24 @@ from catchment.readout.storage import (
 
 __all__ = [
     "ClassCounts",
+    "CosineHead",
     "Counts",
     "Detector",
     "ErrorSums",
     "Forecast",
-    "Gaussian",
     "Grid",
     "Intervals",
     "KnownClasses",
+    "LDA",
+    "MahalanobisDetector",
     "Model",
-    "NormalModel",
     "OnlineRidge",
-    "OpenModel",
+    "OpenSetModel",
     "PersonalModels",
     "Predictor",
     "Readout",
     "RidgeChoice",
     "RidgeStatistics",
-    "Unit",
     "accumulate",
     "accuracy",
     "choose_by_blocks",

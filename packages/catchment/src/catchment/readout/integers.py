@@ -1,4 +1,4 @@
-"""Arrays of whole numbers of any size, added without a rounding and without an overflow.
+"""Arrays of integers of any size, added without a rounding and without an overflow.
 
 An array is int64 where every entry fits and holds Python's integers where one does not. Which of
 the two is a function of the values, so that equal values are equal arrays. For the journey a value
@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from catchment.arrays import Array
 
 Whole = NDArray[Any]  # int64, or Python's integers
 
@@ -32,7 +30,7 @@ def canonical(values: Whole) -> Whole:
     if values.dtype == np.int64:
         return values
     if values.dtype != object:
-        raise TypeError(f"whole numbers came as {values.dtype}; pass int64 or Python's integers")
+        raise TypeError(f"integers came as {values.dtype}; pass int64 or Python's integers")
     flat = values.ravel().tolist()
     if not flat or (min(flat) >= -(1 << 63) and max(flat) < 1 << 63):
         return values.astype(np.int64)
@@ -91,7 +89,7 @@ def subtracted(one: Whole, other: Whole) -> Whole:
 
 
 def multiplied(values: Whole, factor: int) -> Whole:
-    """Return the exact product of an array and a whole number.
+    """Return the exact product of an array and an integer.
 
     >>> multiplied(np.array([2**40]), 2**30)
     array([1180591620717411303424], dtype=object)
@@ -129,18 +127,6 @@ def largest(values: Whole) -> int:
     if not values.size:
         return 0
     return max(-int(values.min()), int(values.max()))
-
-
-def as_floats(values: Whole, scale: float | Array) -> Array:
-    """Return the array times powers of two, each entry rounded once.
-
-    >>> as_floats(np.array([3, 2**60]), 0.5)
-    array([1.50000000e+00, 5.76460752e+17])
-    """
-    if values.dtype == object:
-        flat = [float(value) for value in values.ravel().tolist()]
-        return np.array(flat, dtype=np.float64).reshape(values.shape) * scale
-    return values.astype(np.float64) * scale
 
 
 def to_limbs(values: Whole, n_limbs: int) -> NDArray[np.int64]:

@@ -11,21 +11,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from scipy.special import ndtri
 
 from catchment.arrays import Array
-from catchment.data.prepare import Prepare, Prepared
+from catchment.data.preprocessing import Prepared, Preprocessing
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
-from catchment.readout.storage import Stored, save
+from catchment.readout import storage
+from catchment.readout.intervals import Intervals, check_probability
+from catchment.readout.storage import Stored
 
 if TYPE_CHECKING:
-    from catchment.readout.intervals import Intervals
     from catchment.readout.model import Model
 
 New = Recording | Array | Sequence[Recording | Array]
@@ -41,6 +41,9 @@ class Predictor(ABC):
 
     before: Pipeline | FeatureMap
     model: Model | None = None
+    judged_by: ClassVar[tuple[str, ...]] = ("probability",)  # columns beside the name of a class
+    needs_labels: ClassVar[bool] = True  # whether files without labels cannot be compared with it
+    other_class: ClassVar[str | None] = None  # what it calls recordings of no class that it knows
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -53,9 +56,9 @@ class Predictor(ABC):
         return self.pipeline.features
 
     @property
-    def prepare(self) -> Prepare:
+    def preprocessing(self) -> Preprocessing:
         """What happens to a raw recording first."""
-        return self.pipeline.prepare
+        return self.pipeline.preprocessing
 
     @property
     def channels(self) -> tuple[str, ...] | None:
@@ -121,7 +124,9 @@ class Predictor(ABC):
     def stored(self) -> Stored:
         """Return what a file holds of it."""
 
-    def labelled(self, prepared: Recording) -> Recording:
+    save = storage.save
+
+    def labeled(self, prepared: Recording) -> Recording:
         """Return a prepared recording with what its outputs are compared with."""
         return prepared
 
@@ -133,7 +138,7 @@ class Predictor(ABC):
         whole recording, as in training. Of several recordings: a list of these.
 
         `device` is "cuda" to predict on a GPU, where several recordings run side by side; outputs
-        agree with the CPU's to 1e-9. If None, what CATCHMENT_DEVICE names for a map on a grid.
+        agree with the CPU's to 1e-9. If None, what CATCHMENT_DEVICE names for a map in fixed point.
         """
         found = self.outputs(new, client, device=device)
         for k, y in enumerate(found):
@@ -145,8 +150,12 @@ class Predictor(ABC):
         if self.classes is None:
             return outputs
         names = list(map(self.classes.__getitem__, outputs.argmax(axis=1)))
-        single = not self.per_step and self.prepare.window is None and len(names) == 1
+        single = not self.per_step and self.preprocessing.window is None and len(names) == 1
         return names[0] if single else names
+
+    def judged(self, outputs: Array) -> list[float]:
+        """Return what a table has in the columns `judged_by`, of one row of outputs (K,)."""
+        return [round(float(self.probabilities(outputs[None])[0, outputs.argmax()]), 4)]
 
     def predict_proba(self, new: New, client: str = "", *, device: str | None = None) -> Array:
         """Return one row of class probabilities (n, K) per recording; each row sums to 1."""
@@ -172,7 +181,9 @@ class Predictor(ABC):
     def outputs(self, new: New, client: str = "", *, device: str | None = None) -> list[Array]:
         """Return the outputs (rows, K) of each raw recording, those of its pieces joined."""
         recordings = as_recordings(new)
-        found: list[list[Array]] = [[np.zeros((0, self.n_outputs))] for _ in recordings]
+        found: list[list[Array]] = []
+        for _ in recordings:
+            found.append([np.zeros((0, self.n_outputs))])
         for piece, y in self.pieces(recordings, client, device=device):
             found[piece.source].append(y)
         return list(map(np.concatenate, found))
@@ -184,15 +195,15 @@ class Predictor(ABC):
 
         A piece is a window, a stretch between gaps, or the whole recording.
 
-        >>> from catchment import EchoState, Prepare, Pipeline, fit
+        >>> from catchment import EchoState, Preprocessing, Pipeline, fit
         >>> wave = Recording(np.sin(np.arange(60.0)))
-        >>> model = fit(Pipeline(Prepare(horizon=1), EchoState(10)), [wave])
+        >>> model = fit(Pipeline(Preprocessing(horizon=1), EchoState(10)), [wave])
         >>> [(piece.start, y.shape) for piece, y in model.pieces([wave])]
         [(0, (60, 1))]
         """
         for k, recording in enumerate(recordings):
             self.check_channels(recording, k)
-        pieces = self.prepare.inputs(recordings)
+        pieces = self.preprocessing.inputs(recordings)
         prepared = list(map(attrgetter("recording"), pieces))
         outputs = self.outputs_of(prepared, client, device=device)
         return list(zip(pieces, outputs, strict=True))
@@ -211,29 +222,27 @@ class Predictor(ABC):
                 "the model does not know its error on new data; let the ridge be chosen, or use "
                 "catchment.calibrate"
             )
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage is {coverage}; pass a probability between 0 and 1")
+        check_probability(coverage, "coverage")
         half = float(ndtri((1.0 + coverage) / 2.0)) * self.deviation
         return outputs - half, outputs + half
 
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Self:
+    def prepared_by(
+        self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
+    ) -> Self:
         """Return it with the preparation that its training data had, and their channels."""
-        this: Any = self
         known = self.channels if channels is None else tuple(channels)
-        if self.model is not None:
-            return cast(Self, replace(this, model=self.model.prepared_by(prepare, known)))
-        return cast(Self, replace(this, before=Pipeline(prepare, self.features), channels=known))
+        return self.changed(before=Pipeline(preprocessing, self.features), channels=known)
 
     def read_from(self, columns: Mapping[str, str]) -> Self:
         """Return it with the names that files have for what is no channel."""
+        return self.changed(columns=dict(columns))
+
+    def changed(self, **fields: Any) -> Self:
+        """Return it with other fields of the model: its own, or of the one inside."""
         this: Any = self
         if self.model is not None:
-            return cast(Self, replace(this, model=self.model.read_from(columns)))
-        return cast(Self, replace(this, columns=dict(columns)))
-
-    def save(self, path: str | Path) -> Path:
-        """Write it to a file, whole or not at all, and return its path."""
-        return save(self, path)
+            fields = {"model": self.model.changed(**fields)}
+        return cast(Self, replace(this, **fields))
 
     def check_channels(self, recording: Recording, k: int) -> None:
         """Raise ValueError, naming the channels, if a recording has others than in training."""
@@ -245,7 +254,7 @@ class Predictor(ABC):
             )
         n_inputs = self.n_inputs if expected is None else len(expected)
         if expected is None and n_inputs is not None:
-            n_inputs -= self.prepare.n_inputs(0)
+            n_inputs -= self.preprocessing.n_inputs(0)
         if n_inputs not in (None, recording.n_inputs):
             named = f" ({', '.join(expected)})" if expected else ""
             raise ValueError(
@@ -257,3 +266,12 @@ class Predictor(ABC):
 def is_alone(new: New) -> bool:
     """Whether this is one recording or one array (T, I), and not several."""
     return isinstance(new, Recording) or (isinstance(new, np.ndarray) and new.ndim < 3)
+
+
+def rounded(value: float) -> float:
+    """Return a number as a table shows it: six significant digits.
+
+    >>> rounded(0.123456789)
+    0.123457
+    """
+    return float(f"{value:.6g}") if np.isfinite(value) else value

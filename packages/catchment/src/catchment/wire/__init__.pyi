@@ -1,7 +1,7 @@
 from catchment.wire.messages import (
     Fact as Fact,
+    Message as Message,
     NOTHING as NOTHING,
-    Parts as Parts,
     digest as digest,
     join as join,
     plain_text as plain_text,
@@ -26,6 +26,7 @@ from catchment.wire.structure import (
     Summable as Summable,
     Triangle as Triangle,
     WEIGHT as WEIGHT,
+    deserialize as deserialize,
     equal as equal,
     is_whole as is_whole,
     kind_of as kind_of,
@@ -33,8 +34,7 @@ from catchment.wire.structure import (
     measured as measured,
     places_of as places_of,
     plus as plus,
-    put_together as put_together,
-    taken_apart as taken_apart,
+    serialize as serialize,
 )
 
 # For the other packages and the tests; may change without notice.
@@ -58,10 +58,10 @@ __all__ = [
     "Kind",
     "LATER",
     "Measured",
+    "Message",
     "NOTHING",
     "NOT_NEGATIVE",
     "POOLED",
-    "Parts",
     "REMARK",
     "ROWS",
     "SAME",
@@ -71,6 +71,7 @@ __all__ = [
     "Summable",
     "Triangle",
     "WEIGHT",
+    "deserialize",
     "digest",
     "equal",
     "is_whole",
@@ -81,7 +82,6 @@ __all__ = [
     "places_of",
     "plain_text",
     "plus",
-    "put_together",
+    "serialize",
     "split",
-    "taken_apart",
 ]

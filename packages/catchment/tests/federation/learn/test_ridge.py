@@ -19,15 +19,15 @@ from catchment import Array
 from catchment.data import ACTIVITIES, Recording, contiguous, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import FederationError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan, Rows
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.readout import choose_by_blocks
 
 pytestmark = pytest.mark.processor
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=15, inputs=1, seed=1)), washout=10)
-DEEP = EchoState.of(Reservoir.from_recipe(Recipe(units=(8, 7), inputs=1, seed=1)), washout=10)
+FEATURES = EchoState.of(Reservoir(units=15, inputs=1, seed=1), washout=10)
+DEEP = EchoState.of(Reservoir(units=(8, 7), inputs=1, seed=1), washout=10)
 SERIES = narma(600, seed=3)
 CLIENTS = contiguous(SERIES, 6)
 
@@ -59,9 +59,7 @@ def test_deep_reservoirs_several_outputs_and_classes_are_pooled_ridge_too() -> N
         name: [replace(s, y=np.column_stack([s.y, s.u])) for s in part if s.y is not None]
         for name, part in CLIENTS.items()
     }
-    pooled = EchoState.of(
-        Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std"
-    )
+    pooled = EchoState.of(Reservoir(units=10, inputs=6, seed=2), pool="mean_std")
     people = synthetic_wearables(3, seed=1, windows_per_user=12)
     for features, clients, classes in ((DEEP, two, None), (pooled, people, ACTIVITIES)):
         state = run(FederatedRidge(features=features, ridge=0.1, classes=classes), clients=clients)
@@ -97,7 +95,7 @@ def test_increments_add_up_to_one_round_and_the_ridge_counts_once() -> None:
 
 
 def test_sequences_with_one_target_come_in_increments_too() -> None:
-    features = EchoState.of(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean")
+    features = EchoState.of(Reservoir(units=8, inputs=6, seed=2), pool="mean")
     people = synthetic_wearables(2, seed=1, windows_per_user=15)
     algorithm = FederatedRidge(features=features, ridge=0.5, classes=ACTIVITIES)
     whole = run(algorithm, clients=people)
@@ -139,8 +137,8 @@ def test_a_window_keeps_the_last_rounds_only() -> None:
     np.testing.assert_allclose(mine.cross, state.total.cross, rtol=1e-12)
 
 
-def test_standardised_features_are_scikit_learns() -> None:
-    state = run(FederatedRidge(features=FEATURES, ridge=3.0, standardise=True))
+def test_standardized_features_are_scikit_learns() -> None:
+    state = run(FederatedRidge(features=FEATURES, ridge=3.0, standardize=True))
     z, y = pooled_rows(FEATURES, CLIENTS)
     scaler = StandardScaler().fit(z)
     theirs = Ridge(alpha=3.0, solver="svd").fit(scaler.transform(z), y)
@@ -149,8 +147,8 @@ def test_standardised_features_are_scikit_learns() -> None:
     np.testing.assert_allclose(state.readout(z)[:, 0], expected, rtol=1e-8)
 
 
-def test_standardising_also_serves_the_choice_on_left_out_clients() -> None:
-    state = run(FederatedRidge(features=FEATURES, standardise=True))
+def test_standardizing_also_serves_the_choice_on_left_out_clients() -> None:
+    state = run(FederatedRidge(features=FEATURES, standardize=True))
     plain = run(FederatedRidge(features=FEATURES))
     assert state.choice is not None
     assert plain.choice is not None
@@ -160,7 +158,7 @@ def test_standardising_also_serves_the_choice_on_left_out_clients() -> None:
 
 
 def test_a_server_that_keeps_no_clients_has_only_the_sum() -> None:
-    algorithm = FederatedRidge(features=FEATURES, ridge="gcv", keep_clients=False)
+    algorithm = FederatedRidge(features=FEATURES, ridge="gcv", store_per_client=False)
     state = run(algorithm)
     assert state.by_client == {}
     assert state.choice is not None
@@ -174,7 +172,7 @@ def test_one_client_cannot_be_left_out() -> None:
 
 def test_half_the_clients_may_be_asked_in_each_round() -> None:
     algorithm = FederatedRidge(features=FEATURES, ridge=0.1)
-    result = run_locally(Plan(algorithm=algorithm, share=0.5, rounds=2, seed=1), CLIENTS)
+    result = run_locally(Plan(algorithm=algorithm, client_fraction=0.5, rounds=2, seed=1), CLIENTS)
     assert [record.n_used for record in result.records] == [3, 3]
     assert set(result.state.by_client) <= set(CLIENTS)
 
@@ -183,7 +181,7 @@ def test_half_the_clients_may_be_asked_in_each_round() -> None:
     ("settings", "message"),
     [
         ({"ridge": "best"}, "ridge is 'best'"),
-        ({"ridge": "clients", "keep_clients": False}, "needs keep_clients=True"),
+        ({"ridge": "clients", "store_per_client": False}, "needs store_per_client=True"),
         ({"forgetting": 0.0}, "forgetting is 0.0"),
         ({"forgetting": 1.1}, "forgetting is 1.1"),
         ({"increments": 0}, "increments is 0"),
@@ -197,7 +195,7 @@ def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> Non
 
 
 def test_the_upload_is_half_a_gram_matrix_and_no_more() -> None:
-    features = EchoState.of(Reservoir.from_recipe(Recipe(units=500, inputs=1, seed=1)), input=False)
+    features = EchoState.of(Reservoir(units=500, inputs=1, seed=1), input=False)
     algorithm = FederatedRidge(features=features, ridge=1.0, classes=tuple("abcdef"))
     y = np.eye(6)[np.arange(40) % 6]
     result = run_locally(Plan(algorithm=algorithm), {"a": [Recording(np.zeros(40), y)]})

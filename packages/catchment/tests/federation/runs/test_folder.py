@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment import Recipe, Reservoir, RidgeStatistics, load
+from catchment import Reservoir, RidgeStatistics, load
 from catchment.data import Recording, contiguous, narma
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, IntegrityError
@@ -30,14 +30,14 @@ from catchment.federation import (
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.federation.runs import BATCH, DATABASE, MODEL, PLAN, Entry
 from catchment.readout import Model
-from catchment.wire import Parts
+from catchment.wire import Message
 
 ROUNDS = 4
 RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
 
 
 def plan(ridge: float = 1e-3, rounds: int = ROUNDS) -> RidgePlan:
-    features = EchoState.of(Reservoir.from_recipe(Recipe(units=15, inputs=1, seed=2)), washout=5)
+    features = EchoState.of(Reservoir(units=15, inputs=1, seed=2), washout=5)
     algorithm = FederatedRidge(features=features, ridge=ridge, increments=rounds)
     return Plan(algorithm=algorithm, rounds=rounds)
 
@@ -64,12 +64,12 @@ class Repeating(Engine):
     def clients(self) -> Sequence[str]:
         return self.inner.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for reply in self.inner.ask(letters):
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in self.inner.ask(requests):
             yield reply
             second = reply
             if self.conflicting and reply.message is not None:
-                first = Parts.from_bytes(reply.message)
+                first = Message.from_bytes(reply.message)
                 changed = tuple(np.asarray(2 * array) for array in first.arrays)
                 second = replace(reply, message=replace(first, arrays=changed).to_bytes())
             yield second

@@ -1,10 +1,10 @@
 from catchment.federation.measure.baselines import (
     Comparison as Comparison,
-    Guess as Guess,
+    Dummy as Dummy,
     Outcome as Outcome,
     Row as Row,
     autoregression as autoregression,
-    mean_target as mean_target,
+    constant_baseline as constant_baseline,
 )
 from catchment.federation.measure.calibration import Calibration as Calibration
 from catchment.federation.measure.evaluation import (
@@ -14,9 +14,9 @@ from catchment.federation.measure.evaluation import (
     Scores as Scores,
 )
 from catchment.federation.measure.outliers import (
+    ContributionBound as ContributionBound,
     Drift as Drift,
     Flag as Flag,
-    InfluenceCap as InfluenceCap,
     RoundScores as RoundScores,
     RowsFlag as RowsFlag,
     drifts as drifts,
@@ -40,11 +40,11 @@ from catchment.federation.measure.outliers import (
 __all__ = [
     "Calibration",
     "Comparison",
+    "ContributionBound",
     "Drift",
+    "Dummy",
     "Evaluation",
     "Flag",
-    "Guess",
-    "InfluenceCap",
     "Outcome",
     "PersonalEvaluation",
     "RoundScores",
@@ -53,7 +53,7 @@ __all__ = [
     "Score",
     "Scores",
     "autoregression",
+    "constant_baseline",
     "drifts",
-    "mean_target",
     "round_scores",
 ]

@@ -6,18 +6,18 @@ Does a readout of one's own help? Each client learns from its earlier data, test
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.algorithm import Algorithm, Data, Needs, Tally, Turn
+from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
 from catchment.federation.learn.personal import own_readout, read_letter, shared_letter
 from catchment.federation.rows import N_BLOCKS, first_part, targets_of
 from catchment.readout.device import device_for
@@ -26,12 +26,15 @@ from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout
 from catchment.readout.storage import to_bytes
-from catchment.wire import Kind, Parts, Structure, Summable
+from catchment.wire import NOTHING, Fact, Kind, Message, Structure, Summable
+
+if TYPE_CHECKING:
+    from catchment.federation.delivery import Place
 
 GROUP = 256  # clients whose recordings are on a device together...
 STEPS = 4_000_000  # ...unless they are long
 MOST_SHOWN = 30  # clients in a printed table
-KEPT_APART = "it keeps clients apart; pass keep_clients=False"
+KEPT_APART = "it keeps clients apart; pass store_per_client=False"
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,35 +153,63 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
     Clients prepare their raw recordings as the model says. A model's readout is sent with the
     request; of anything else clients are told which it is, and use what they were given.
     The server learns each client's error sums and, for classes, its confusion counts (and so its
-    class balance); with `keep_clients=False` it keeps only their sum.
-    `device` is where this machine's clients predict, which is no part of the plan.
+    class balance); with `store_per_client=False` it keeps only their sum.
+
+    Parameters
+    ----------
+    model_under_test
+        What is tested; None for the one that clients were given before (`Delivery`).
+    device
+        Where this machine's clients predict, which is no part of the plan.
+    sha256, place
+        Of the file of the model that clients were given, and where they keep it.
+    rule
+        A client's own, told the model's SHA-256 and the score before the score leaves; it raises
+        if it must not.
     """
 
-    model_under_test: Predictor
-    keep_clients: bool = True
+    model_under_test: Predictor | None = None
+    store_per_client: bool = True
     device: str | None = field(default=None, metadata={"local": True})
+    sha256: str = field(default="", metadata={"local": True})
+    place: Place | None = field(default=None, metadata={"local": True})
+    rule: Callable[[str, Score], None] | None = field(
+        default=None, repr=False, metadata={"local": True}
+    )
+
+    def identity(self) -> dict[str, Fact] | None:
+        """Return what a model that was given is known by in a plan; None if it is here."""
+        if self.place is None:
+            return None
+        return {"DeliveredEvaluation": f"{self.sha256} {self.store_per_client}"}
 
     @property
-    def needs(self) -> Needs:
-        return Needs(each_client=KEPT_APART if self.keep_clients else "")
+    def requirements(self) -> Requirements:
+        return Requirements(each_client=KEPT_APART if self.store_per_client else "")
 
     def start(self) -> Scores:
         return Scores()
 
-    def broadcast(self, state: Scores, turn: Turn) -> Parts:
+    def broadcast(self, state: Scores, context: RoundContext) -> Message:
         tested = self.model_under_test
         if isinstance(tested, Model):
             return tested.readout.parts()
-        return Parts("tested", {"sha256": self._sha256})
+        return NOTHING if tested is None else Message("tested", {"sha256": self._sha256})
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Score:
         tested = self.model_under_test
         if isinstance(tested, Model):
-            sent = replace(tested, readout=Readout.from_parts(received))
+            sent = replace(tested, readout=Readout.from_message(received))
             return evaluate(sent, data, device=self.device)
+        if self.place is not None:
+            score = evaluate(self.place.model(self.sha256), data, context.client)
+            if self.rule is not None:
+                self.rule(self.sha256, score)
+            return score
+        assert tested is not None
         if received.facts.get("sha256") != self._sha256:
             raise IntegrityError("the server tests another model than this client was given")
-        return evaluate(tested, data, turn.client, device=self.device)
+        return evaluate(tested, data, context.client, device=self.device)
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients to serve side by side: many on a device, which wants them."""
@@ -187,22 +218,25 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
             return min(GROUP, n_clients)
         return 1
 
-    def client_updates(self, received: Parts, clients: Sequence[tuple[Data, Turn]]) -> list[Score]:
+    def client_updates(
+        self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
+    ) -> list[Score]:
         tested = self.model_under_test
         if not isinstance(tested, Model):
-            return [self.client_update(received, data, turn) for data, turn in clients]
-        sent = replace(tested, readout=Readout.from_parts(received))
+            return list(super().client_updates(received, clients))
+        sent = replace(tested, readout=Readout.from_message(received))
         return evaluate_each(sent, [data for data, _ in clients], device=self.device)
 
     @cached_property
     def _sha256(self) -> str:
+        assert self.model_under_test is not None
         return hashlib.sha256(to_bytes(self.model_under_test)).hexdigest()
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
-        score = Score.from_parts(parts).checked()
-        return Tally.of(score, turn.client if self.keep_clients else "")
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[Score]:
+        score = Score.from_message(parts).checked()
+        return Tally.of(score, context.client if self.store_per_client else "")
 
-    def server_update(self, state: Scores, total: Tally[Score], turn: Turn) -> Scores:
+    def server_update(self, state: Scores, total: Tally[Score], context: RoundContext) -> Scores:
         return Scores(total.total, total.by_client)
 
     def result(self, state: Scores) -> Scores:
@@ -247,7 +281,7 @@ def _prepared(model: Predictor, data: Data) -> list[Recording]:
         raise ValueError("no sequences were given; pass at least one with targets")
     for k, recording in enumerate(raw):
         model.check_channels(recording, k)
-    return list(map(model.labelled, model.prepare.apply(raw)))
+    return list(map(model.labeled, model.preprocessing.apply(raw)))
 
 
 def targets_and_outputs(
@@ -314,7 +348,7 @@ class Comparisons(Structure):
     def worst(self) -> tuple[str, float]:
         """Return the client whose own readout helps it least, and the gain, below 0 if it harms."""
         if not self.by_client:
-            raise ValueError("no client is kept apart; compare with keep_clients=True")
+            raise ValueError("no client is kept apart; compare with store_per_client=True")
         gains = {name: value.gain for name, value in sorted(self.by_client.items())}
         name = min(gains, key=gains.__getitem__)
         return name, gains[name]
@@ -343,7 +377,7 @@ class PersonalEvaluation(Algorithm[Comparisons, Tally[Comparison], Comparisons])
     share: float = 0.5
     members: bool = False
     n_blocks: int = N_BLOCKS
-    keep_clients: bool = True
+    store_per_client: bool = True
 
     def __post_init__(self) -> None:
         if self.method not in ("towards", "mixed"):
@@ -356,20 +390,20 @@ class PersonalEvaluation(Algorithm[Comparisons, Tally[Comparison], Comparisons])
             raise ValueError(f"n_blocks is {self.n_blocks}; leaving one out needs at least 2")
 
     @property
-    def needs(self) -> Needs:
-        return Needs(each_client=KEPT_APART if self.keep_clients else "")
+    def requirements(self) -> Requirements:
+        return Requirements(each_client=KEPT_APART if self.store_per_client else "")
 
     def start(self) -> Comparisons:
         return Comparisons()
 
-    def broadcast(self, state: Comparisons, turn: Turn) -> Parts:
+    def broadcast(self, state: Comparisons, context: RoundContext) -> Message:
         shared = self.model_under_test
         return shared_letter(shared.readout, shared.statistics if self.method == "mixed" else None)
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Comparison:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Comparison:
         tested = self.model_under_test
         shared, total = read_letter(received, self.method)
-        prepared = tested.prepare.apply(data())
+        prepared = tested.preprocessing.apply(data())
         earlier, later = first_part(prepared, self.share, washout=tested.washout)
         if not earlier or not later:
             raise ValueError("there is too little data to learn from one part and test on another")
@@ -388,12 +422,12 @@ class PersonalEvaluation(Algorithm[Comparisons, Tally[Comparison], Comparisons])
         ]
         return Comparison(scores[0], scores[1], int(own.step > 0))
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[Comparison]:
-        update = Comparison.from_parts(parts).checked()
-        return Tally.of(update, turn.client if self.keep_clients else "")
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[Comparison]:
+        update = Comparison.from_message(parts).checked()
+        return Tally.of(update, context.client if self.store_per_client else "")
 
     def server_update(
-        self, state: Comparisons, total: Tally[Comparison], turn: Turn
+        self, state: Comparisons, total: Tally[Comparison], context: RoundContext
     ) -> Comparisons:
         return Comparisons(total.total, total.by_client)
 
