@@ -446,15 +446,15 @@ _NOISE = {
     "noise drawn anew for one session": (
         Edit(
             DP + "noise.py",
-            "words = None if turn.ledger is None else _own_words(clipped, turn, turn.ledger)",
+            "words = KeyedWords(context.ledger.secret(json.dumps(told).encode()))",
             "words = None",
         ),
     ),
     "one noise for all sessions": (
         Edit(
             DP + "noise.py",
-            '["noise", turn.plan, turn.round, turn.session, vector]',
-            '["noise", turn.plan, turn.round]',
+            '["noise", context.plan, context.round, context.session, vector]',
+            '["noise", context.plan, context.round]',
         ),
     ),
     "noise not charged to the client's ledger": (
@@ -467,7 +467,7 @@ _NOISE = {
     "a client counts as often as it says": (
         Edit(
             DP + "noise.py",
-            "if turn.client and clipped.n_clients != 1:",
+            "if context.client and clipped.n_clients != 1:",
             "if False:",
         ),
     ),

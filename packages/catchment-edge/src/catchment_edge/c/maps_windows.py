@@ -190,7 +190,13 @@ def group_code(maps: Sequence[tuple[WindowMap, int]], setting: Setting, prefix: 
         reader = Reader(
             features, f"{prefix}_{k}", setting.steps, stride, shift, limit, f"{prefix}_work"
         )
-        leaf = _leaf(reader)
+        match features:
+            case MiniRocket():
+                leaf = _minirocket(features, reader)
+            case WindowStatistics():
+                leaf = _statistics(features, reader)
+            case Hydra():
+                leaf = _hydra(features, reader)
         leaves.append(replace(leaf, call=leaf.call.replace("ROW", f"row + {place}")))
     return _joined(leaves, words, [one for one, _ in maps], setting, prefix)
 
@@ -257,17 +263,6 @@ def fitting(type_: str, name: str, values: NDArray[Any]) -> Table:
             "fewer features or shorter windows"
         )
     return Table(type_, name, values)
-
-
-def _leaf(reader: Reader) -> Leaf:
-    match reader.features:
-        case MiniRocket() as one:
-            return _minirocket(one, reader)
-        case WindowStatistics() as one:
-            return _statistics(one, reader)
-        case Hydra() as one:
-            return _hydra(one, reader)
-    raise AssertionError("no map of windows")  # as_window_map says which are
 
 
 def _minirocket(one: MiniRocket, reader: Reader) -> Leaf:

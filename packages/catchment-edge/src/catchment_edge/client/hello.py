@@ -12,7 +12,7 @@ from catchment.federation import Plan
 
 VERSION = 1
 NUMBERS = ("float32", "whole", "q15")
-CLASSES, PER_STEP, NEEDS_SCALE, HAS_READOUT, MASKS = 1, 2, 4, 8, 16
+FLAGS = ("classes", "per_step", "needs_scale", "has_readout", "masks")  # from the lowest bit on
 LAYOUT = struct.Struct("<BBHHIB32s32s")
 NO_COURSE = "00" * 32
 
@@ -72,13 +72,9 @@ class DeviceHello:
             channels=channels,
             outputs=outputs,
             features=features,
-            classes=bool(flags & CLASSES),
-            per_step=bool(flags & PER_STEP),
-            needs_scale=bool(flags & NEEDS_SCALE),
-            has_readout=bool(flags & HAS_READOUT),
             fingerprint=fingerprint.hex(),
             course=course.hex(),
-            masks=bool(flags & MASKS),
+            **{name: bool(flags >> k & 1) for k, name in enumerate(FLAGS)},
         )
 
     def to_bytes(self) -> bytes:
@@ -91,13 +87,7 @@ class DeviceHello:
         >>> len(hello.to_bytes()), DeviceHello.from_bytes(hello.to_bytes()) == hello
         (75, True)
         """
-        flags = (
-            CLASSES * self.classes
-            | PER_STEP * self.per_step
-            | NEEDS_SCALE * self.needs_scale
-            | HAS_READOUT * self.has_readout
-            | MASKS * self.masks
-        )
+        flags = sum(bool(getattr(self, name)) << k for k, name in enumerate(FLAGS))
         return LAYOUT.pack(
             VERSION,
             NUMBERS.index(self.number),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from catchment.data import Preprocessing
 from catchment.features import FeatureMap
-from catchment.federation import LowRankUpload, Workflow
+from catchment.federation import LowRankUpload
 from catchment.federation.learn import FederatedRidge
-from catchment.plans import PlanFile, read_plan
+from catchment.plans import read_plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,31 +76,6 @@ def task_of(plan_file: str | Path) -> Task:
     """Return what a device does for a plan; ValueError if no device can, and what to change."""
     file = read_plan(plan_file)
     course = file.workflow(file.about())
-    _check_course(file, course)
-    (features,) = course.start().maps
-    learner = course.learn((features,))
-    if not isinstance(learner, FederatedRidge):
-        raise ValueError(
-            f"the plan's algorithm is {file.algorithm!r}; a device sends the statistics of a "
-            'ridge regression, so write algorithm = "ridge" under [learn]'
-        )
-    _check_upload(course)
-    outputs = course.n_targets
-    if outputs is None:
-        raise ValueError("the plan does not say how many targets there are; name them in [data]")
-    return Task(
-        features,
-        course.preprocessing,
-        course.n_channels,
-        outputs,
-        course.classes,
-        "" if file.is_secret else course.fingerprint,
-        file.is_secret,
-        learner.row_stride,
-    )
-
-
-def _check_course(file: PlanFile, course: Workflow) -> None:
     if course.adapt is not None:
         raise ValueError(
             "the plan has [plasticity], which changes the reservoir after the export; leave it out"
@@ -110,14 +85,31 @@ def _check_course(file: PlanFile, course: Workflow) -> None:
             f"the plan compares {len(course.maps)} maps, and a device holds one; name the one "
             "that was chosen under [features]"
         )
-
-
-def _check_upload(course: Workflow) -> None:
+    (features,) = course.start().maps
+    learner = course.learn((features,))
+    if not isinstance(learner, FederatedRidge):
+        raise ValueError(
+            f"the plan's algorithm is {file.algorithm!r}; a device sends the statistics of a "
+            'ridge regression, so write algorithm = "ridge" under [learn]'
+        )
+    classes, outputs = course.classes, course.n_targets
     if any(isinstance(one, LowRankUpload) for one in course.protections):
         raise ValueError(
             "clients of this plan send the smaller form of their statistics, and a device sends "
             'plain ones; write upload = "statistics" under [learn]'
         )
+    if outputs is None:
+        raise ValueError("the plan does not say how many targets there are; name them in [data]")
+    return Task(
+        features,
+        course.preprocessing,
+        course.n_channels,
+        outputs,
+        classes,
+        "" if file.is_secret else course.fingerprint,
+        file.is_secret,
+        learner.row_stride,
+    )
 
 
 def _check_preparation(preprocessing: Preprocessing, *, per_step: bool) -> None:

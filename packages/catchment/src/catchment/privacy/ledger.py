@@ -285,19 +285,20 @@ class PrivacyLedger:
         with _DOOR:
             lines, names = self._lines(), sorted(set(clients))
             made = _settled(session, names, self._counted(lines))
-            kept = self._memory.setdefault(_set(made.clients), json.dumps(names).encode())
+            kept = self._memory.setdefault(f"{ROOT}/set/{made.clients}", json.dumps(names).encode())
             if hashlib.sha256(kept).hexdigest() != made.clients:
                 raise _damaged()
             self._enter(made, lines)
 
     def _counted(self, lines: Sequence[bytes]) -> list[LedgerEntry]:
         """Return what counts: of a session the last entry, and what an earlier form let leave."""
-        found = {one.session or f" {k}": one for k, one in enumerate(_read(lines))}
         try:
+            known = [LedgerEntry(**json.loads(line)) for line in lines]
             left = json.loads(self._memory.get(PENDING, b"{}"))
             earlier = {session: LedgerEntry(**one) for session, one in left.items()}
         except (ValueError, TypeError, AttributeError) as error:
             raise _damaged() from error
+        found = {one.session or f" {k}": one for k, one in enumerate(known)}
         return [*{**earlier, **found}.values()]
 
     def entries(self) -> list[LedgerEntry]:
@@ -441,7 +442,7 @@ class PrivacyLedger:
         """Return the units by their digest; None for data of which nothing is known."""
         if not data or f"{ROOT}/data/{data}" in self._memory:  # as an earlier form kept them
             return None
-        kept = self._memory.get(_data(data), b"")
+        kept = self._memory.get(f"{ROOT}/units/{data}", b"")
         if hashlib.sha256(kept).hexdigest() != data:
             raise _damaged()
         return Units.from_bytes(kept)
@@ -452,13 +453,13 @@ class PrivacyLedger:
             return "" if self._about is None else NO_DATA
         kept = self._about.to_bytes()
         name = hashlib.sha256(kept).hexdigest()
-        if _data(name) not in self._memory:
-            self._memory[_data(name)] = kept
+        if f"{ROOT}/units/{name}" not in self._memory:
+            self._memory[f"{ROOT}/units/{name}"] = kept
         return name
 
     def _names(self, text: str) -> set[str]:
         """Return the clients of a sum by the SHA-256 of their names."""
-        kept = self._memory.get(_set(text), b"")
+        kept = self._memory.get(f"{ROOT}/set/{text}", b"")
         if hashlib.sha256(kept).hexdigest() != text:
             raise _damaged()
         return set(json.loads(kept))
@@ -475,17 +476,6 @@ def _settled(session: str, clients: Iterable[str], known: Iterable[LedgerEntry])
     )
 
 
-def _set(text: str) -> str:
-    return f"{ROOT}/set/{text}"
-
-
-def _read(lines: Iterable[bytes]) -> list[LedgerEntry]:
-    try:
-        return [LedgerEntry(**json.loads(line)) for line in lines]
-    except (ValueError, TypeError) as error:
-        raise _damaged() from error
-
-
 def _head(lines: Iterable[bytes]) -> bytes:
     """Return how many entries there are, and the SHA-256 that chains them."""
     count, link = 0, b""
@@ -496,10 +486,6 @@ def _head(lines: Iterable[bytes]) -> bytes:
 
 def _page(number: int) -> str:
     return f"{ROOT}/page/{number:06d}"
-
-
-def _data(name: str) -> str:
-    return f"{ROOT}/units/{name}"
 
 
 def _damaged() -> IntegrityError:

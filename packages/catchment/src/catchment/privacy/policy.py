@@ -145,10 +145,11 @@ class Policy:
     data: OwnData = field(default_factory=OwnData)
 
     def __post_init__(self) -> None:
-        if self.exact not in EXACT:
-            raise ValueError(f"exact is {self.exact!r}; choose from {', '.join(EXACT)}")
-        if self.exact_sums < 0:
-            raise ValueError(f"exact_sums is {self.exact_sums}; pass 0 or more")
+        for name, known in (("exact", EXACT), ("code", CODE)):
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; choose from {', '.join(known)}"
+                )
         if (self.epsilon is None) != (self.delta is None):
             raise ValueError(
                 f"epsilon is {self.epsilon} and delta is {self.delta}; give both or neither"
@@ -157,23 +158,21 @@ class Policy:
             raise ValueError(f"epsilon is {self.epsilon}; pass a number that is not negative")
         if self.delta is not None and not 0 < self.delta < 1:
             raise ValueError(f"delta is {self.delta}; pass a number between 0 and 1")
-        if self.code not in CODE:
-            raise ValueError(f"code is {self.code!r}; choose from {', '.join(CODE)}")
         hashes = {"plans": self.plans, "apps": self.apps, "signer": (self.signer or "0" * 64,)}
-        for name, texts in hashes.items():
-            for text in texts:
-                if not re.fullmatch(r"[0-9a-f]{64}", text):
-                    raise ValueError(
-                        f"{name} has {text[:80]!r}; give 64 hexadecimal digits in small letters"
-                    )
+        for name, text in ((name, text) for name, texts in hashes.items() for text in texts):
+            if not re.fullmatch(r"[0-9a-f]{64}", text):
+                raise ValueError(
+                    f"{name} has {text[:80]!r}; give 64 hexadecimal digits in small letters"
+                )
         for name in ("corrupt", "min_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; pass a fraction from 0 to 1")
-        least: dict[str, int] = {"min_clients": 1, "rows_per_feature": 0, "evaluations": 0}
-        least |= {"score_rows": 1, "misfits": 0}
-        for name, lowest in least.items():
-            if not getattr(self, name) >= lowest:
-                raise ValueError(f"{name} is {getattr(self, name)}; pass {lowest} or more")
+        from_one = ("min_clients", "score_rows")
+        for name in ("exact_sums", "rows_per_feature", "evaluations", "misfits", *from_one):
+            if not getattr(self, name) >= (name in from_one):
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}; pass {int(name in from_one)} or more"
+                )
 
 
 NAME = "policy.toml"
@@ -222,27 +221,23 @@ def parse_policy(text: str, name: str = NAME) -> Policy:
 
 
 def _settings(kind: type[Policy | OwnData], table: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return settings as the policy has them; ValueError for one of another name or type."""
     known = [field.name for field in fields(kind)]
-    for key in table:
+    found: dict[str, Any] = {}
+    for key, value in table.items():
         if key not in known:
             raise ValueError(f"{name} has no setting {key!r}; choose from {', '.join(known)}")
-    return {key: _typed(kind, key, value) for key, value in table.items()}
-
-
-def _typed(kind: type[Policy | OwnData], key: str, value: object) -> Any:
-    """Return a setting as the policy has it; ValueError if it is of another type."""
-    default = getattr(kind, key)
-    if isinstance(default, tuple) or (kind is OwnData and key in ("inputs", "target")):
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise ValueError(f'{key} is {value!r}; give a list of texts, such as ["..."]')
-        return tuple(value)
-    if kind is OwnData:
-        default = ""
-    if default is None or isinstance(default, float):
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"{key} is {value!r}; give a number")
-        return float(value)
-    if type(value) is not type(default):
-        wanted = {bool: "true or false", int: "an integer", str: "a text"}[type(default)]
-        raise ValueError(f"{key} is {value!r}; give {wanted}")
-    return value
+        default, number = getattr(kind, key), not isinstance(value, bool)
+        if isinstance(default, tuple) or (kind is OwnData and key in ("inputs", "target")):
+            if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+                raise ValueError(f'{key} is {value!r}; give a list of texts, such as ["..."]')
+            found[key] = tuple(value)
+            continue
+        wanted = str if kind is OwnData else float if default is None else type(default)
+        if not isinstance(value, int | float if wanted is float else wanted) or (
+            wanted in (int, float) and not number
+        ):
+            said = {bool: "true or false", int: "an integer", str: "a text", float: "a number"}
+            raise ValueError(f"{key} is {value!r}; give {said[wanted]}")
+        found[key] = wanted(value)
+    return found

@@ -40,6 +40,7 @@ from catchment.privacy.dp.gaussian import check_epsilon_delta, epsilon_spent
 TOLERANCE = 1e-4
 MOST_KEYS = 64  # digests by which a client's data are known
 
+_LINE = "federation, at, purpose, gaussian, concentrated, budget, run, n_clients"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS budgets (
     federation TEXT PRIMARY KEY, delta REAL NOT NULL, unit TEXT NOT NULL);
@@ -115,16 +116,9 @@ class Budget:
             if max(after) > self.epsilon * (1 + TOLERANCE):
                 spent = max(self._epsilon(costs) for costs in before)
                 raise BudgetError(self._too_much(purpose, spent, after))
-            line = {
-                "federation": self.federation,
-                "at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "purpose": purpose,
-                "gaussian": cost.gaussian,
-                "concentrated": cost.concentrated,
-                "budget": self.epsilon,
-                "run": self.run,
-                "n_clients": len(accounts),
-            }
+            at, n = datetime.now(UTC).isoformat(timespec="seconds"), len(accounts)
+            costs = (cost.gaussian, cost.concentrated, self.epsilon)
+            line = [self.federation, at, purpose, *costs, self.run, n]  # as _LINE has them
             keys = sorted({key for keys in accounts.values() for key in keys})
             for book in books:
                 _write(book, line, keys)
@@ -287,11 +281,9 @@ def _verify(book: sqlite3.Connection, path: Path) -> None:
     for release, key in book.execute("SELECT release, key FROM accounts ORDER BY key"):
         keys.setdefault(release, []).append(key)
     n, link = 0, ""
-    rows = book.execute(
-        "SELECT id, federation, at, purpose, gaussian, concentrated, budget, run, n_clients, link "
-        "FROM releases ORDER BY id"
-    )
-    for number, *line, written in rows:
+    for number, *line, written in book.execute(
+        f"SELECT id, {_LINE}, link FROM releases ORDER BY id"
+    ):
         n, link = n + 1, _link(link, line, keys.get(number, []))
         if link != written or number != n:
             raise _damaged(path)
@@ -300,13 +292,12 @@ def _verify(book: sqlite3.Connection, path: Path) -> None:
         raise _damaged(path)
 
 
-def _write(book: sqlite3.Connection, line: Mapping[str, Any], keys: Sequence[str]) -> None:
+def _write(book: sqlite3.Connection, line: Sequence[Any], keys: Sequence[str]) -> None:
     n, before = book.execute("SELECT n, link FROM head").fetchone() or (0, "")
-    link = _link(before, list(line.values()), keys)
+    link = _link(before, line, keys)
     book.execute(
-        "INSERT INTO releases (id, federation, at, purpose, gaussian, concentrated, budget, run, "
-        "n_clients, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (n + 1, *line.values(), link),
+        f"INSERT INTO releases (id, {_LINE}, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (n + 1, *line, link),
     )
     book.executemany("INSERT INTO accounts VALUES (?, ?)", [(n + 1, key) for key in keys])
     book.execute("INSERT OR REPLACE INTO head VALUES (1, ?, ?)", (n + 1, link))

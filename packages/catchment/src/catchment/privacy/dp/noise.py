@@ -42,8 +42,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from operator import add
+from functools import partial
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
@@ -56,7 +55,6 @@ from catchment.federation.algorithm import (
     Cost,
     Data,
     Kept,
-    Ledger,
     Requirements,
     RoundContext,
     Upload,
@@ -441,7 +439,11 @@ class GaussianNoise(Protection):
             cost = self.amount(whole=True).cost if self.distributed else Cost()
             context.ledger.charge(cost, epsilon=self.epsilon, delta=self.delta)
         if self.distributed:
-            words = None if context.ledger is None else _own_words(clipped, context, context.ledger)
+            words: Words | None = None
+            if context.ledger is not None:  # the same noise for the same session again
+                vector = hashlib.sha256(clipped.vector.tobytes()).hexdigest()
+                told = ["noise", context.plan, context.round, context.session, vector]
+                words = KeyedWords(context.ledger.secret(json.dumps(told).encode()))
             noise = self.amount(whole=True).drawn(len(clipped.vector), words)
             added = noise * self.grid if clipped.grid is None else noise
             clipped = replace(clipped, vector=clipped.vector + added)
@@ -463,22 +465,18 @@ class GaussianNoise(Protection):
             raise UploadError(
                 "unit", "privacy per recording needs RecordLevel around the algorithm"
             )
-        records = self._records(upload)
-        first = next(records, None)
-        if first is None:
-            raise UploadError("no-rows", "the client has no recordings")
-        total = reduce(add, records, first)
-        told = 0 if self.distributed else total.n_clients
-        return replace(total, n_clients=1, n_records=told)
-
-    def _records(self, upload: Records) -> Iterator[Clipped]:
+        total: Clipped | None = None
         for record in upload.uploads():
             if not isinstance(record, RidgeStatistics):
+                kind = serialize(record).kind
                 raise UploadError(
-                    "kind",
-                    f"privacy per recording needs ridge statistics, not {serialize(record).kind!r}",
+                    "kind", f"privacy per recording needs ridge statistics, not {kind!r}"
                 )
-            yield self._one(record)
+            total = self._one(record) if total is None else total + self._one(record)
+        if total is None:
+            raise UploadError("no-rows", "the client has no recordings")
+        told = 0 if self.distributed else total.n_clients
+        return replace(total, n_clients=1, n_records=told)
 
     def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Clipped:
         """Return a vector ready to add; UploadError if it is longer than any client's may be.
@@ -545,16 +543,6 @@ class GaussianNoise(Protection):
         return inner(self.clip.upload(total, ridge), context)
 
 
-def _own_words(clipped: Clipped, context: RoundContext, ledger: Ledger) -> Words:
-    """Return random words for the noise on a vector, the same for the same session again."""
-    vector = hashlib.sha256(clipped.vector.tobytes()).hexdigest()
-    purpose = json.dumps(["noise", context.plan, context.round, context.session, vector])
-    return KeyedWords(ledger.secret(purpose.encode()))
-
-
-PROMPT_STEPS = 1 << 20  # grid steps in a standard deviation
-
-
 @dataclass(frozen=True, kw_only=True)
 class PromptNoise:
     """A bound on the length of bottlenecks, and noise in units of how far two can lie apart.
@@ -597,7 +585,7 @@ class PromptNoise:
         short, _ = self.shortened(codes)
         if self.multiplier == 0:
             return short
-        grid = math.ldexp(1.0, math.floor(math.log2(self.spread / PROMPT_STEPS)))
+        grid = math.ldexp(1.0, math.floor(math.log2(self.spread / STEPS)))
         noise = rounded_normal(self.spread / grid, short.size).reshape(short.shape)
         return np.asarray((np.trunc(short / grid) + noise) * grid)
 

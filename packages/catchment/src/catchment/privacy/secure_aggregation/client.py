@@ -38,7 +38,6 @@ from catchment.privacy.secure_aggregation.graph import neighbors
 from catchment.privacy.secure_aggregation.protection import (
     SecureAggregation,
     check_clients,
-    check_ring,
     check_rows,
     check_share,
     check_threshold,
@@ -331,7 +330,14 @@ def _checked_members(
     check_share(n, len(agreed.names), agreed.min_share)
     k, t = agreed.degree(n)
     check_threshold(t, k + 1, agreed.corrupt_holders(n))
-    check_ring(t, k, agreed.least_shares(n))
+    if t < agreed.least_shares(n):
+        # Those who work with the server could cut off a part of the ring.
+        raise RuleError(
+            "neighbors",
+            f"{t} shares of {k + 1} open a secret; in a ring of {k} neighbors "
+            f"{agreed.least_shares(n)} must be needed, or a few clients could be summed by "
+            "themselves; ask for more neighbors",
+        )
     if me not in members:
         raise IntegrityError("this client is asked to join a round it is not part of")
     shown = from_rows(adverts, n, keys.ADVERT_BYTES)

@@ -135,22 +135,6 @@ def check_threshold(threshold: int, n_holders: int, n_corrupt: int) -> None:
         )
 
 
-def check_ring(threshold: int, n_neighbors: int, least: int) -> None:
-    """Refuse a ring of which those who work with the server could cut off a part.
-
-    >>> check_ring(1, 0, 2)
-    Traceback (most recent call last):
-    catchment.errors.RuleError: 1 shares of 1 open a secret; in a ring of 0 neighbors 2 must be ...
-    """
-    if threshold < least:
-        raise RuleError(
-            "neighbors",
-            f"{threshold} shares of {n_neighbors + 1} open a secret; in a ring of {n_neighbors} "
-            f"neighbors {least} must be needed, or a few clients could be summed by themselves; "
-            "ask for more neighbors",
-        )
-
-
 def check_rows(upload: object, *, rows_per_feature: float, min_clients: int) -> None:
     """Refuse to send statistics of so few rows that the cohort's sum may be too thin.
 

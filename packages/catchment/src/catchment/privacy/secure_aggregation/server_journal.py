@@ -243,15 +243,13 @@ def _opened(path: Path) -> sqlite3.Connection:
             raise IntegrityError(f"{path} has format {version}, this version reads {FORMAT}")
         # Taken now, so that a second server is told at once.
         database.executescript("BEGIN IMMEDIATE; COMMIT;")
-    except sqlite3.OperationalError as error:
+    except BaseException as error:
         database.close()
-        raise FederationError(
-            f"another process writes to {path.parent}; wait for it or choose another folder"
-        ) from error
-    except sqlite3.DatabaseError as error:
-        database.close()
-        raise IntegrityError(f"{path} is not a journal ({error})") from error
-    except IntegrityError:
-        database.close()
+        if isinstance(error, sqlite3.OperationalError):
+            raise FederationError(
+                f"another process writes to {path.parent}; wait for it or choose another folder"
+            ) from error
+        if isinstance(error, sqlite3.DatabaseError):
+            raise IntegrityError(f"{path} is not a journal ({error})") from error
         raise
     return database
