@@ -250,7 +250,7 @@ def pixels(
     result = earlier or PixelResult(quick=quick)
     for images in sets:
         sizes = {**result.images, images.name: (len(images.train), len(images.test))}
-        result = replace(result, images=sizes, device=named(device))
+        result = replace(result, images=sizes, device=device_name(device))
         for order in orders:
             series = Series.of(images, order)
             for contender, columns in widths.items():
@@ -297,10 +297,10 @@ def _missing(
     return None
 
 
-def named(device: str | None) -> str:
+def device_name(device: str | None) -> str:
     """Return what a device calls itself, for the page.
 
-    >>> named(None)
+    >>> device_name(None)
     'CPU'
     """
     if device != "cuda":
