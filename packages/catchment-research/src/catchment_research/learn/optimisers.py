@@ -162,7 +162,13 @@ class Adagrad(ServerOptimiser):
         return _moved(values, change, self.learning_rate, squares, self.tau), squares
 
 
-CHOICES[ServerOptimiser] = {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi}
+CHOICES[ServerOptimiser] = {
+    "mean": Mean,
+    "momentum": Momentum,
+    "adam": Adam,
+    "yogi": Yogi,
+    "adagrad": Adagrad,
+}
 
 
 def _moved(
