@@ -11,7 +11,7 @@ from catchment.features import FeatureMap
 from catchment.federation import Algorithm
 from catchment.plugins import CHOICES
 from catchment_research.learn.alignment import AlignedRidge as Aligned
-from catchment_research.learn.optimisers import Adam, Mean, ServerOptimiser
+from catchment_research.learn.optimizers import Adam, Mean, ServerOptimizer
 from catchment_research.learn.stacking import StackedEnsemble as Stacked
 from catchment_research.partial.ftrl import FollowTheLeader
 from catchment_research.partial.schedule import Schedule
@@ -20,8 +20,8 @@ __all__ = ["Aligned", "Partial", "Prompt", "Stacked"]
 MEAN = Mean()
 CONSTANT = Schedule()
 # What a network's server may do: only there is every change clipped as private sums need it.
-CHOICES[ServerOptimiser | FollowTheLeader] = {
-    **CHOICES[ServerOptimiser],
+CHOICES[ServerOptimizer | FollowTheLeader] = {
+    **CHOICES[ServerOptimizer],
     "follow_the_leader": FollowTheLeader,
 }
 
@@ -44,7 +44,7 @@ class Partial:
         Freeze this many of the largest parameters, too.
     seed
         Of the frozen values, and of the start of the others.
-    optimiser
+    optimizer
         Of the clients: "sgd" or "adam".
     learning_rate, momentum, epochs, batch_size, max_steps, prox
         Of the clients' steps in a round.
@@ -56,7 +56,7 @@ class Partial:
         What the server does with the mean change, or "follow_the_leader" with the sum of clipped
         changes, to which it adds noise.
     clip
-        Longest change that a client may send, as a secure sum with noise needs; that of
+        Longest change that a client may send, as secure aggregation with noise needs; that of
         "follow_the_leader" if not given.
     dropout
         Layers, each of whose outputs are the next one's inputs, of which every client trains a part
@@ -73,7 +73,7 @@ class Partial:
     freeze: tuple[str, ...] = ()
     freeze_largest: int = 0
     seed: int = 0
-    optimiser: Literal["sgd", "adam"] = "sgd"
+    optimizer: Literal["sgd", "adam"] = "sgd"
     learning_rate: float = 0.1
     momentum: float = 0.0
     epochs: int = 1
@@ -82,7 +82,7 @@ class Partial:
     prox: float = 0.0
     schedule: Schedule = CONSTANT
     weak: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    server: ServerOptimiser | FollowTheLeader = MEAN
+    server: ServerOptimizer | FollowTheLeader = MEAN
     clip: float | None = None
     dropout: tuple[str, ...] = ()
     dropout_share: tuple[float, ...] = (0.5,)
@@ -118,7 +118,7 @@ class Partial:
                 seed=self.seed,
             ),
             steps=LocalSteps(
-                optimiser=self.optimiser,
+                optimizer=self.optimizer,
                 learning_rate=self.learning_rate,
                 momentum=self.momentum,
                 epochs=self.epochs,
@@ -128,7 +128,7 @@ class Partial:
             ),
             schedule=self.schedule,
             weak={name: Freeze(names=also) for name, also in self.weak.items()},
-            optimiser=self.server,
+            optimizer=self.server,
             clip=clip,
             dropout=dropout,
             device=self.device,
@@ -185,7 +185,7 @@ class Prompt:
     batch_size: int = 16
     max_steps: int | None = None
     tell_labels: bool = False
-    server: ServerOptimiser = MEAN
+    server: ServerOptimizer = MEAN
 
     def algorithm(self) -> Algorithm[Any, Any, Any]:
         """Return the algorithm."""
@@ -218,7 +218,7 @@ class Prompt:
             batch_size=self.batch_size,
             max_steps=self.max_steps,
             local=Adam(learning_rate=self.learning_rate, tau=1e-8),
-            optimiser=self.server,
+            optimizer=self.server,
             tell_labels=self.tell_labels,
         )
         context = tuple(int(token) for token in model.tokens(self.context))

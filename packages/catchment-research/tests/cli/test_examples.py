@@ -61,7 +61,7 @@ def test_a_plan_says_the_server_the_schedule_and_who_is_weak(tmp_path: Path) -> 
     algorithm = workflow.learn(maps)
     assert isinstance(algorithm, RecordingTraining)
     training = algorithm.training
-    assert training.optimiser == Adagrad(learning_rate=0.1)
+    assert training.optimizer == Adagrad(learning_rate=0.1)
     assert training.schedule == Schedule(warmup=2, cosine=20)
     assert training.weak == {f"user-00{k}": Freeze(names=("first.*",)) for k in range(3)}
     run_plan(file, tmp_path / "run", threads=1)

@@ -196,7 +196,7 @@ def real(
 
 
 def whole(value: object, name: str, *, at_least: int = 0, below: int | None = None) -> int:
-    """Return a whole number within the bounds as an int, or raise an error that names it.
+    """Return an integer within the bounds as an int, or raise an error that names it.
 
     >>> whole(3, "units", at_least=1)
     3
@@ -204,12 +204,12 @@ def whole(value: object, name: str, *, at_least: int = 0, below: int | None = No
     try:
         number = operator.index(value)  # type: ignore[arg-type]  # this is the check
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; give a whole number") from None
+        raise TypeError(f"{name} is {value!r}; give an integer") from None
     if isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r}; give a whole number")
+        raise TypeError(f"{name} is {value!r}; give an integer")
     if number < at_least or (below is not None and number >= below):
         wanted = f">= {at_least}" if below is None else f"from {at_least} to {below - 1}"
-        raise ValueError(f"{name} is {number}; give a whole number {wanted}")
+        raise ValueError(f"{name} is {number}; give an integer {wanted}")
     return number
 
 

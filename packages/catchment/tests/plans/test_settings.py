@@ -12,7 +12,7 @@ from annotated_types import Ge
 
 from catchment import Array
 from catchment.plans import described, nearest, read, schema
-from catchment.readout import Gaussian, Head
+from catchment.readout import LDA, Head
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Drawing:
     ----------
     size
         How large.
-    colour, edge
+    color, edge
         Of the inside
         and of the outline.
 
@@ -37,13 +37,13 @@ class Drawing:
     """
 
     size: int = 3
-    colour: Literal["red", "blue"] | None = None
+    color: Literal["red", "blue"] | None = None
     edge: str = "none"
     ratio: float | Literal["golden"] = 1.0
     points: tuple[Point, ...] = ()
-    centre: Point | None = None
+    center: Point | None = None
     pair: tuple[int, int] = (1, 2)
-    head: Head = field(default_factory=Gaussian)
+    head: Head = field(default_factory=LDA)
     filled: bool = False
     names: Mapping[str, int] = field(default_factory=dict)
     pieces: Annotated[int, Ge(1)] | Literal["all"] = 1
@@ -60,10 +60,10 @@ def drawing(**table: object) -> Drawing:
 def test_values_of_every_type() -> None:
     found = drawing(
         size=5,
-        colour="blue",
+        color="blue",
         ratio="golden",
         points=[{"x": 1, "y": 2.5}, {"x": 0.5}],
-        centre={"x": 3},
+        center={"x": 3},
         pair=[4, 5],
         head={"name": "gaussian", "ridge": 2},
         filled=True,
@@ -71,37 +71,37 @@ def test_values_of_every_type() -> None:
     )
     assert found == Drawing(
         size=5,
-        colour="blue",
+        color="blue",
         ratio="golden",
         points=(Point(1.0, 2.5), Point(0.5)),
-        centre=Point(3.0),
+        center=Point(3.0),
         pair=(4, 5),
-        head=Gaussian(ridge=2.0),
+        head=LDA(ridge=2.0),
         filled=True,
         names={"a": 1},
     )
     assert isinstance(drawing(ratio=2).ratio, float)
-    assert drawing(head="gaussian").head == Gaussian()
-    assert drawing(colour="none", edge="none") == Drawing()
+    assert drawing(head="gaussian").head == LDA()
+    assert drawing(color="none", edge="none") == Drawing()
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
         ({"sise": 1}, r"\[drawing\] has no setting 'sise'; did you mean 'size'\?"),
-        ({"zzz": 1}, "has no setting 'zzz'; choose from size, colour"),
-        ({"size": 1.5}, r"size in \[drawing\] is 1.5; give a whole number"),
-        ({"size": True}, "is True; give a whole number"),
+        ({"zzz": 1}, "has no setting 'zzz'; choose from size, color"),
+        ({"size": 1.5}, r"size in \[drawing\] is 1.5; give an integer"),
+        ({"size": True}, "is True; give an integer"),
         ({"size": -1}, r"\[drawing\]: size is -1; pass 0 or more"),
         ({"filled": 1}, "is 1; give true or false"),
         ({"edge": 3}, "is 3; give a text"),
-        ({"colour": "green"}, "is 'green'; give 'red' or 'blue'"),
+        ({"color": "green"}, "is 'green'; give 'red' or 'blue'"),
         ({"pieces": 0}, r"pieces in \[drawing\] is 0; give 1 or more or 'all'"),
         ({"ratio": "silver"}, "is 'silver'; give a number or 'golden'"),
         ({"points": [{"x": 1, "z": 2}]}, r"points in \[drawing\], entry 1 has no setting 'z'"),
         ({"points": {"x": 1}}, "is {'x': 1}; give a list"),
         ({"points": [{"y": 1}]}, r"entry 1 lacks 'x'; add it"),
-        ({"centre": {"x": "far"}}, r"x in centre in \[drawing\] is 'far'"),
+        ({"center": {"x": "far"}}, r"x in center in \[drawing\] is 'far'"),
         ({"pair": [1, 2, 3]}, r"is \[1, 2, 3\]"),
         ({"head": {"ridge": 1}}, r"name in head in .drawing. is None; choose from gaussian, unit"),
         ({"head": "gausian"}, r"name in head in .drawing. is 'gausian'; did you mean 'gaussian'"),
@@ -129,7 +129,7 @@ def test_given_settings_are_filled_in_and_not_in_the_file() -> None:
 def test_descriptions_come_from_the_docstring() -> None:
     texts = described(Drawing)
     assert texts["size"] == "How large."
-    assert texts["colour"] == texts["edge"] == "Of the inside and of the outline."
+    assert texts["color"] == texts["edge"] == "Of the inside and of the outline."
     assert "Some more text." not in texts.values()
     assert described(Point) == {}
 
@@ -138,8 +138,8 @@ def test_the_schema_says_the_same() -> None:
     found = schema(Drawing, given={"size"})
     properties = found["properties"]
     assert "size" not in properties
-    colours, none = properties["colour"]["anyOf"]
-    assert (colours["enum"], none) == (["red", "blue"], {"const": "none"})
+    colors, none = properties["color"]["anyOf"]
+    assert (colors["enum"], none) == (["red", "blue"], {"const": "none"})
     assert properties["ratio"]["default"] == 1.0
     assert properties["pieces"]["anyOf"][0] == {"type": "integer", "minimum": 1}
     assert properties["points"]["items"]["required"] == ["x"]

@@ -3,7 +3,7 @@
 The recipe is the SHA-256 of the file, and how recordings enter it and features leave it; where the
 file lies is each machine's own affair. Other maps give the same bits on every machine. A network's
 own arithmetic is that of `onnxruntime`, whose last digits may differ between processors, devices
-and releases: a feature on a grid may then, rarely, be rounded to the neighbouring value elsewhere.
+and releases: a feature in fixed point may then, rarely, be rounded to the neighboring value elsewhere.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Encoder(FeatureMap):
         the mean over all axes but the last.
     bound
         Where outputs are cut off.
-    standardise
+    standardize
         Whether a ridge acts on features divided by their spread over all clients.
     grid
         Bits of the features within the bound; None to leave them as they are.
@@ -73,7 +73,7 @@ class Encoder(FeatureMap):
     output: str = ""
     pool: Literal["flatten", "mean"] = "flatten"
     bound: float = 64.0
-    standardise: bool = True
+    standardize: bool = True
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
@@ -88,7 +88,7 @@ class Encoder(FeatureMap):
         choice(self.layout, "layout", options=LAYOUTS)
         choice(self.pool, "pool", options=POOLS)
         object.__setattr__(self, "bound", real(self.bound, "bound", above=0.0))
-        flag(self.standardise, "standardise")
+        flag(self.standardize, "standardize")
         if self.features is not None:
             whole(self.features, "features", at_least=1)
         if self.grid not in ("auto", None):

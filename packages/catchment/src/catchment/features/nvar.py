@@ -68,7 +68,7 @@ class NVAR(FeatureMap):
     per_step = True
     streams = True
     constant = True
-    standardise = True
+    standardize = True
 
     def __post_init__(self) -> None:
         if self.delays < 1 or self.stride < 1 or self.order not in (1, 2, 3) or self.washout < 0:
