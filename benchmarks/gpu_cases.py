@@ -12,17 +12,17 @@ import numpy as np
 
 from catchment import (
     NVAR,
-    FeatureUnion,
+    AppendNorm,
     DefaultMap,
     DiagonalReservoir,
     EchoState,
+    FeatureUnion,
     Hydra,
     MiniRocket,
-    RandomProjection,
     RandomFourierFeatures,
+    RandomProjection,
     Recording,
     WindowStatistics,
-    AppendNorm,
 )
 from catchment.data import cohorts
 from catchment.engine import data_of

@@ -2,9 +2,9 @@
 
     python -m benchmarks.grid_speed [--jobs A1,B2] [--repeats 7]
 
-Writes benchmarks/results/grid_speed.json. Every job is run in turns in float64 and in fixed point, on
-one thread; the ratio is that of the quickest CPU times. Targets that are numbers have the grid of
-numbers, classes that of classes. `B3c` and `A2c` are B3 and A2 with a class per step, where
+Writes benchmarks/results/grid_speed.json. Every job is run in turns in float64 and in fixed point,
+on one thread; the ratio is that of the quickest CPU times. Targets that are numbers have the grid
+of numbers, classes that of classes. `B3c` and `A2c` are B3 and A2 with a class per step, where
 products are taken in float32. Bytes are those of one upload.
 """
 
@@ -40,7 +40,7 @@ def problem_of(name: str) -> Problem:
 
 def work_of(problem: Problem, *, classes: bool, on_grid: bool) -> tuple[Work, int]:
     """Return what is timed, and the bytes of its statistics."""
-    bits, feature_bits, largest = AUTO_GRID["classes" if classes else "numbers"]
+    bits, feature_grid, largest = AUTO_GRID["classes" if classes else "numbers"]
     reservoir = Reservoir.from_matrices(
         problem.W,
         problem.W_in,
@@ -54,7 +54,7 @@ def work_of(problem: Problem, *, classes: bool, on_grid: bool) -> tuple[Work, in
         bias=True,
         pool=problem.job.pool,
         washout=problem.job.washout,
-        feature_grid=feature_bits if on_grid else None,
+        feature_grid=feature_grid if on_grid else None,
     )
     sequences = [Recording(u, y) for u, y in zip(problem.u, problem.y, strict=True)]
 

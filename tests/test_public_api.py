@@ -22,9 +22,10 @@ ROOT = Path(__file__).parents[1]
 FACES = {
     "catchment": (
         "AutoMap Clip FeatureUnion DefaultMap DiagonalReservoir EchoState Encoder Evaluation "
-        "FederatedRidge GaussianNoise Hydra Limits MiniRocket Mixture Model NVAR Pipeline Plan "
-        "Prepare Projected RAW RandomFourierFeatures Readout Recipe Recording Reservoir RidgeStatistics "
-        "Run Scores SecureAggregation Spread WindowStatistics AppendNorm __version__ calibrate "
+        "FederatedRidge GaussianNoise Hydra Limits LogUniform MiniRocket MixedActivation Model "
+        "NVAR Pipeline Plan Prepare Projected RAW RandomFourierFeatures Readout Recording "
+        "Reservoir RidgeStatistics "
+        "Run Scores SecureAggregation Uniform WindowStatistics AppendNorm __version__ calibrate "
         "compare evaluate federate fit join load generate_keys read retire save split "
         "reject_unknown"
     ),
@@ -37,8 +38,8 @@ FACES = {
     "catchment.engine": ("LocalEngine centralized compare guess local_only run_locally trained"),
     "catchment.features": (
         "AutoMap FeatureUnion DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
-        "Hydra Layers MiniRocket Mixture NVAR Pipeline "
-        "Projected RandomFourierFeatures Recipe Reservoir Spread WindowStatistics AppendNorm"
+        "Hydra Layers Linspace LogUniform LongTail MiniRocket MixedActivation NVAR Pipeline "
+        "Projected RandomFourierFeatures Reservoir Uniform WindowStatistics AppendNorm"
     ),
     "catchment.federation": (
         "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Needs Plan "
@@ -46,8 +47,8 @@ FACES = {
         "read_run"
     ),
     "catchment.federation.learn": (
-        "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge FederatedScaling "
-        "PersonalIncrements PersonalReadouts ReadoutAveraging "
+        "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
+        "FederatedScaling PersonalIncrements PersonalReadouts ReadoutAveraging "
         "SHARES SelectedRidge UnknownThreshold group_of join "
         "mixed personalize retired retired_by_class towards unlearn unlearn_normal unlearn_rows"
     ),
@@ -62,8 +63,8 @@ FACES = {
     ),
     "catchment.privacy": (
         "Budget Clip FileMemory GaussianNoise Identities Journal RecordLevel "
-        "PlainStatisticsWarning Policy PromptNoise Release Releases SecureAggregation epsilon_spent "
-        "forget_rounds generate_keys networked new_identity"
+        "PlainStatisticsWarning Policy PromptNoise Release Releases SecureAggregation "
+        "epsilon_spent forget_rounds generate_keys networked new_identity"
     ),
     "catchment.readout": (
         "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses Model "

@@ -20,7 +20,7 @@ from onnx import TensorProto
 import catchment as ct
 from catchment.data import MODELS_ENVIRONMENT
 from catchment.errors import ClippingWarning, IntegrityError, MissingDataError
-from catchment.features import FeatureUnion, Encoder, FeatureMap, restored
+from catchment.features import Encoder, FeatureMap, FeatureUnion, restored
 from catchment.testing import check_feature_map
 from catchment.wire import Message
 from tests.features.onnx_graphs import WEIGHTS, write

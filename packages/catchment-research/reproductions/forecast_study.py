@@ -14,7 +14,7 @@ import numpy as np
 from catchment import replace_file
 from reproductions import forecast_station as station
 from reproductions import forecast_weather as weather
-from reproductions.forecast_data import CHANNELS, synthetic, regions
+from reproductions.forecast_data import CHANNELS, regions, synthetic
 from reproductions.forecast_data import station as load_station
 
 STEM = "forecast"

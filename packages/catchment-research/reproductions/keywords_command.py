@@ -20,7 +20,7 @@ def keywords(
     """A new keyword, brought by one speaker in one upload: spoken digits, a frozen encoder."""
     from reproductions.keywords import keywords as run
     from reproductions.keywords import load_keywords
-    from reproductions.keywords_data import synthetic, spoken
+    from reproductions.keywords_data import spoken, synthetic
     from reproductions.keywords_tables import markdown, write
 
     def began(text: str) -> None:

@@ -22,7 +22,7 @@ def pixels(
 ) -> None:
     """Images pixel by pixel, in order and permuted, by diagonal reservoirs in closed form."""
     from reproductions.data.load import load_images
-    from reproductions.pixels import WIDTHS, synthetic, load_pixels
+    from reproductions.pixels import WIDTHS, load_pixels, synthetic
     from reproductions.pixels import pixels as run
     from reproductions.pixels_tables import markdown, write
 

@@ -1,8 +1,8 @@
 """Feature maps in plain numpy, from their definitions: slow, without numba and without lanes.
 
-In fixed point every number is exact, or rounded as the definition says, so results are the library's to
-the bit. What is drawn from a seed (weights, wirings, biases) is taken from the maps; all that is
-computed with it is written here again.
+In fixed point every number is exact, or rounded as the definition says, so results are the
+library's to the bit. What is drawn from a seed (weights, wirings, biases) is taken from the maps;
+all that is computed with it is written here again.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from catchment import Array
 from catchment.data import Preprocessing, Scaler
 from catchment.features import (
     NVAR,
-    FeatureUnion,
+    AppendNorm,
     DefaultMap,
     DiagonalReservoir,
     EchoState,
     FeatureMap,
+    FeatureUnion,
     MiniRocket,
-    RandomProjection,
     RandomFourierFeatures,
+    RandomProjection,
     WindowStatistics,
-    AppendNorm,
     hydra,
 )
 from catchment.features.echo_state import ACTIVATIONS

@@ -21,10 +21,10 @@ from catchment.federation import (
     REFUSED,
     TRAINING,
     InMemory,
-    StageInputs,
     Memory,
     Request,
     RoundContext,
+    StageInputs,
     refusal,
     sha256_of,
 )

@@ -11,10 +11,10 @@ import pytest
 from catchment.federation import (
     REFUSED,
     TRAINING,
-    StageInputs,
     Memory,
     Request,
     RoundContext,
+    StageInputs,
     refusal,
 )
 from catchment.plans import read_plan

@@ -13,15 +13,15 @@ import torch
 
 from catchment import (
     NVAR,
+    AppendNorm,
     Array,
-    FeatureUnion,
     DiagonalReservoir,
     EchoState,
+    FeatureUnion,
     Hydra,
     MiniRocket,
     Recording,
     WindowStatistics,
-    AppendNorm,
 )
 from catchment.features import DefaultMap, FeatureMap
 from catchment.readout import accumulate

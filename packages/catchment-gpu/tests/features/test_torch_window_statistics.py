@@ -16,7 +16,7 @@ import torch
 
 from catchment import EchoState, WindowStatistics
 from catchment.errors import ClippingWarning
-from catchment.features import DefaultMap, AppendNorm, inputs_with_norm
+from catchment.features import AppendNorm, DefaultMap, inputs_with_norm
 from catchment_gpu import form_of, log2_of, normed, quotient, root, rows_on
 from tests.features.echo_state.devices import one_thread  # noqa: F401  # a fixture
 from tests.features.test_torch_convolutions import assert_same_rows, some_inputs

@@ -94,15 +94,15 @@ def echo_state_check(
     steps
         Number of inputs to draw.
     tolerance
-        Largest difference of any unit that counts as none; in fixed point, where two states may stay
-        apart by a few steps, at least eight of its steps.
+        Largest difference of any unit that counts as none; in fixed point, where two states may
+        stay apart by a few steps, at least eight of its steps.
     seed
         Names the drawn inputs.
 
-    >>> from catchment.features import Recipe
-    >>> echo_state_check(Reservoir.from_recipe(Recipe(units=50, spectral_radius=0.9))).converged
+    >>> from catchment.features import Reservoir
+    >>> echo_state_check(Reservoir(units=50, spectral_radius=0.9)).converged
     True
-    >>> echo_state_check(Reservoir.from_recipe(Recipe(units=50, spectral_radius=5.0))).converged
+    >>> echo_state_check(Reservoir(units=50, spectral_radius=5.0)).converged
     False
     """
     tolerance = real(tolerance, "tolerance", above=0.0)

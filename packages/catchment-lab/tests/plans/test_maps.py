@@ -17,8 +17,8 @@ from catchment.features import (
     DefaultMap,
     Encoder,
     MiniRocket,
-    RandomProjection,
     RandomFourierFeatures,
+    RandomProjection,
     WindowStatistics,
     library_class,
 )

@@ -14,8 +14,8 @@ import numpy as np
 
 from catchment.data import Recording, contiguous, label_skew, narma
 from catchment.engine import run_locally
-from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Float32, Plan, Protection, LowRankUpload
+from catchment.features import EchoState, Reservoir
+from catchment.federation import Float32, LowRankUpload, Plan, Protection
 from catchment.federation.learn import (
     BalancedRidge,
     Candidates,
@@ -27,12 +27,12 @@ from catchment.federation.learn import (
     SelectedRidge,
 )
 from catchment.federation.measure import (
-    Evaluation,
-    Dummy,
     ContributionBound,
+    Dummy,
+    Evaluation,
     PersonalEvaluation,
 )
-from catchment.readout import LDA, Model, CosineHead, train
+from catchment.readout import LDA, CosineHead, Model, train
 from catchment_research import StochasticQuantization
 from catchment_research.factors import FactoredRidge
 from catchment_research.learn import (
@@ -72,14 +72,14 @@ class Case:
 
 def step_features(leak_rate: float = 0.5) -> EchoState:
     """Return features per step of series with one input."""
-    recipe = Recipe(units=12, inputs=1, leak_rate=leak_rate, seed=3)
-    return EchoState.of(Reservoir.from_recipe(recipe), washout=5)
+    recipe = Reservoir(units=12, inputs=1, leak_rate=leak_rate, seed=3)
+    return EchoState.of(recipe, washout=5)
 
 
 def pooled_features() -> EchoState:
     """Return features per sequence of waves with one input."""
-    recipe = Recipe(units=8, inputs=1, leak_rate=0.5, seed=3)
-    return EchoState.of(Reservoir.from_recipe(recipe), pool="mean_std")
+    recipe = Reservoir(units=8, inputs=1, leak_rate=0.5, seed=3)
+    return EchoState.of(recipe, pool="mean_std")
 
 
 @cache

@@ -31,7 +31,7 @@ from catchment.federation.learn import FederatedRidge, RidgeState, Unlearned, un
 from catchment.federation.runs import unlearn_from_run
 from catchment.plans import About, parse_plan
 from catchment.privacy import Clip, GaussianNoise
-from catchment.readout import LDA, Model, Readout, RidgeStatistics, CosineHead, load_model
+from catchment.readout import LDA, CosineHead, Model, Readout, RidgeStatistics, load_model
 from catchment_research.learn import DeepRidge
 
 CLASSES = ("sit", "walk", "run")

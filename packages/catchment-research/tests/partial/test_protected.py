@@ -1,4 +1,4 @@
-"""Partial networks behind the protections that every algorithm has: secure aggregation and noise."""
+"""Partial networks under the protections of every algorithm: secure aggregation and noise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import nn
 from catchment import Plan, federate
 from catchment.engine import run_locally
 from catchment.errors import TooFewClientsError
-from catchment.federation import Result, RunFolder, RoundContext
+from catchment.federation import Result, RoundContext, RunFolder
 from catchment.privacy import Clip, GaussianNoise, SecureAggregation, epsilon_spent, generate_keys
 from catchment.wire import serialize
 from catchment_research import StochasticQuantization

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reproductions.forecast_data import WASHOUT, synthetic, parts
+from reproductions.forecast_data import WASHOUT, parts, synthetic
 from reproductions.forecast_station import FORMS, HORIZONS, NAIVE
 from reproductions.forecast_study import PUBLISHED, covered, of, root_mean
 from reproductions.forecast_tables import largest_gap, markdown

@@ -21,7 +21,7 @@ from reproductions.keywords import (
     load_keywords,
 )
 from reproductions.keywords_baselines import fine_tuned, softmax_of
-from reproductions.keywords_data import synthetic, of_word, said
+from reproductions.keywords_data import of_word, said, synthetic
 from reproductions.keywords_tables import accuracies, aurocs, before, largest, markdown, write
 
 ROOT = Path(__file__).parents[4]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from reproductions import incfed, parts, people_command, variance
 from reproductions.__main__ import app, main
 from reproductions.cells import Cell
-from reproductions.people import People, synthetic_recordings, rotations
+from reproductions.people import People, rotations, synthetic_recordings
 from reproductions.reproduce import reproduce
 from reproductions.study import SetResult, StudyResult, joined, load_result
 

@@ -18,7 +18,6 @@ from catchment import (
     FederatedRidge,
     Pipeline,
     Plan,
-    Recipe,
     Recording,
     Reservoir,
     federate,
@@ -37,18 +36,18 @@ from catchment.federation import (
     Limits,
     Reply,
     Result,
+    RoundContext,
     Screen,
     Tally,
-    RoundContext,
     WeightedSum,
     check_total,
     claimed,
     run,
 )
-from catchment.federation.learn import FederatedScaling, ReadoutAveraging, StatisticsSet
+from catchment.federation.learn import FederatedScaling, ReadoutAveraging
 from catchment.federation.measure import Evaluation, RowsFlag, left_out_losses
 from catchment.privacy import SecureAggregation
-from catchment.readout import RidgeStatistics, accumulate
+from catchment.readout import RidgeStatistics, StatisticsSet, accumulate
 from catchment.wire import Message, serialize
 from catchment_research.learn import GradientAveraging
 from catchment_research.plasticity import FederatedPlasticity, MomentPlasticity
@@ -58,9 +57,7 @@ CLIENTS = dict(list(PEOPLE.items())[:12])
 STRANGERS = dict(list(PEOPLE.items())[12:])
 BAD = "user-011"
 OTHERS = {name: data for name, data in CLIENTS.items() if name != BAD}
-MAP = EchoState.of(
-    Reservoir.from_recipe(Recipe(units=50, inputs=6, seed=1)), bias=True, pool="mean"
-)
+MAP = EchoState.of(Reservoir(units=50, inputs=6, seed=1), bias=True, pool="mean")
 PLAN: Plan[Any, Any, Any] = Plan(
     algorithm=FederatedRidge(features=MAP, classes=ACTIVITIES, ridge=1e-2)
 )
@@ -431,7 +428,7 @@ class Sealed:
         return self.sent
 
 
-def test_under_secure_aggregation_a_liar_within_the_limits_of_all_is_not_seen_and_one_beyond_ends_it() -> (
+def test_under_secure_aggregation_a_liar_within_all_limits_is_not_seen_and_one_beyond_ends_it() -> (
     None
 ):
     """A stated limit: nobody sees one upload, so only what all clients claim can be compared."""

@@ -15,7 +15,7 @@ import numpy as np
 from catchment import verbs
 from catchment.compiling import compilations
 from catchment.data.recording import Recording
-from catchment.features import DiagonalReservoir, EchoState, Hydra, WindowStatistics, AppendNorm
+from catchment.features import AppendNorm, DiagonalReservoir, EchoState, Hydra, WindowStatistics
 from catchment.features.base import FeatureMap, known_map
 from catchment.federation.checks import check_statistics
 from catchment.readout.grid import Grid

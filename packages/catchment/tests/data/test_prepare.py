@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import StandardScaler
 
 from catchment import Array
-from catchment.data import RAW, Moments, Preprocessing, Prepared, Recording, Scaler
+from catchment.data import RAW, Moments, Prepared, Preprocessing, Recording, Scaler
 
 nan = np.nan
 

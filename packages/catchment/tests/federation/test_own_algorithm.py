@@ -18,10 +18,10 @@ from catchment.errors import FederationError, RuleError, TooFewClientsError
 from catchment.federation import (
     Algorithm,
     Data,
-    Requirements,
     Plan,
-    RunFolder,
+    Requirements,
     RoundContext,
+    RunFolder,
     read_run,
     run,
 )

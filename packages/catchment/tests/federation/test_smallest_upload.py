@@ -14,7 +14,7 @@ from catchment import EchoState, Recording
 from catchment.data import ACTIVITIES, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation import Plan, LowRankUpload, RoundContext
+from catchment.federation import LowRankUpload, Plan, RoundContext
 from catchment.federation.learn import FederatedRidge, unlearn
 from catchment.federation.runs import Entry, Keeper
 from catchment.readout import Grid, RidgeStatistics, independent_rows, whole_gram

@@ -16,16 +16,16 @@ import pytest
 from catchment import Array, Recording
 from catchment.features import (
     NVAR,
-    FeatureUnion,
+    AppendNorm,
     DiagonalReservoir,
     EchoState,
     FeatureMap,
+    FeatureUnion,
     Hydra,
     MiniRocket,
-    RandomProjection,
     RandomFourierFeatures,
+    RandomProjection,
     WindowStatistics,
-    AppendNorm,
 )
 from catchment.readout import RidgeStatistics, accumulate, accumulate_each, unpack
 

@@ -22,7 +22,7 @@ from catchment import Array, EchoState, Recording
 from catchment.engine import run_locally
 from catchment.errors import CoarseTargetsWarning, IntegrityError, UploadError
 from catchment.features import FeatureMap, on_grid
-from catchment.federation import Float32, Plan, Tally, RoundContext, check_statistics, learn
+from catchment.federation import Float32, Plan, RoundContext, Tally, check_statistics, learn
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import ContributionBound, influence
 from catchment.readout import (

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 import catchment
-from catchment import Array, FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
+from catchment import Array, FederatedRidge, Plan, Recording, Reservoir, federate
 from catchment.errors import BudgetError, TooFewClientsError
 from catchment.features import EchoState
-from catchment.federation import Tally, RoundContext, WeightedSum
+from catchment.federation import RoundContext, Tally, WeightedSum
 from catchment.federation.learn import RidgeState
 from catchment.plans import parse_plan
 from catchment.privacy import Budget, Clip, GaussianNoise
 from catchment.privacy.dp import Clipped
 from catchment.readout import Model, RidgeStatistics
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
+FEATURES = EchoState.of(Reservoir(units=5, inputs=1, seed=1))
 SOURCE = str(Path(catchment.__file__).parents[1])
 
 

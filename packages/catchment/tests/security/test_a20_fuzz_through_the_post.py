@@ -22,8 +22,8 @@ from catchment.federation import (
     Reply,
     Request,
     Result,
-    RunFolder,
     RoundContext,
+    RunFolder,
     read_run,
     run,
 )

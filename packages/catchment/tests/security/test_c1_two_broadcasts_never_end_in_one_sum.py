@@ -15,7 +15,7 @@ import pytest
 
 from catchment.data import Scaler
 from catchment.errors import IntegrityError, TooFewClientsError, UploadError
-from catchment.federation import Data, Engine, StageInputs, Plan, Reply, Request, RoundContext, run
+from catchment.federation import Data, Engine, Plan, Reply, Request, RoundContext, StageInputs, run
 from catchment.privacy.secure_aggregation import (
     Notebook,
     Outline,

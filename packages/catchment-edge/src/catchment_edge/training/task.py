@@ -7,8 +7,8 @@ from pathlib import Path
 
 from catchment.data import Preprocessing
 from catchment.features import FeatureMap
-from catchment.federation import Workflow
-from catchment.federation.learn import FederatedRidge, Uploads
+from catchment.federation import LowRankUpload, Workflow
+from catchment.federation.learn import FederatedRidge
 from catchment.plans import PlanFile, read_plan
 
 
@@ -84,7 +84,7 @@ def task_of(plan_file: str | Path) -> Task:
             f"the plan's algorithm is {file.algorithm!r}; a device sends the statistics of a "
             'ridge regression, so write algorithm = "ridge" under [learn]'
         )
-    _check_upload(course, features)
+    _check_upload(course)
     outputs = course.n_targets
     if outputs is None:
         raise ValueError("the plan does not say how many targets there are; name them in [data]")
@@ -112,9 +112,8 @@ def _check_course(file: PlanFile, course: Workflow) -> None:
         )
 
 
-def _check_upload(course: Workflow, features: FeatureMap) -> None:
-    classes, uploads = course.classes is not None, course.uploads
-    if isinstance(uploads, Uploads) and uploads.is_smaller(features, classes=classes):
+def _check_upload(course: Workflow) -> None:
+    if any(isinstance(one, LowRankUpload) for one in course.protections):
         raise ValueError(
             "clients of this plan send the smaller form of their statistics, and a device sends "
             'plain ones; write upload = "statistics" under [learn]'
@@ -124,8 +123,8 @@ def _check_upload(course: Workflow, features: FeatureMap) -> None:
 def _check_preparation(preprocessing: Preprocessing, *, per_step: bool) -> None:
     if preprocessing.rate is not None:
         raise ValueError(
-            f"rate is {preprocessing.rate:g} in [preprocessing], and a device does not resample; let it sample "
-            f"at {preprocessing.rate:g} steps per second and leave the rate out"
+            f"rate is {preprocessing.rate:g} in [preprocessing], and a device does not resample; "
+            f"let it sample at {preprocessing.rate:g} steps per second and leave the rate out"
         )
     if (
         preprocessing.looks_around
@@ -133,13 +132,15 @@ def _check_preparation(preprocessing: Preprocessing, *, per_step: bool) -> None:
         or isinstance(preprocessing.horizon, tuple)
     ):
         raise ValueError(
-            "[preprocessing] has several horizons, predicted, known or calendar, and a device predicts "
-            "all its channels at one horizon; leave them out, and give one number as horizon"
+            "[preprocessing] has several horizons, predicted, known or calendar, and a device "
+            "predicts all its channels at one horizon; leave them out, and give one number as "
+            "horizon"
         )
     for name, length in (("window", preprocessing.window), ("step", preprocessing.step)):
         if isinstance(length, str):
             raise ValueError(
-                f"{name} is {length!r} in [preprocessing], and a device counts steps; give it in steps"
+                f"{name} is {length!r} in [preprocessing], and a device counts steps; give it in "
+                "steps"
             )
     if preprocessing.gaps == "interpolate":
         raise ValueError(
@@ -148,8 +149,8 @@ def _check_preparation(preprocessing: Preprocessing, *, per_step: bool) -> None:
         )
     if preprocessing.gaps == "restart" and not per_step and preprocessing.window is None:
         raise ValueError(
-            'gaps is "restart" in [preprocessing], which shares a recording\'s weight among its pieces; '
-            'write gaps = "hold", or cut windows'
+            'gaps is "restart" in [preprocessing], which shares a recording\'s weight among its '
+            'pieces; write gaps = "hold", or cut windows'
         )
     if preprocessing.scale == "own":
         raise ValueError(
@@ -158,5 +159,6 @@ def _check_preparation(preprocessing: Preprocessing, *, per_step: bool) -> None:
         )
     if preprocessing.window is not None and preprocessing.label == "mean":
         raise ValueError(
-            'label is "mean" in [preprocessing], whose sum depends on its order; write label = "last"'
+            'label is "mean" in [preprocessing], whose sum depends on its order; write label = '
+            '"last"'
         )

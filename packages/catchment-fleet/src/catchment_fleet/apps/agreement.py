@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from catchment.federation import DELIVERY, AnyPlan, StageInputs, Place, Request, Workflow
+from catchment.federation import DELIVERY, AnyPlan, Place, Request, StageInputs, Workflow
 from catchment.plans import About, PlanFile, own_kinds, refuse_weeks
 from catchment.privacy import SecureAggregation, networked
 
@@ -104,7 +104,8 @@ def agreement(
     if file.is_secret:
         if identities is None:
             raise ValueError(
-                "the plan has secure aggregation, and no file of public keys is named; pass identities"
+                "the plan has secure aggregation, and no file of public keys is named; pass "
+                "identities"
             )
         known = read_identities(identities)
     refuse_folds(file)

@@ -6,8 +6,9 @@ the best of them on the validation clients is the trial's score so far. A trial 
 median of the others at the same share is given up. So the ridge is never searched for: it costs no
 pass over the data.
 
-A device makes the rows and sums the statistics, which in fixed point are the very ones of the CPU. They
-are solved, and the validation rows scored, on the CPU: so a search finds the same on any device.
+A device makes the rows and sums the statistics, which in fixed point are the very ones of the CPU.
+They are solved, and the validation rows scored, on the CPU: so a search finds the same on any
+device.
 
 Trials are kept by optuna, in a file if one is named; a search that was stopped goes on where it
 was, and several processes may work on one file.
@@ -32,7 +33,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError, MissingExtraError
-from catchment.features import FeatureMap, Recipe, Reservoir
+from catchment.features import FeatureMap, Reservoir
 from catchment.federation import Plan, Record, targets_of
 from catchment.plugins import plugin
 from catchment.readout import (
@@ -182,14 +183,14 @@ class SearchResult:
     metric: str
     trials: tuple[Trial, ...]
     best: Trial
-    recipe: Recipe
+    reservoir: Reservoir
     adaptation: Adaptation | None
 
     def save(self, path: Path) -> None:
         """Write the result as JSON."""
         content = {
             "metric": self.metric,
-            "recipe": json.loads(self.recipe.to_json()),
+            "recipe": json.loads(self.reservoir.to_json()),
             "adaptation": None if self.adaptation is None else asdict(self.adaptation),
             "best": asdict(self.best),
             "trials": [asdict(trial) for trial in self.trials],
@@ -249,7 +250,7 @@ def search(
     features: Map,
     classes: tuple[str, ...] | None = None,
     space: Space = SPACE,
-    base: Recipe | None = None,
+    base: Reservoir | None = None,
     settings: SearchSettings = SETTINGS,
     storage: Path | None = None,
     watch: Watch | None = None,
@@ -317,7 +318,7 @@ class Task:
     features: Map
     classes: tuple[str, ...] | None
     space: Space
-    base: Recipe | None
+    base: Reservoir | None
     settings: SearchSettings
     device: str | None = None
 
@@ -339,12 +340,11 @@ class Task:
     def metric(self) -> str:
         return "accuracy" if self.classes else "NRMSE"
 
-    def drawn(self, trial: optuna.trial.BaseTrial) -> tuple[Recipe, Adaptation | None]:
+    def drawn(self, trial: optuna.trial.BaseTrial) -> tuple[Reservoir, Adaptation | None]:
         return self.space.draw(OfTrial(trial), inputs=self.n_inputs, base=self.base)
 
     def objective(self, trial: optuna.Trial) -> float:
-        recipe, adaptation = self.drawn(trial)
-        reservoir = Reservoir.from_recipe(recipe)
+        reservoir, adaptation = self.drawn(trial)
         score = float("nan")
         for step, (value, ridge) in enumerate(self.scores(reservoir, adaptation)):
             score = value

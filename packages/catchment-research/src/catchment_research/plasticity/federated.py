@@ -13,8 +13,8 @@ measured before a change of gains would overshoot, and for gains that make W exp
 
 Both make a reservoir, not a readout: train one on the result with a second plan.
 
-With a reservoir in fixed point, gains and shifts have 32 binary digits after the point, at clients and
-at the server, and one plan has the same bits on every processor. What clients send is exact:
+With a reservoir in fixed point, gains and shifts have 32 binary digits after the point, at clients
+and at the server, and one plan has the same bits on every processor. What clients send is exact:
 changes of gains times whole weights, or sums of drives. Their sum is exact in any order while it
 needs no more than 53 bits (changes times weights up to 2^21, sums of squared drives up to 2^17),
 and else that of the order of their names; secure aggregation rounds only once, at its end.
@@ -83,8 +83,8 @@ class FederatedPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
     optimizer
         What the server does with the mean change.
 
-    >>> from catchment import Plan, Recipe, Recording, federate
-    >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1))
+    >>> from catchment import Plan, Reservoir, Recording, federate
+    >>> reservoir = Reservoir(units=20, inputs=1, seed=1)
     >>> u = np.random.default_rng(0).uniform(-1, 1, (300, 1))
     >>> algorithm = FederatedPlasticity(reservoir=reservoir)
     >>> federate(Plan(algorithm=algorithm, rounds=2), {"a": [Recording(u)]}).result.n_units
@@ -149,8 +149,8 @@ class MomentPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
         Share of the way to the new gains that a round goes. All of it is
         quicker, but may swing about the target where inputs are weak against the recurrence.
 
-    >>> from catchment import Plan, Recipe, Recording, federate
-    >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1))
+    >>> from catchment import Plan, Reservoir, Recording, federate
+    >>> reservoir = Reservoir(units=20, inputs=1, seed=1)
     >>> u = np.random.default_rng(0).uniform(-1, 1, (300, 1))
     >>> algorithm = MomentPlasticity(reservoir=reservoir)
     >>> federate(Plan(algorithm=algorithm, rounds=3), {"a": [Recording(u)]}).result.n_units
@@ -262,7 +262,7 @@ def _started(reservoir: Reservoir) -> tuple[Array, Array]:
 
 
 def _settled(reservoir: Reservoir, gain: Array, shift: Array) -> tuple[Array, Array]:
-    """Return gains and shifts as clients can begin with them: in fixed point, rounded and in reach."""
+    """Return gains and shifts as clients begin with them: in fixed point, rounded and in reach."""
     if reservoir.grid is None:
         return gain, shift
     inside = np.clip(gain, 2 * LEAST_GAIN, LARGEST_GAIN - 1)

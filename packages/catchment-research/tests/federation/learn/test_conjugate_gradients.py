@@ -15,7 +15,7 @@ from catchment.data import ACTIVITIES, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import FederationError, UploadError
 from catchment.features import FeatureMap
-from catchment.federation import Plan, Rows, RoundContext
+from catchment.federation import Plan, RoundContext, Rows
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.wire import NOTHING, Message
 from catchment_research.learn import PATH, ConjugateGradients, fold_of

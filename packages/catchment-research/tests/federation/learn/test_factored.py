@@ -18,10 +18,10 @@ from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import (
     Float32,
+    LowRankUpload,
     Plan,
     Result,
     RunFolder,
-    LowRankUpload,
     messages_of,
     read_run,
 )

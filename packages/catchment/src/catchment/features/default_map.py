@@ -15,7 +15,7 @@ from typing import Any, Literal
 from catchment.arrays import whole
 from catchment.features.base import UNBOUND, FeatureMap, library_class
 from catchment.features.minirocket import MiniRocket
-from catchment.features.union import FeatureUnion, AppendNorm
+from catchment.features.union import AppendNorm, FeatureUnion
 from catchment.features.window_statistics import WindowStatistics
 
 UNITS = 200  # of the reservoir

@@ -48,8 +48,8 @@ from catchment.wire import (
     Kind,
     Message,
     Summable,
-    kind_of,
     deserialize,
+    kind_of,
     serialize,
 )
 from catchment.wire.structure import members_of
@@ -151,10 +151,10 @@ class RoundContext:
 
     `told` is the SHA-256 of what came with the request beside the algorithm's own letter (maps,
     preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
-    on a client; the server has none. `session` names secure aggregation that an upload goes into: the
-    same one again is the same release. `vault` keeps the client's secrets of it, if its memory does
-    not (`catchment.privacy.secure_aggregation.client`). `preprocessing` and `memory` are the plan's and the
-    client's where an algorithm carries its state from round to round.
+    on a client; the server has none. `session` names secure aggregation that an upload goes into:
+    the same one again is the same release. `vault` keeps the client's secrets of it, if its memory
+    does not (`catchment.privacy.secure_aggregation.client`). `preprocessing` and `memory` are the
+    plan's and the client's where an algorithm carries its state from round to round.
     """
 
     round: int
@@ -209,8 +209,8 @@ class Requirements:
     longest
         The longest change that the server takes from a client, if there is a bound.
 
-    >>> Requirements(rounds=2) | Requirements(each_client="it keeps clients apart; pass store_per_client=False")
-    Needs(each_client='it keeps clients apart; pass store_per_client=False', data_choice='',
+    >>> Requirements(rounds=2) | Requirements(each_client="it keeps clients apart")
+    Requirements(each_client='it keeps clients apart', data_choice='',
           per_sequence=False, rounds=2, other_targets=False, unchanged='', longest=None)
     """
 
@@ -550,4 +550,4 @@ def added_by_key(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> dict[Any, An
     both = dict(old)
     for key, one in new.items():
         both[key] = both[key] + one if key in both else one
-    return {key: both[key] for key in sorted(both)}
+    return dict(sorted(both.items()))

@@ -15,7 +15,7 @@ from catchment.federation.algorithm import Data, Ledger, Memory, RoundContext, U
 from catchment.federation.checks import claimed
 from catchment.federation.messages import Reply
 from catchment.federation.plan import Plan
-from catchment.wire import NOTHING, Message, digest, join, plain_text, split, serialize
+from catchment.wire import NOTHING, Message, digest, join, plain_text, serialize, split
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -33,8 +33,8 @@ LETTER_HEADER = 1 << 20  # bytes: JSON grows when it is read, and what is long t
 class Request:
     """What the server asks of a client at one stage of a round.
 
-    `stage_inputs` is what the client must know to make the plan that is run, such as the maps that were
-    built and the scale that was fitted before; nothing where it has the plan already.
+    `stage_inputs` is what the client must know to make the plan that is run, such as the maps that
+    were built and the scale that was fitted before; nothing where it has the plan already.
     """
 
     plan: str
@@ -59,8 +59,17 @@ class Request:
         return join("request", named).to_bytes()
 
     @classmethod
-    def from_bytes(cls, message: bytes, client: str) -> Request:
-        """Return the request as a client reads it; IntegrityError if it is malformed."""
+    def from_bytes(
+        cls, message: bytes, client: str, agreed: Plan[Any, Any, Any] | None = None
+    ) -> Request:
+        """Return the request as a client reads it; IntegrityError if it is malformed.
+
+        Parameters
+        ----------
+        agreed
+            What the client agreed to: a request that is not one of it, in plan, seed or round, is
+            refused, too.
+        """
         named = split(Message.from_bytes(message, header_limit=LETTER_HEADER), "request")
         stage_inputs = named.pop("context", NOTHING)
         if named.keys() != {"turn", "payload"}:
@@ -70,6 +79,13 @@ class Request:
         if type(round_) is not int or type(seed) is not int:
             raise IntegrityError("the request names no round")
         plan = str(facts.get("plan"))
+        if agreed is not None and plan != agreed.fingerprint():
+            raise IntegrityError("the server runs another plan than this client agreed to")
+        if agreed is not None and (seed != agreed.seed or not 0 <= round_ < agreed.rounds):
+            raise IntegrityError(
+                f"the server names round {round_} and seed {seed}; the plan has {agreed.rounds} "
+                f"rounds and seed {agreed.seed}"
+            )
         context = RoundContext(round_, (), seed, client, plan, told=digest_of(stage_inputs))
         return cls(plan, context, str(facts.get("stage")), named["payload"], stage_inputs)
 
@@ -153,9 +169,9 @@ class Node(Generic[S, U, R]):
     """One client: its name, the plan it agreed to, its raw data and its secrets, which stay.
 
     `ledger` is its own record of what was released of its data; without one, which is for clients
-    that only simulate, nothing is noted but what secure aggregation notes by itself. Of data that are
-    elsewhere whoever makes the upload notes what stands for them. `telling` says what of an error
-    the server is told; all of it if not given.
+    that only simulate, nothing is noted but what secure aggregation notes by itself. Of data that
+    are elsewhere whoever makes the upload notes what stands for them. `telling` says what of an
+    error the server is told; all of it if not given.
     """
 
     name: str
@@ -176,8 +192,7 @@ class Node(Generic[S, U, R]):
     def answer(self, message: bytes) -> bytes:
         """Return the reply to a request, or a refusal with its reason."""
         try:
-            request = Request.from_bytes(message, self.name)
-            _check_agreed(self.plan, request)
+            request = Request.from_bytes(message, self.name, self.plan)
             masking, context = self.plan.masking, replace(request.context, ledger=self.ledger)
             if masking is not None and isinstance(self.data, Elsewhere):
                 context = replace(context, vault=self.data.vault(self.plan, self.memory))
@@ -219,17 +234,6 @@ def protected(plan: Plan[Any, Any, Any], upload: Upload, context: RoundContext) 
     return upload
 
 
-def _check_agreed(plan: Plan[S, U, R], request: Request) -> None:
-    """Raise IntegrityError if a request is not one of the plan's, in plan, seed or round."""
-    if request.plan != plan.fingerprint():
-        raise IntegrityError("the server runs another plan than this client agreed to")
-    if request.context.seed != plan.seed or not 0 <= request.context.round < plan.rounds:
-        raise IntegrityError(
-            f"the server names round {request.context.round} and seed {request.context.seed}; the plan "
-            f"has {plan.rounds} rounds and seed {plan.seed}"
-        )
-
-
 def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Reply]:
     """Return the replies of several clients of one machine to one and the same request.
 
@@ -244,8 +248,7 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Repl
     )
     if not alone:
         try:
-            request = Request.from_bytes(message, "")
-            _check_agreed(plan, request)
+            request = Request.from_bytes(message, "", plan)
             if request.stage == "update":
                 turns = [request.context.at(node.name) for node in nodes]
                 data = [node.prepared(None) for node in nodes]

@@ -1,7 +1,7 @@
 """What a protection is: a change to uploads on the client, undone on the sum if it can be.
 
-A `Masking` has messages of its own before and after the upload, such as secure aggregation; `Exchange` is
-the server's half of those in one round.
+A `Masking` has messages of its own before and after the upload, such as secure aggregation;
+`Exchange` is the server's half of those in one round.
 
 Two make uploads smaller: in float32, or in fewer numbers that say exactly the same. `Float32`
 halves any upload, with a bound on what that does to a readout: float32 statistics change it by at
@@ -56,6 +56,12 @@ class Protection:
     """
 
     is_noise: ClassVar[bool] = False  # under which nothing may be chosen by the data
+    hides: ClassVar[bool] = False  # uploads in their sum, as a `Masking` does
+
+    @property
+    def memories(self) -> dict[str, Memory]:
+        """What clients of this process remember, if the protection was made with it."""
+        return {}
 
     @property
     def requirements(self) -> Requirements:
@@ -89,21 +95,18 @@ class Protection:
         """Return the protection with settings that, if not given, follow from the masking."""
         return self
 
-
-class Masking(Protection, ABC):
-    """A protection with messages of its own before and after the upload, such as secure aggregation."""
-
-    @property
-    def memories(self) -> dict[str, Memory]:
-        """What clients of this process remember, if the protection was made with it."""
-        return {}
-
-    @abstractmethod
-    def exact(self, *, of_few: bool = False) -> Self:
-        """Return the protection for sums of any size, which rounds nothing.
+    def exact(self, *, of_few: bool = False) -> Self | None:
+        """Return the protection for sums of any size, which rounds nothing; None if it has none.
 
         `of_few` is for sums over few of the registered clients, as those that test a model.
         """
+        return None
+
+
+class Masking(Protection, ABC):
+    """A protection with messages before and after the upload, such as secure aggregation."""
+
+    hides = True
 
     @abstractmethod
     def open(self, context: RoundContext, *, min_clients: int, journal: Any) -> Exchange:
@@ -239,7 +242,8 @@ class LowRankUpload(Protection):
     """
 
     requirements: ClassVar[Requirements] = Requirements(
-        each_client="rows of Gram matrices do not add; leave it out: secure aggregation hides sums of "
+        each_client="rows of Gram matrices do not add; leave it out: secure aggregation hides "
+        "sums of "
         "one shape"
     )
     messages: ClassVar[tuple[Kind, ...]] = (
@@ -259,32 +263,27 @@ class LowRankUpload(Protection):
     def on_client(self, upload: Upload, context: RoundContext) -> Upload:
         if not isinstance(upload, RidgeStatistics) or upload.grid is None:
             return upload
-        return _low_rank(upload) or upload
+        F, grid, gram = upload.n_features, upload.grid, upload.gram
+        most = min(upload.n_rows, F)
+        worthwhile = low_rank_length(most, F) <= (1 - WORTHWHILE) * packed_length(F)
+        if not worthwhile or gram.dtype != np.int64:
+            return upload
+        # What no entry of the Gram matrix of rows of this weight exceeds.
+        if int(upload.weight) << 2 * grid.bits >= LARGEST:
+            return upload
+        pivots, entries = independent_rows(gram.astype(np.int64), F, most)
+        plain = upload.parts()
+        arrays = list(plain.arrays)
+        arrays[_GRAM] = integers.to_limbs(entries, grid.limbs["gram"])
+        found = Message(LOW_RANK, plain.facts, (*arrays, pivots.astype(np.uint32)))
+        try:
+            same = np.array_equal(_whole(found).arrays[_GRAM], plain.arrays[_GRAM])
+        except UploadError:  # independent, but not modulo every prime
+            return upload
+        return found if same else upload
 
     def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Additive:
         return inner(_whole(parts) if parts.kind == LOW_RANK else parts, context)
-
-
-def _low_rank(statistics: RidgeStatistics) -> Message | None:
-    """Return the statistics in fewer numbers, None if there are none that say the same."""
-    F, grid, gram = statistics.n_features, statistics.grid, statistics.gram
-    most = min(statistics.n_rows, F)
-    worthwhile = low_rank_length(most, F) <= (1 - WORTHWHILE) * packed_length(F)
-    if grid is None or not worthwhile or gram.dtype != np.int64:
-        return None
-    # What no entry of the Gram matrix of rows of this weight exceeds.
-    if int(statistics.weight) << 2 * grid.bits >= LARGEST:
-        return None
-    pivots, entries = independent_rows(gram.astype(np.int64), F, most)
-    plain = statistics.parts()
-    arrays = list(plain.arrays)
-    arrays[_GRAM] = integers.to_limbs(entries, grid.limbs["gram"])
-    found = Message(LOW_RANK, plain.facts, (*arrays, pivots.astype(np.uint32)))
-    try:
-        same = np.array_equal(_whole(found).arrays[_GRAM], plain.arrays[_GRAM])
-    except UploadError:  # independent, but not modulo every prime
-        return None
-    return found if same else None
 
 
 def _whole(parts: Message) -> Message:

@@ -25,7 +25,7 @@ from catchment.data.synthetic import ACTIVITIES, CHANNELS, mackey_glass, narma, 
 from catchment.data.tables import kind_of
 from catchment.engine.local import Source, data_of
 from catchment.errors import SettingError
-from catchment.federation.learn.ridge_state import MANY
+from catchment.federation.learn.ridge import MANY
 from catchment.federation.rows import first_part
 from catchment.federation.workflow import DELIVERY, EVALUATION
 from catchment.plugins import Named, plugin
@@ -96,8 +96,8 @@ class Files(Origin):
     label
         Column of classes.
     target
-        Columns of numbers to predict, in the place of a label. With neither, a horizon in [preprocessing]
-        says how far ahead the inputs are predicted.
+        Columns of numbers to predict, in the place of a label. With neither, a horizon in
+        [preprocessing] says how far ahead the inputs are predicted.
     client, recording, time
         Columns that name a row's client and recording, and by which rows are sorted.
     classes

@@ -3,14 +3,14 @@
     title = "What this is"        # optional
 
     [data]                        # files = "recordings/*.csv" and its columns; or source = "..."
-    [preprocessing]                     # gaps, rate, window, horizon, scale: the settings of Prepare
+    [preprocessing]               # gaps, rate, window, horizon, scale: as in Preprocessing
     [features]                    # map = "default", "minirocket", "echo_state", ..., and its
                                   # settings, or map = "module:Class"; maps in maps are tables too
     [plasticity]                  # optional: gains and shifts that clients find before training
     [learn]                       # algorithm = "ridge", ..., and its settings, or "module:Class"
     [[candidates]]                # for algorithm = "candidates": changes to [features], each a map
-    [run]                         # rounds, share, min_clients, limits, seed, baselines
-    [[protections]]                   # name = ..., in the order in which clients apply them
+    [run]                         # rounds, client_fraction, min_clients, limits, seed, baselines
+    [[protections]]               # name = ..., in the order in which clients apply them
     [search]                      # ranges and settings of `catchment search`; a run ignores it
 
 Only [data] is needed. `catchment.plans.settings` has the tables of what can be named.
@@ -40,11 +40,10 @@ from catchment.features.nvar import NVAR
 from catchment.features.pipeline import refuse_large
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import LIMITS, Limits
-from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
+from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings
 from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.protection import Masking
 from catchment.federation.workflow import Maps, Workflow
 from catchment.plans.data import (
     SOURCES,
@@ -86,14 +85,15 @@ from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.readout.detector import ANOMALY, NORMAL
 from catchment.readout.intervals import checked_cuts
+from catchment.wire.kept import FIRST_WORDS, renamed_tables
 
 SECTIONS = (
-    *("title", "data", "prepare", "features", "plasticity", "learn", "candidates"),
-    *("run", "protect", "search"),
+    *("title", "data", "preprocessing", "features", "plasticity", "learn", "candidates"),
+    *("run", "protections", "search"),
 )
 DATA_SUFFIXES = (".csv", ".tsv", ".gz", ".parquet", ".npz")
-NORMAL_PLAN = "normal"
-HOW_OFTEN = ("rounds", "share", "min_clients", "limits", "seed")
+NORMAL_PLAN = "anomaly"
+HOW_OFTEN = ("rounds", "client_fraction", "min_clients", "limits", "seed")
 WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
 Baseline = Literal["uniform", "most_frequent", "mean", "persistence", "autoregression", "local",
                    "averaging", "centralized", "personalized"]  # fmt: skip
@@ -107,7 +107,7 @@ class RunSettings:
     ----------
     rounds
         How many rounds; if not given, as many as the algorithm needs.
-    share
+    client_fraction
         Fraction of the clients asked in each round.
     min_clients
         Fewest answers with which a round may end.
@@ -129,7 +129,7 @@ class RunSettings:
     """
 
     rounds: int | None = None
-    share: float = 1.0
+    client_fraction: float = 1.0
     min_clients: int = 1
     limits: Limits = LIMITS
     seed: int = 0
@@ -202,8 +202,8 @@ def check(file: PlanFile) -> None:
     """Raise ValueError if a setting is wrong, as far as can be told without the data."""
     if file.origin.has_targets and file.preprocessing.horizon is not None:
         raise ValueError(
-            "[data] has a label or target, and [preprocessing] a horizon, which predicts the inputs "
-            "instead; leave one out"
+            "[data] has a label or target, and [preprocessing] a horizon, which predicts the "
+            "inputs instead; leave one out"
         )
     normal = file.algorithm == NORMAL_PLAN
     if normal:
@@ -483,13 +483,13 @@ class PlanFile:
         n_inputs = self.preprocessing.n_inputs(len(about.channels))
         offered = self.offered(n_inputs, per_step, n_clients)
         table = self._learning(offered)
-        hidden = any(isinstance(one, Masking) for one in protections)
+        hidden = any(one.hides for one in protections)
         given: dict[str, Any] = {"features": None, "classes": about.classes, "base": self.base}
         kind, rest = chosen(ALGORITHMS, table, "[learn]", key="algorithm", own=True)
         uploads = None
         if kind is FederatedRidge:
             own = values(kind, rest, "[learn]", given, MORE["ridge"])
-            asked, ridge = own.pop("upload", "auto"), own.pop("ridge", "auto")
+            asked, ridge = own.pop("upload", "statistics"), own.pop("ridge", "auto")
             how = {"protected": bool(protections), "hidden": hidden}
             uploads = Uploads(asked=asked, ridge=ridge, **how)
         if self.algorithm not in WITHOUT_GRAM:
@@ -645,10 +645,11 @@ def plan_of_tables(
     tables: Table, *, text: str = "", base: Path = Path(), name: str = "the plan"
 ) -> PlanFile:
     """Return the plan of a file's tables, whose text is kept with the runs."""
+    tables = renamed_tables(tables)
     refuse_unknown(tables, SECTIONS, name)
     source, origin, sharing = _data(tables.get("data"), name)
     learn = {"algorithm": "ridge", **_table(tables, "learn")}
-    candidates, protections = _tables(tables, "candidates"), _tables(tables, "protect")
+    candidates, protections = _tables(tables, "candidates"), _tables(tables, "protections")
     if bool(candidates) != (learn["algorithm"] == "candidates"):
         raise ValueError(
             '[[candidates]] go with algorithm = "candidates" in [learn]; add the one or the other'
@@ -658,7 +659,7 @@ def plan_of_tables(
         source=source,
         origin=origin,
         sharing=sharing,
-        preprocessing=read(Preprocessing, _table(tables, "prepare"), "[preprocessing]"),
+        preprocessing=read(Preprocessing, _table(tables, "preprocessing"), "[preprocessing]"),
         features=_table(tables, "features"),
         learn=learn,
         plasticity=_table(tables, "plasticity"),
@@ -680,7 +681,8 @@ def fingerprint_of(tables: Table) -> str:
     >>> fingerprint_of({"a": 1, "b": 2}) == fingerprint_of({"b": 2, "a": 1, "title": "x"})
     True
     """
-    settings = {key: value for key, value in tables.items() if key != "title"}
+    kept = renamed_tables(tables, FIRST_WORDS)
+    settings = {key: value for key, value in kept.items() if key != "title"}
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -736,7 +738,7 @@ def plan_schema() -> dict[str, object]:
     properties: dict[str, object] = {
         "title": {"type": "string"},
         "data": {"oneOf": [_data_schema(None), *map(_data_schema, SOURCES)]},
-        "prepare": schema(Preprocessing),
+        "preprocessing": schema(Preprocessing),
         "features": features,
         "plasticity": {
             "oneOf": [
@@ -746,7 +748,7 @@ def plan_schema() -> dict[str, object]:
         "learn": {"oneOf": _options(ALGORITHMS, "algorithm", ("ridge",))},
         "candidates": {"type": "array", "items": features},
         "run": schema(RunSettings),
-        "protect": {
+        "protections": {
             "type": "array",
             "items": {"oneOf": [named_schema(name, PROTECTIONS[name]) for name in PROTECTIONS]},
         },

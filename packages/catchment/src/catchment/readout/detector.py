@@ -20,8 +20,8 @@ A score above the threshold is an alarm. The threshold was chosen so that rows o
 are above it at a stated rate: as often on new ones, as far as they are like those it was set by.
 
 A stream carries what the map remembers from stretch to stretch. Its scores are those of the
-recording in one piece, to rounding (to the bit for maps in fixed point); windows are scored when they
-are whole, and preparation that needs all of a recording, such as resampling, is refused.
+recording in one piece, to rounding (to the bit for maps in fixed point); windows are scored when
+they are whole, and preparation that needs all of a recording, such as resampling, is refused.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from catchment.features.base import Carried, FeatureMap
 from catchment.features.pipeline import Pipeline
 from catchment.readout.device import refuse_device
 from catchment.readout.heads import shrunk_covariance
-from catchment.readout.predictor import New, Predictor, is_alone
+from catchment.readout.predictor import New, Predictor, is_alone, rounded
 from catchment.readout.solve import feature_scale
 from catchment.readout.statistics import CONSTANT, Readout, RidgeStatistics, pack, unpack
 from catchment.readout.storage import (
@@ -281,6 +281,9 @@ class Detector(Predictor):
         Names of the input channels, and of the columns of files that are no channel.
     """
 
+    judged_by: ClassVar[tuple[str, ...]] = ("score", "threshold")
+    needs_labels: ClassVar[bool] = False  # what has none is normal
+
     before: Pipeline | FeatureMap
     scoring: Scoring
     threshold: float
@@ -329,9 +332,9 @@ class Detector(Predictor):
         """Return which rows (n,) of outputs (n, 2) are alarms."""
         return np.asarray(outputs[:, self._anomaly] > self.threshold)
 
-    def pair_of(self, outputs: Array) -> tuple[float, float]:
+    def judged(self, outputs: Array) -> list[float]:
         """Return the score and the threshold of one row of outputs (2,)."""
-        return float(outputs[self._anomaly]), float(outputs[1 - self._anomaly])
+        return [rounded(float(outputs[k])) for k in (self._anomaly, 1 - self._anomaly)]
 
     def outputs_of(
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None

@@ -1,8 +1,9 @@
 """Ridge regression with what was left open settled by who takes part, the same for every way in.
 
 Clients send statistics, F^2 / 2 integers (or float64), which add, so that anything may hide
-them. Where the server sees clients one by one and statistics are integers, each client sends
-as many rows of its Gram matrix as it has rows, if that is less: the same statistics, to the bit.
+them. With upload="auto", where the server sees clients one by one and statistics are integers,
+each client sends as many rows of its Gram matrix as it has rows, if that is less: the same
+statistics, to the bit.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from catchment.features.base import FeatureMap
 from catchment.features.default_map import AutoMap
 from catchment.federation.algorithm import Algorithm
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import MANY
-from catchment.federation.protection import Protection, LowRankUpload
+from catchment.federation.learn.ridge import MANY, FederatedRidge
+from catchment.federation.protection import LowRankUpload, Protection
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import packed_length
 
@@ -27,8 +27,8 @@ Ridge = float | Literal["auto", "clients", "groups", "gcv"]
 Upload = Literal["auto", "statistics"] | Callable[..., Algorithm[Any, Any, Any]]
 UNGROUPED = (
     "ridge is 'groups', for which the server must see whose statistics it adds to which group, and "
-    "secure aggregation shows it one sum; pass ridge='clients', which takes a second round, 'gcv' or a "
-    "number"
+    "secure aggregation shows it one sum; pass ridge='clients', which takes a second round, 'gcv' "
+    "or a number"
 )
 
 
@@ -80,18 +80,18 @@ def automatic_ridge(
     if hidden and chosen == "clients" and not store_per_client:
         if head is not None or not settings.get("intercept", True):
             raise ValueError(
-                "behind secure aggregation a ridge is chosen by clients only for a regression with an "
-                "intercept; pass ridge='gcv' or a number"
+                "behind secure aggregation a ridge is chosen by clients only for a regression "
+                "with an intercept; pass ridge='gcv' or a number"
             )
         if settings.get("devices", "same") != "same":
             raise ValueError(
-                "behind secure aggregation a ridge is chosen by clients only where all compute on the "
-                "CPU or in fixed point; pass ridge='gcv' or a number with devices='any'"
+                "behind secure aggregation a ridge is chosen by clients only where all compute on "
+                "the CPU or in fixed point; pass ridge='gcv' or a number with devices='any'"
             )
         if settings.get("row_stride", 1) != 1:
             raise ValueError(
-                "behind secure aggregation a ridge is chosen by clients from all rows; pass ridge='gcv' "
-                "or a number with a row_stride"
+                "behind secure aggregation a ridge is chosen by clients from all rows; pass "
+                "ridge='gcv' or a number with a row_stride"
             )
         left = {name: settings[name] for name in settings if name in ("per_output", "standardize")}
         from catchment.federation.learn.candidates import SelectedRidge
@@ -184,7 +184,7 @@ class Uploads:
     Parameters
     ----------
     asked
-        "auto", "statistics", or an algorithm, called with features, classes, and a ridge if that is
+        "statistics", "auto", or an algorithm, called with features, classes, and a ridge if that is
         not "auto".
     protected
         Whether anything changes or hides what clients send.
@@ -196,7 +196,7 @@ class Uploads:
         As it was asked for.
     """
 
-    asked: Upload = "auto"
+    asked: Upload = "statistics"
     protected: bool = False
     hidden: bool = False
     summed: bool = False
@@ -205,7 +205,7 @@ class Uploads:
     def __post_init__(self) -> None:
         if not callable(self.asked) and self.asked not in ("auto", "statistics"):
             raise ValueError(
-                f"upload is {self.asked!r}; choose from auto, statistics, or pass an algorithm"
+                f"upload is {self.asked!r}; choose from statistics, auto, or pass an algorithm"
             )
         if self.hidden and self.ridge == "groups":
             raise ValueError(UNGROUPED)
@@ -214,11 +214,6 @@ class Uploads:
                 f"{self.asked.__name__} leaves no sum of statistics for another head, a row_stride "
                 "or to join an earlier run; use upload='statistics'"
             )
-
-    def is_smaller(self, features: FeatureMap, *, classes: bool) -> bool:
-        """Return whether clients look for a smaller form of their statistics."""
-        looking = self.asked == "auto" and not self.protected
-        return looking and Grid.of(features, classes=classes) is not None
 
     def added_to(self, protections: Sequence[Protection]) -> tuple[Protection, ...]:
         """Return the protections with what makes statistics smaller, where that may be."""
@@ -230,26 +225,24 @@ class Uploads:
 
         >>> from catchment import EchoState
         >>> features = EchoState(10).build(1, per_step=True)
-        >>> Uploads(protected=True, hidden=True).why(features, classes=False)
+        >>> Uploads(asked="auto", protected=True, hidden=True).why(features, classes=False)
         'clients send statistics: the server sees only sums'
         """
         if callable(self.asked):
             return f"clients send what {self.asked.__name__} asks of them"
         if self.asked == "statistics":
-            return "clients send statistics, as asked for"
+            return "clients send statistics"
+        if self.protected:
+            why = "the server sees only sums" if self.hidden else "protections change them"
+            return f"clients send statistics: {why}"
+        if Grid.of(features, classes=classes) is None:
+            return "clients send statistics: features are float64, whose smaller form is not exact"
         F = features.n_features
-        if self.is_smaller(features, classes=classes):
-            return (
-                f"each client sends the smaller of its statistics ({packed_length(F):,} sums of "
-                f"products for {F} features) and as many rows of {F} of them as it has rows, which "
-                "say exactly the same"
-            )
-        why = "features are float64, and only integers have a smaller form that is exact"
-        if self.hidden:
-            why = "the server sees only sums"
-        elif self.protected:
-            why = "protections change what they send"
-        return f"clients send statistics: {why}"
+        return (
+            f"each client sends the smaller of its statistics ({packed_length(F):,} sums of "
+            f"products for {F} features) and as many rows of {F} of them as it has rows, which "
+            "say exactly the same"
+        )
 
     def learner(
         self,

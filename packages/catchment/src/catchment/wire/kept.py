@@ -1,0 +1,124 @@
+"""Names that files and messages keep.
+
+A class or a setting may get a better name; what was written under the older one must stay readable,
+and a fingerprint must stay what it was. So models, messages and plans' fingerprints keep the name
+of the first release, and this table is the one place that knows both.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+KEPT = {
+    # classes
+    "AppendNorm": "WithNorm",
+    "ContributionBound": "InfluenceCap",
+    "CosineHead": "Unit",
+    "DetectorState": "NormalState",
+    "Dummy": "Guess",
+    "FeatureUnion": "Concat",
+    "FederatedAnomalyDetector": "FederatedNormal",
+    "LDA": "Gaussian",
+    "LowRankUpload": "SmallestUpload",
+    "MahalanobisDetector": "NormalModel",
+    "Preprocessing": "Prepare",
+    "RandomFourierFeatures": "RandomFourier",
+    "RandomProjection": "Projected",
+    "RecordLevel": "PerSequence",
+    "SecureAggregation": "SecureSum",
+    "ServerOptimizer": "ServerOptimiser",
+    "StochasticQuantization": "RoundedUpload",
+    # maps, as plan files name them
+    "append_norm": "with_norm",
+    "feature_union": "concat",
+    "random_fourier_features": "random_fourier",
+    "random_projection": "projected",
+    # settings
+    "client_fraction": "share",
+    "false_positive_rate": "false_alarms",
+    "preprocessing": "prepare",
+    "standardize": "standardise",
+    "standardized": "standardised",
+    "store_per_client": "keep_clients",
+}
+_NEW = {old: new for new, old in KEPT.items()}
+# Words that plans had in the first release: keys of a table or of any, and values.
+OLD_WORDS = {
+    ".prepare": "preprocessing",
+    ".protect": "protections",
+    "run.share": "client_fraction",
+    ".keep_clients": "store_per_client",
+    ".false_alarms": "false_positive_rate",
+    ".standardise": "standardize",
+    "algorithm=normal": "anomaly",
+    "name=secure_sum": "secure_aggregation",
+    "name=smallest": "low_rank",
+    "name=influence_cap": "contribution_bound",
+    "map=concat": "feature_union",
+    "map=with_norm": "append_norm",
+    "map=projected": "random_projection",
+    "map=random_fourier": "random_fourier_features",
+    "head=gaussian": "lda",
+    "head=unit": "cosine",
+    "name=gaussian": "lda",
+    "name=unit": "cosine",
+    "baselines=random": "uniform",
+    "baselines=majority": "most_frequent",
+    "baselines=centralised": "centralized",
+    "baselines=personalised": "personalized",
+}
+# The other way round: a plan's fingerprint is what it was.
+FIRST_WORDS = {
+    re.sub(r"[^.=]+$", new, old): re.split("[.=]", old)[1] for old, new in OLD_WORDS.items()
+}
+
+
+def kept(name: str) -> str:
+    """Return a name as files and messages have it.
+
+    >>> kept("standardize"), kept("seed")
+    ('standardise', 'seed')
+    """
+    return KEPT.get(name, name)
+
+
+def today(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return facts under the names of today; for `json.loads(text, object_hook=today)`.
+
+    >>> today({"share": 0.5, "seed": 1})
+    {'client_fraction': 0.5, 'seed': 1}
+    """
+    return {renamed(name): value for name, value in facts.items()}
+
+
+def renamed(name: str) -> str:
+    """Return the name of today for one that a file or a message has.
+
+    >>> renamed("standardise"), renamed("seed")
+    ('standardize', 'seed')
+    """
+    return _NEW.get(name, name)
+
+
+def renamed_tables(
+    tables: Mapping[str, object], words: Mapping[str, str] = OLD_WORDS
+) -> dict[str, Any]:
+    """Return a plan's tables in the words of today, as plans of the first release have others.
+
+    >>> renamed_tables({"protect": [{"name": "secure_sum", "min_clients": 3}]})
+    {'protections': [{'name': 'secure_aggregation', 'min_clients': 3}]}
+    """
+
+    def word(path: str, value: object) -> Any:
+        match value:
+            case Mapping():
+                keys = {key: words.get(f"{path}.{key}", words.get(f".{key}", key)) for key in value}
+                return {keys[key]: word(key, one) for key, one in value.items()}
+            case list():
+                return [word(path, one) for one in value]
+            case str():
+                return words.get(f"{path}={value}", value)
+        return value
+
+    found: dict[str, Any] = word("", tables)
+    return found
