@@ -522,7 +522,7 @@ class PlanFile:
         """Return the maps that are tried: that of the plan, or those of which "auto" chooses."""
         maps = self.maps
         if len(maps) > 1:
-            return Offered(maps)
+            return Offered(maps, several=True)
         return offered_maps(
             maps[0],
             n_inputs,
