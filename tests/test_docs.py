@@ -226,6 +226,20 @@ def test_tables_of_a_gpu_are_those_that_were_measured(name: str) -> None:
     assert shown.startswith(f"{gpu_tables.measured(name)}\n\n")
 
 
+def test_repeats_on_a_gpu_are_those_that_were_measured() -> None:
+    runs = json.loads((grid_tables.RESULTS / "gpu.json").read_text("utf-8"))["repeats"]["runs"]
+    fresh = [run["CPU, /s"] for run in runs if run["turn"] == "new machine"]
+    later = [run for run in runs if run["turn"] != "new machine"]
+    page = gpu_tables.PAGE.read_text(encoding="utf-8").replace("\n", " ")
+    for rates in (
+        [one[0] for one in fresh],
+        [rate for one in fresh for rate in one[1:]],
+        [rate for run in later for rate in run["CPU, /s"]],
+        [rate for run in later for rate in run["device, /s"]],
+    ):
+        assert f"{min(rates):,} to {max(rates):,}" in page
+
+
 def test_every_map_has_one_digest_on_a_gpu() -> None:
     results = json.loads((grid_tables.RESULTS / "gpu.json").read_text(encoding="utf-8"))
     digests = {line["map"]: line["same digest"] for line in results["digests"]}

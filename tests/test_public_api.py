@@ -104,7 +104,8 @@ FACES = {
         "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan"
     ),
     "catchment_lab.watch": "Snapshot look watching",
-    "catchment_research": "StochasticQuantization from_reservoirpy model_from_reservoirpy",
+    "catchment_research": "StochasticQuantization double_scroll from_reservoirpy "
+    "kuramoto_sivashinsky logistic lorenz96 model_from_reservoirpy multiple_sines rossler",
     "catchment_research.factors": (
         "FactoredRidge RidgeFactors accumulate_factors choose_by_factor_blocks"
     ),

@@ -250,7 +250,7 @@ def pixels(
     result = earlier or PixelResult(quick=quick)
     for images in sets:
         sizes = {**result.images, images.name: (len(images.train), len(images.test))}
-        result = replace(result, images=sizes, device=device or "CPU")
+        result = replace(result, images=sizes, device=device_name(device))
         for order in orders:
             series = Series.of(images, order)
             for contender, columns in widths.items():
@@ -295,6 +295,19 @@ def _missing(
             if (width, seed, best) not in known:
                 return replace(empty, width=width, seed=seed, option=best)
     return None
+
+
+def device_name(device: str | None) -> str:
+    """Return what a device calls itself, for the page.
+
+    >>> device_name(None)
+    'CPU'
+    """
+    if device != "cuda":
+        return device or "CPU"
+    import torch
+
+    return str(torch.cuda.get_device_name())
 
 
 def chosen(cells: Sequence[PixelCell]) -> Option:

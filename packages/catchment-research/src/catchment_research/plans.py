@@ -9,12 +9,21 @@ from typing import Any, Literal
 
 from catchment.features import FeatureMap
 from catchment.federation import Algorithm
+from catchment.plugins import CHOICES
 from catchment_research.learn.alignment import AlignedRidge as Aligned
 from catchment_research.learn.optimizers import Adam, Mean, ServerOptimizer
 from catchment_research.learn.stacking import StackedEnsemble as Stacked
+from catchment_research.partial.ftrl import FollowTheLeader
+from catchment_research.partial.schedule import Schedule
 
 __all__ = ["Aligned", "Partial", "Prompt", "Stacked"]
 MEAN = Mean()
+CONSTANT = Schedule()
+# What a network's server may do: only there is every change clipped as private sums need it.
+CHOICES[ServerOptimizer | FollowTheLeader] = {
+    **CHOICES[ServerOptimizer],
+    "follow_the_leader": FollowTheLeader,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +48,16 @@ class Partial:
         Of the clients: "sgd" or "adam".
     learning_rate, momentum, epochs, batch_size, max_steps, prox
         Of the clients' steps in a round.
+    schedule
+        How the clients' learning rate goes from round to round.
+    weak
+        By client: patterns of parameters that it freezes, too, and neither trains nor sends.
     server
-        What the server does with the mean change.
+        What the server does with the mean change, or "follow_the_leader" with the sum of clipped
+        changes, to which it adds noise.
     clip
-        Longest change that a client may send, as secure aggregation with noise needs.
+        Longest change that a client may send, as secure aggregation with noise needs; that of
+        "follow_the_leader" if not given.
     dropout
         Layers, each of whose outputs are the next one's inputs, of which every client trains a part
         of the units between them.
@@ -65,7 +80,9 @@ class Partial:
     batch_size: int = 16
     max_steps: int | None = None
     prox: float = 0.0
-    server: ServerOptimizer = MEAN
+    schedule: Schedule = CONSTANT
+    weak: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    server: ServerOptimizer | FollowTheLeader = MEAN
     clip: float | None = None
     dropout: tuple[str, ...] = ()
     dropout_share: tuple[float, ...] = (0.5,)
@@ -88,7 +105,9 @@ class Partial:
                 'a network needs no map of your own in [features]; write map = "echo_state" or '
                 "leave it out"
             )
-        dropout = None
+        clip, dropout = self.clip, None
+        if clip is None and isinstance(self.server, FollowTheLeader):
+            clip = self.server.clip
         if self.dropout:
             chains, order = (self.dropout,), self.dropout_order
             dropout = Dropout(chains=chains, share=self.dropout_share, order=order)
@@ -107,8 +126,10 @@ class Partial:
                 batch_size=self.batch_size,
                 prox=self.prox,
             ),
+            schedule=self.schedule,
+            weak={name: Freeze(names=also) for name, also in self.weak.items()},
             optimizer=self.server,
-            clip=self.clip,
+            clip=clip,
             dropout=dropout,
             device=self.device,
         )

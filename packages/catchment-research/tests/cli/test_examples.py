@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import catchment
 from catchment.plans import example_plan, parse_plan, run_plan
-from catchment_research.partial import NetworkModel
+from catchment_research.learn import Adagrad
+from catchment_research.partial import Freeze, NetworkModel, RecordingTraining, Schedule
 from catchment_research.prompt import PromptModel
 from tests.prompt.tiny import tiny_model
 
@@ -37,6 +39,68 @@ def test_a_network_of_the_library_is_named_and_loads_without_being_handed_over(
     assert model.maker.name.endswith("networks:Cnn")
     with pytest.raises(ValueError, match="no network is called 'rnn'; use cnn or module:function"):
         parse_plan(text.replace('"cnn"', '"rnn"'))
+
+
+FEW = example_plan("partial").replace("users = 8", "users = 3").replace("= 30", "= 2")
+
+
+def with_settings(lines: str) -> str:
+    """Return a short plan of a network with more settings in [learn]."""
+    return FEW.replace("epochs = 2\n", f"epochs = 2\n{lines}\n") + "baselines = []\n"
+
+
+def test_a_plan_says_the_server_the_schedule_and_who_is_weak(tmp_path: Path) -> None:
+    lines = """server = {name = "adagrad", learning_rate = 0.1}
+    schedule = {warmup = 2, cosine = 20}
+    weak = {user-000 = ["first.*"], user-001 = ["first.*"], user-002 = ["first.*"]}"""
+    file = parse_plan(with_settings(lines))
+    held = file.load_data()
+    workflow = file.workflow(held.about)
+    n_inputs = len(held.about.channels)
+    maps = tuple(one.build(n_inputs, per_step=False, classes=True) for one in workflow.maps)
+    algorithm = workflow.learn(maps)
+    assert isinstance(algorithm, RecordingTraining)
+    training = algorithm.training
+    assert training.optimizer == Adagrad(learning_rate=0.1)
+    assert training.schedule == Schedule(warmup=2, cosine=20)
+    assert training.weak == {f"user-00{k}": Freeze(names=("first.*",)) for k in range(3)}
+    run_plan(file, tmp_path / "run", threads=1)
+    model = catchment.load(tmp_path / "run" / "model.safetensors")
+    assert isinstance(model, NetworkModel)
+    begun = training.network.build().state_dict()
+    for name, value in model.module.state_dict().items():
+        assert torch.equal(value, begun[name]) == (
+            name in ("second.weight", "first.weight", "first.bias")
+        ), name
+
+
+def test_a_plan_trains_privately_with_the_clip_of_its_server(tmp_path: Path) -> None:
+    lines = """server = {name = "follow_the_leader", noise_multiplier = NOISE, clip = 0.5,
+    clients = 3, rounds = 2}""".replace("\n    ", " ")
+    found = []
+    for k, noise in enumerate(("0.0", "0.0", "2.0")):
+        text = with_settings(lines.replace("NOISE", noise))
+        accuracy(text, tmp_path / str(k))
+        model = catchment.load(tmp_path / str(k) / "run" / "model.safetensors")
+        assert isinstance(model, NetworkModel)
+        found.append(np.concatenate([value.ravel() for value in model.values]))
+    assert np.array_equal(found[0], found[1])
+    assert np.linalg.norm(found[2] - found[0]) > 0.5
+    with pytest.raises(ValueError, match=r"counts on changes of length 0\.5"):
+        accuracy(with_settings("clip = 2.0\n" + lines.replace("NOISE", "1.0")), tmp_path / "long")
+    with pytest.raises(ValueError, match="follow_the_leader"):
+        parse_plan(example_plan("prompt") + "[learn.server]\nname = 'follow_the_leader'\n")
+
+
+@pytest.mark.parametrize(
+    "table", ["weak = {nobody = ['first.*']}", "recipes = {nobody = {units = 9}}"]
+)
+def test_settings_for_nobody_are_refused(table: str, tmp_path: Path) -> None:
+    text = with_settings(table)
+    if table.startswith("recipes"):
+        text = example_plan("aligned").replace("[learn]", f"[learn]\n{table}")
+    with pytest.raises(ValueError, match="'nobody', who is no client that trains; those are user"):
+        run_plan(parse_plan(text), tmp_path / "run")
 
 
 def test_a_plan_trains_the_projection_of_prompts(tmp_path: Path) -> None:

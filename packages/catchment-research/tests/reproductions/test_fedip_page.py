@@ -63,10 +63,10 @@ def test_the_verdict_is_that_of_the_figures(study: StudyResult) -> None:
             for share in one.shares
         ]
         assert not any(known.settled and known.value > 0 for known in found)
-        assert any(known.settled for known in found) == (one.name == "hhar")
+        assert any(known.settled for known in found) == (one.name in ("fsdd", "hhar"))
     rules = [value for key, value in became_of(study.sets).items() if key[0] == "paper"]
     below, n = sum(one[0] for one in rules), sum(one[2] for one in rules)
-    assert 0.9 < below / n < 0.95, "more than nine rules in ten"
+    assert 0.9 < below / n < 0.96, "more than nine rules in ten"
 
 
 def test_cells_computed_again_are_told(study: StudyResult) -> None:

@@ -252,6 +252,15 @@ def test_a_run_of_a_plan_can_forget_a_client(
 
 
 @pytest.mark.slow
+def test_the_advice_after_a_run_hands_over_a_network_of_ones_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(folder)
+    said = quick("run", str(write_plan(folder, "partial", LEARN["partial"])), "--out", "run")
+    assert "predict: catchment predict run FILES... --use my_networks:small\n" in said
+
+
 def test_a_prompt_is_trained_on_a_users_own_files_and_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

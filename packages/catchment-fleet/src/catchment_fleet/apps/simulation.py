@@ -45,6 +45,7 @@ def simulate_plan(
     refuse_folds(file)
     refuse_weeks(file)
     held = file.load_data(data)
+    file.check_named(held.train)
     memories: Mapping[str, Memory] = {}
     if file.is_secret:
         memories = client_memories(Path(folder), held.names, secret=True)

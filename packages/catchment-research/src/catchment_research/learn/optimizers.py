@@ -162,7 +162,13 @@ class Adagrad(ServerOptimizer):
         return _moved(values, change, self.learning_rate, squares, self.tau), squares
 
 
-CHOICES[ServerOptimizer] = {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi}
+CHOICES[ServerOptimizer] = {
+    "mean": Mean,
+    "momentum": Momentum,
+    "adam": Adam,
+    "yogi": Yogi,
+    "adagrad": Adagrad,
+}
 
 
 def _moved(

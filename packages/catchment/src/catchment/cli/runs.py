@@ -73,7 +73,8 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
     lines += [f"stands out: {flag}" for flag in done.flags]
     if week:
         lines += _changed(done)
-    use = "".join(f" --use {name}" for name in own_classes(file.features))
+    needed = own_classes([file.features, file.learn.get("network")])
+    use = "".join(f" --use {name}" for name in needed)
     lines += [f"run: {folder}", f"predict: catchment predict {folder} FILES...{use}"]
     lines.append(f"what left each client: catchment ledger {folder}")
     for line in filter(None, [*lines, f"report: catchment report {folder}"]):

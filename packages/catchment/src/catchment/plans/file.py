@@ -23,7 +23,7 @@ import hashlib
 import json
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from importlib import resources
@@ -424,6 +424,17 @@ class PlanFile:
         if self.is_noisy and set(held.train) & set(held.whole):
             raise ValueError(TESTED_UNDER_NOISE)
         return held
+
+    def check_named(self, clients: Collection[str]) -> None:
+        """Raise ValueError if a setting is for somebody who does not train."""
+        for table in ("recipes", "weak"):
+            named: Any = self.learn.get(table, ())
+            for name in named:
+                if name not in clients:
+                    raise ValueError(
+                        f"[learn.{table}] has {name!r}, who is no client that trains; those are "
+                        f"{', '.join(sorted(clients)[:8])}"
+                    )
 
     def about(self, directory: Path | None = None) -> About:
         """Return what everyone must know of the data, reading no files of one's own."""

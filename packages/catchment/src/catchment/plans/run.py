@@ -674,6 +674,7 @@ def run_plan(
     on_line = dict(devices or {})
     devices_of(on_line)
     held = file.load_data(data).without(on_line)
+    file.check_named([*held.train, *on_line])
     kept = opened(file, folder, resume=resume, force=force, keep_every=keep_every)
     with kept as store, reported(folder, watch) as tell:
         store.write_facts(dict(facts or {}))

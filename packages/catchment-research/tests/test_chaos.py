@@ -1,0 +1,107 @@
+"""Series against another solver, a closed form, or a law that they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from catchment import Array
+from catchment_research import (
+    double_scroll,
+    kuramoto_sivashinsky,
+    logistic,
+    lorenz96,
+    multiple_sines,
+    rossler,
+)
+
+
+def solved(slope: Callable[..., Any], series: Array, step: float) -> Array:
+    """Return the course from the first point of a series by an adaptive solver."""
+    times = step * np.arange(len(series))
+    options: dict[str, Any] = {"t_eval": times, "rtol": 1e-11, "atol": 1e-12, "method": "DOP853"}
+    found: Array = solve_ivp(slope, (0, times[-1]), series[0], **options).y.T
+    return found
+
+
+def rossler_slope(t: float, p: Array) -> list[float]:
+    return [-p[1] - p[2], p[0] + 0.2 * p[1], 0.2 + p[2] * (p[0] - 5.7)]
+
+
+def chen_slope(t: float, p: Array) -> list[float]:
+    x, y, z = p
+    return [40 * (y - x), -12 * x - x * z + 28 * y, x * y - 3 * z]
+
+
+def ring_slope(t: float, x: Array) -> list[float]:
+    n = len(x)
+    return [(x[(i + 1) % n] - x[i - 2]) * x[i - 1] - x[i] + 8 for i in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("series", "slope", "step"),
+    [
+        (rossler(30, seed=1), rossler_slope, 0.1),
+        (double_scroll(30, seed=1), chen_slope, 0.01),
+        (lorenz96(60, dimension=7, seed=1), ring_slope, 0.01),
+    ],
+    ids=["rossler", "double scroll", "lorenz96"],
+)
+def test_a_flow_is_that_of_another_solver(
+    series: Array, slope: Callable[..., Any], step: float
+) -> None:
+    assert np.ptp(series, axis=0).min() > 0.1
+    assert np.abs(solved(slope, series, step) - series).max() < 1e-4 * np.abs(series).max()
+
+
+def test_waves_of_a_ring_are_those_of_another_solver() -> None:
+    series = kuramoto_sivashinsky(9, points=32, warm_up=400, seed=1)
+    q = 2 * np.pi / 22 * np.arange(17)
+
+    def slope(t: float, u: Array) -> Array:
+        v = np.fft.rfft(u)
+        moved: Array = np.fft.irfft((q**2 - q**4) * v - 0.5j * q * np.fft.rfft(u**2), 32)
+        return moved
+
+    times = 0.25 * np.arange(9)
+    options: dict[str, Any] = {"t_eval": times, "rtol": 1e-9, "atol": 1e-10, "method": "LSODA"}
+    again = solve_ivp(slope, (0, 2), series[0], **options).y.T
+    assert np.abs(series).max() > 1
+    assert np.abs(again - series).max() < 1e-3
+
+
+def test_a_small_wave_grows_as_the_linear_part_says() -> None:
+    x = np.arange(64) / 64
+    series = kuramoto_sivashinsky(5, start=1e-7 * np.cos(2 * np.pi * 2 * x), warm_up=0)
+    q = 2 * np.pi * 2 / 22
+    assert np.allclose(series[4] / series[0].max(), np.exp(q**2 - q**4) * np.cos(4 * np.pi * x))
+
+
+def test_the_logistic_map_at_rate_four_has_its_closed_form() -> None:
+    n = np.arange(20)
+    expected = np.sin(2.0**n * np.arcsin(np.sqrt(0.3))) ** 2
+    assert np.allclose(logistic(20, rate=4.0, start=0.3).ravel(), expected, atol=1e-8)
+    with pytest.raises(ValueError, match="rate is 5"):
+        logistic(3, rate=5.0)
+
+
+def test_two_sines_keep_their_linear_law() -> None:
+    y = multiple_sines(200).ravel()
+    a, b = np.cos([0.2, 0.311])
+    left = y[4:] + y[:-4] - 2 * (a + b) * (y[3:-1] + y[1:-3]) + (2 + 4 * a * b) * y[2:-2]
+    assert np.abs(left).max() < 1e-12
+
+
+def test_seeds_name_series_and_lengths_are_checked() -> None:
+    for make in (rossler, double_scroll, lorenz96, kuramoto_sivashinsky):
+        one, same, other = make(5, seed=1), make(5, seed=1), make(5, seed=2)
+        assert np.array_equal(one, same)
+        assert not np.allclose(one, other)
+    with pytest.raises(ValueError, match="n_steps 0"):
+        rossler(0)
+    with pytest.raises(ValueError, match="dimension is 3"):
+        lorenz96(5, dimension=3)
