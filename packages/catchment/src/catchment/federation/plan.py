@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from catchment.arrays import Factor, PositiveInt, check_fields
 from catchment.data.prepare import RAW, Prepare
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
@@ -55,9 +56,9 @@ class Plan(Generic[S, U, R]):
     """
 
     algorithm: Algorithm[S, U, R]
-    rounds: int = 1
-    share: float = 1.0
-    min_clients: int = 1
+    rounds: PositiveInt = 1
+    share: Factor = 1.0
+    min_clients: PositiveInt = 1
     protections: tuple[Protection, ...] = ()
     seed: int = 0
     prepare: Prepare = RAW
@@ -71,12 +72,7 @@ class Plan(Generic[S, U, R]):
             check_base(part, Protection)
             if isinstance(part, Masking) and k < len(self.protections):
                 raise ValueError("a secure sum must be the last of the protections")
-        if self.rounds < 1:
-            raise ValueError(f"rounds is {self.rounds}; run at least 1")
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share is {self.share}; pass a fraction above 0 and at most 1")
-        if self.min_clients < 1:
-            raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
+        check_fields(self)
         masking = self.masking
         if masking is not None:
             settled = tuple(protection.beside(masking) for protection in self.protections)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.arrays import check_fields
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import NO_NEEDS, Additive, Memory, Needs, Turn, Upload
 from catchment.federation.checks import moment_matrix
@@ -49,6 +50,10 @@ class Protection:
     """
 
     is_noise: ClassVar[bool] = False  # under which nothing may be chosen by the data
+
+    def __post_init__(self) -> None:
+        """Check the settings of a protection that is a dataclass by the types of its fields."""
+        check_fields(self)
 
     @property
     def needs(self) -> Needs:

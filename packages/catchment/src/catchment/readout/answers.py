@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Probability, check_fields
 from catchment.data.frames import from_frame, missing_values
 from catchment.data.recording import Recording
 from catchment.readout.detector import Detector
@@ -64,7 +64,7 @@ class Table:
 
     model: Predictor
     probabilities: bool = False
-    coverage: float = 0.9
+    coverage: Probability = 0.9
     client: str | None = None
     device: str | None = None
     ahead: bool = False
@@ -72,8 +72,7 @@ class Table:
     def __post_init__(self) -> None:
         if self.ahead:
             check_ahead(self.model)
-        if not 0 < self.coverage < 1:
-            raise ValueError(f"coverage is {self.coverage}; pass a probability between 0 and 1")
+        check_fields(self)
         if self.client is not None and self.client not in self.model.clients:
             known = ", ".join(self.model.clients[:8])
             raise ValueError(

@@ -21,7 +21,6 @@ DEVICE_SEQUENCES = 16384  # looked at together where there is a device: a GPU wa
 ANY_DEVICE = " any device"  # after the fingerprint of statistics that depend on it
 
 Devices = Literal["same", "any"]
-DEVICES: tuple[Devices, ...] = ("same", "any")
 
 
 def device_for(features: FeatureMap, device: str | None, devices: Devices = "same") -> str | None:

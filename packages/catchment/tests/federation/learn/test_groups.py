@@ -152,7 +152,7 @@ def test_a_secure_sum_refuses_groups_and_says_what_to_do() -> None:
     [
         ({"ridge": "groups", "keep_clients": False}, "needs keep_clients='groups', or True"),
         ({"ridge": "clients", "keep_clients": "groups"}, "or choose by 'groups' or 'gcv'"),
-        ({"ridge": 1.0, "keep_clients": "some"}, "keep_clients is 'some'; pass True, False or"),
+        ({"ridge": 1.0, "keep_clients": "some"}, "keep_clients is 'some'; give true or false, or"),
         ({"ridge": 1.0, "keep_clients": "groups", "window": 2}, "a window of rounds is kept"),
     ],
 )

@@ -63,12 +63,8 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
     keep_clients: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._solver()
-        if self.keep_clients not in (True, False):
-            raise ValueError(
-                f"keep_clients is {self.keep_clients!r}; pass True or False: sums by class are not "
-                "kept in groups"
-            )
         if self.weights == "balanced" or self.weights == "rows":
             return
         if len(self.weights) != len(self.classes) or not all(w >= 0 for w in self.weights):

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from catchment.arrays import Factor, PositiveInt, Probability
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn
 from catchment.federation.checks import check_statistics
@@ -28,7 +29,7 @@ from catchment.federation.learn.ridge_state import (
 from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drifts
 from catchment.federation.rows import stretch
 from catchment.readout.accumulation import accumulate, accumulate_each
-from catchment.readout.device import DEVICES, Devices, device_for, is_marked, statistics_name
+from catchment.readout.device import Devices, device_for, is_marked, statistics_name
 from catchment.readout.grid import Grid
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model
@@ -96,45 +97,37 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     standardise: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
     keep_clients: bool | Literal["groups"] = True
-    increments: int | Literal["new"] = 1
-    forgetting: float = 1.0
-    window: int | None = None
+    increments: PositiveInt | Literal["new"] = 1
+    forgetting: Factor = 1.0
+    window: PositiveInt | None = None
     intercept: bool = True
     head: Head | None = None
     devices: Devices = field(default="same", metadata={"later": True})
-    false_alarms: float = field(default=FALSE_ALARMS, metadata={"later": True})
-    row_stride: int = field(default=1, metadata={"later": True})
+    false_alarms: Probability = field(default=FALSE_ALARMS, metadata={"later": True})
+    row_stride: PositiveInt = field(default=1, metadata={"later": True})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_choice(self.ridge, self.keep_clients)
         if self.keep_clients == "groups" and self.window is not None:
             raise ValueError(
                 "a window of rounds is kept client by client or as a sum; pass keep_clients=True "
                 "or False with it"
             )
-        if not 0 < self.forgetting <= 1:
-            raise ValueError(f"forgetting is {self.forgetting}; pass a factor above 0, at most 1")
-        if not self.carries and (isinstance(self.increments, str) or self.increments < 1):
-            raise ValueError(f"increments is {self.increments!r}; pass at least 1, or 'new'")
-        if self.window is not None and (self.window < 1 or self.forgetting < 1):
+        if self.window is not None and self.forgetting < 1:
             raise ValueError(
-                f"window is {self.window} with forgetting {self.forgetting}; "
-                "pass 1 round or more, and no forgetting beside it"
+                f"window is {self.window} with forgetting {self.forgetting}; leave one out"
             )
-        if self.devices not in DEVICES or (self.devices == "any" and self.carries):
+        if self.devices == "any" and self.carries:
             raise ValueError(
                 f"devices is {self.devices!r} with increments {self.increments!r}; pass 'same', or "
-                "'any' with a number of increments: clients that carry their state use one device"
+                "a number of increments: clients that carry their state use one device"
             )
-        if type(self.row_stride) is not int or self.row_stride < 1:
-            raise ValueError(f"row_stride is {self.row_stride!r}; give a whole number from 1 on")
         if self.row_stride > 1 and (self.carries or not self.features.per_step):
             raise ValueError(
                 f"row_stride is {self.row_stride}; leave it out where a recording has one row, or "
                 "goes on in a later round"
             )
-        if not 0 < self.false_alarms < 1:
-            raise ValueError(f"false_alarms is {self.false_alarms}; pass a chance between 0 and 1")
         if self.head is not None and self.classes is None:
             raise ValueError(
                 f"{type(self.head).__name__} is a head for classes, and there are none; pass "
