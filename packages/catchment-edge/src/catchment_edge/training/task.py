@@ -7,9 +7,10 @@ from pathlib import Path
 
 from catchment.data import Prepare
 from catchment.features import FeatureMap
-from catchment.federation import Workflow
-from catchment.federation.learn import FederatedRidge, Uploads
+from catchment.federation import SmallestUpload, Workflow
+from catchment.federation.learn import FederatedRidge
 from catchment.plans import PlanFile, read_plan
+from catchment.readout import Grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +114,8 @@ def _check_course(file: PlanFile, course: Workflow) -> None:
 
 
 def _check_upload(course: Workflow, features: FeatureMap) -> None:
-    classes, uploads = course.classes is not None, course.uploads
-    if isinstance(uploads, Uploads) and uploads.is_smaller(features, classes=classes):
+    smallest = any(isinstance(one, SmallestUpload) for one in course.protections)
+    if smallest and Grid.of(features, classes=course.classes is not None) is not None:
         raise ValueError(
             "clients of this plan send the smaller form of their statistics, and a device sends "
             'plain ones; write upload = "statistics" under [learn]'

@@ -163,7 +163,7 @@ def test_settings_that_are_about_sums_are_refused() -> None:
             '[data]\nsource = "wearables"\n[learn]\nalgorithm = "factors"\nforgetting = 0.5\n'
         )
     for settings in ({"ridge": "best"}, {"keep_clients": "no"}):
-        with pytest.raises(ValueError, match="pass"):
+        with pytest.raises(ValueError, match="give"):
             FactoredRidge(features=FEATURES, **settings)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs keep_clients"):
         FactoredRidge(features=FEATURES, ridge="clients", keep_clients=False)

@@ -12,8 +12,9 @@ import pytest
 from catchment import EchoState, Recording, federate
 from catchment.data import synthetic_wearables
 from catchment.federation import messages_of, read_run
-from catchment.federation.learn import FederatedRidge, Uploads
+from catchment.federation.learn import FederatedRidge
 from catchment.plans import parse_plan, run_plan
+from catchment.privacy import SecureSum
 from catchment_research.learn import ConjugateGradients
 
 MAP = EchoState(50, seed=1)
@@ -65,14 +66,14 @@ def test_gradients_end_in_the_readout_of_statistics() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"asked": "least"}, "choose from auto"),
-        ({"hidden": True, "ridge": "groups"}, "pass ridge='clients'"),
-        ({"asked": ConjugateGradients, "summed": True}, "use upload='statistics'"),
+        ({"upload": "least"}, "upload is 'least'; give 'auto' or 'statistics'"),
+        ({"protect": [SecureSum({"a": "00" * 32})], "ridge": "groups"}, "pass ridge='clients'"),
+        ({"upload": ConjugateGradients, "row_stride": 2}, "use upload='statistics'"),
     ],
 )
 def test_uploads_that_cannot_be_are_refused_at_once(settings: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Uploads(**settings)
+        federate(MAP, users(), **settings)
 
 
 def test_features_without_a_grid_are_sent_as_statistics() -> None:

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import comb
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge, Le
 
 from catchment.arrays import Array, Booleans, NonNegativeInt, PositiveInt
 from catchment.compiling import njit
@@ -60,7 +61,7 @@ class NVAR(FeatureMap):
 
     delays: PositiveInt = 10
     stride: PositiveInt = 1
-    order: Literal[1, 2, 3] = 2
+    order: Annotated[int, Ge(1), Le(3)] = 2
     washout: NonNegativeInt = 0
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None

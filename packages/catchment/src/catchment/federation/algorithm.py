@@ -369,6 +369,10 @@ class Algorithm(ABC, Generic[S, U, R_co]):
         """
         return False
 
+    def sends(self, protections: Sequence[object] = ()) -> str:
+        """Return in one sentence what clients send under these protections, and why."""
+        return f"clients send what {type(self).__name__} asks of them"
+
     @property
     def messages(self) -> tuple[Kind, ...]:
         """The kinds of messages that clients send, as far as they are declared."""

@@ -40,11 +40,16 @@ from catchment.features.nvar import NVAR
 from catchment.features.pipeline import refuse_large
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import LIMITS, Limits
-from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings
+from catchment.federation.learn.automatic import (
+    Offered,
+    automatic_ridge,
+    offered_maps,
+    refuse_settings,
+)
 from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.protection import Masking
+from catchment.federation.protection import Masking, SmallestUpload
 from catchment.federation.workflow import Maps, Workflow
 from catchment.plans.data import (
     SOURCES,
@@ -475,20 +480,20 @@ class PlanFile:
         hidden = any(isinstance(one, Masking) for one in protections)
         given: dict[str, Any] = {"features": None, "classes": about.classes, "base": self.base}
         kind, rest = chosen(ALGORITHMS, table, "[learn]", key="algorithm", own=True)
-        uploads = None
+        own: dict[str, Any] = {}
         if kind is FederatedRidge:
             own = values(kind, rest, "[learn]", given, MORE["ridge"])
-            asked, ridge = own.pop("upload", "auto"), own.pop("ridge", "auto")
-            how = {"protected": bool(protections), "hidden": hidden}
-            uploads = Uploads(asked=asked, ridge=ridge, **how)
+            if own.pop("upload", "auto") == "auto" and not protections:
+                protections = (SmallestUpload(),)
         if self.algorithm not in WITHOUT_GRAM:
             for one in self.maps:
                 classes, remedy = about.classes is not None, 'algorithm = "conjugate_gradients", '
                 refuse_large(one, n_inputs, per_step=per_step, classes=classes, remedy=remedy)
 
         def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
-            if uploads is not None:
-                return uploads.learner(n_clients=n_clients, **own | {"features": maps[0]})
+            if kind is FederatedRidge:
+                known = own | {"features": maps[0], "hidden": hidden}
+                return automatic_ridge(n_clients=n_clients, **known)
             several = bool(self.candidates) or offered.several
             known = given | {"features": maps if several else maps[0]}
             return _settled(read(kind, rest, "[learn]", known), hidden=hidden)
@@ -497,12 +502,11 @@ class PlanFile:
             prepare=self.prepare,
             maps=offered.maps,
             learn=learn,
-            uploads=uploads,
             channels=about.channels,
             classes=about.classes,
             per_step=per_step,
             targets=_n_targets(about),
-            protections=protections if uploads is None else uploads.added_to(protections),
+            protections=protections,
             **self._plasticity(),
             **{name: getattr(self.run, name) for name in HOW_OFTEN},
         )

@@ -27,13 +27,14 @@ from catchment.federation.learn.ridge_state import (
     readout_figures,
 )
 from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drifts
+from catchment.federation.protection import Masking, SmallestUpload
 from catchment.federation.rows import stretch
 from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import Devices, device_for, is_marked, statistics_name
 from catchment.readout.grid import Grid
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import RidgeStatistics, packed_length
 from catchment.wire import NOTHING, Parts
 
 GROUP = 32  # clients served together
@@ -260,6 +261,28 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         assert state.total is not None
         made = solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
         return made if self.head is None else replace(made, temperature=self.head.temperature)
+
+    def sends(self, protections: Sequence[object] = ()) -> str:
+        """Return in one sentence what clients send under these protections, and why.
+
+        >>> from catchment import EchoState
+        >>> FederatedRidge(features=EchoState(10).build(1, per_step=True)).sends()
+        'clients send statistics, as asked for'
+        """
+        if not protections:
+            return "clients send statistics, as asked for"
+        F, why = self.features.n_features, "protections change what they send"
+        if isinstance(protections[-1], SmallestUpload):
+            if Grid.of(self.features, classes=self.classes is not None) is not None:
+                return (
+                    f"each client sends the smaller of its statistics ({packed_length(F):,} sums "
+                    f"of products for {F} features) and as many rows of {F} of them as it has "
+                    "rows, which say exactly the same"
+                )
+            why = "features are float64, and only whole numbers have a smaller form that is exact"
+        elif isinstance(protections[-1], Masking):
+            why = "the server sees only sums"
+        return f"clients send statistics: {why}"
 
     def figures(self, state: RidgeState) -> dict[str, float]:
         """Return the rows, the ridge, its error, the norm of the weights, and how many drifted."""
