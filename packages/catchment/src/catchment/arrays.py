@@ -330,8 +330,9 @@ def _words(hint: Any) -> str:
         said = [word.format(limit) for limit, _, word in _limits(hint)]
         return ", ".join([_words(inside[0]), *said])
     if origin is tuple:
-        first, _, rest = _words(inside[0]).removeprefix("a ").partition(",")
-        return f"a list of {first}s{',' * bool(rest)}{rest}"
+        each, several, limits = _words(inside[0]).partition(",")
+        each = f"{each[2:]}s" if each.startswith("a ") else each
+        return f"a list of {each}{several}{limits}"
     known = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
     known[types.NoneType] = "None"
     return known.get(hint) or f"a {getattr(origin or hint, '__name__', hint)}"

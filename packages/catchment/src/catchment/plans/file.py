@@ -161,7 +161,7 @@ def _check_weeks(file: PlanFile) -> None:
         if file.sharing.test == "new":
             raise ValueError('test = "new" goes with increments = "new" in [learn]; add it')
         return
-    if not isinstance(file.origin, Files):
+    if not file.origin.is_files:
         raise ValueError(f'increments = "new" is for files, and {file.source} does not grow')
     if file.sharing.test not in (None, "new") or file.sharing.test_of or file.sharing.split:
         raise ValueError(
@@ -242,7 +242,7 @@ def check(file: PlanFile) -> None:
 
 def _check_normal(file: PlanFile) -> None:
     """Raise ValueError if what a plan says of its data has no meaning for what is normal."""
-    if file.source == "narma" or (isinstance(file.origin, Files) and file.origin.target):
+    if file.origin.has_targets and file.origin.some_classes() is None:
         raise ValueError(
             "[data] has a target of numbers, and what is normal is learned of the inputs; leave it "
             'out, or name a column of two labels, label = "..."'
@@ -287,7 +287,7 @@ def _check_noise(file: PlanFile, about: About) -> None:
         raise ValueError(f"gaussian_noise covers the training, not {stage}; {remedy}")
     sharing = file.sharing
     # A publisher's own test part is looked at when the data are here.
-    chosen = isinstance(file.origin, Files) or sharing.test_of or sharing.split
+    chosen = file.origin.is_files or sharing.test_of or sharing.split
     if sharing.test == "folds" or (chosen and sharing.tests_of(about) != "clients"):
         raise ValueError(TESTED_UNDER_NOISE)
 
@@ -295,20 +295,15 @@ def _check_noise(file: PlanFile, about: About) -> None:
 def _some_channels(file: PlanFile) -> tuple[str, ...]:
     """Return channels that have all that [prepare] names, and one more."""
     asked = (*file.prepare.known, *(file.prepare.predicted or ()))
-    last = max((one for one in asked if isinstance(one, int)), default=0)
-    return ("x", *(one for one in asked if isinstance(one, str)), *(f"x{k}" for k in range(last)))
+    texts = tuple(one for one in asked if isinstance(one, str))
+    last = max((int(one) for one in asked if one not in texts), default=0)
+    return ("x", *texts, *(f"x{k}" for k in range(last)))
 
 
 def _some_classes(file: PlanFile) -> tuple[str, ...] | None:
-    origin = file.origin
-    if isinstance(origin, Files) and origin.label is None:
-        return None
-    named = isinstance(origin, Files) and origin.classes != "auto"
-    if file.algorithm == NORMAL_PLAN and not named:
-        return str(file.learn.get("normal_class") or NORMAL), ANOMALY
-    if isinstance(origin, Files):
-        return ("a", "b") if origin.classes == "auto" else tuple(map(str, origin.classes))
-    return None if file.source == "narma" else ("a", "b")
+    if file.algorithm != NORMAL_PLAN:
+        return file.origin.some_classes()
+    return file.origin.some_classes((str(file.learn.get("normal_class") or NORMAL), ANOMALY))
 
 
 def entered(one: FeatureMap, table: Table) -> FeatureMap:

@@ -624,8 +624,8 @@ class SequenceScaler(OneToOneFeatureMixin, TransformerMixin, ReadingEstimator): 
         self.moments_: Moments = new if reset else self.moments_ + new
         self.prepare_: Prepare = prepare.fitted(self.moments_) if self.scale else prepare
         self.mean_, self.scale_ = np.zeros(self.n_channels_), np.ones(self.n_channels_)
-        if isinstance(self.prepare_.scale, Scaler):
-            self.mean_, self.scale_ = self.prepare_.scale.mean, self.prepare_.scale.scale
+        if (scaler := self.prepare_.scaler) is not None:
+            self.mean_, self.scale_ = scaler.mean, scaler.scale
         return self
 
 
