@@ -169,6 +169,24 @@ class Engine(StrEnum):
 
 
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")]
+WorkersOption = Annotated[
+    int | None, option("Processes for many small clients; this one alone if not given.")
+]
+AddressOption = Annotated[
+    str | None, option("Of a Ray cluster: auto, HOST:PORT or ray://HOST:PORT. With --engine ray.")
+]
+TreeOption = Annotated[
+    str | None,
+    option(
+        "Servers below the server and nodes below each, as 3x4. With --engine ray.", "SERVERSxNODES"
+    ),
+]
+DeviceOption = Annotated[
+    list[str] | None,
+    option(
+        "A client that is a device, as board=tcp://127.0.0.1:7007; may be repeated.", "NAME=ADDRESS"
+    ),
+]
 
 
 def run(
@@ -184,31 +202,14 @@ def run(
         option("local: this machine; ray: many clients on Ray; flower: simulated."),
     ] = Engine.local,
     threads: ThreadsOption = None,
-    workers: Annotated[
-        int | None, option("Processes for many small clients; this one alone if not given.")
-    ] = None,
-    address: Annotated[
-        str | None,
-        option("Of a Ray cluster: auto, HOST:PORT or ray://HOST:PORT. With --engine ray."),
-    ] = None,
-    tree: Annotated[
-        str | None,
-        option(
-            "Servers below the server and nodes below each, as 3x4. With --engine ray.",
-            "SERVERSxNODES",
-        ),
-    ] = None,
+    workers: WorkersOption = None,
+    address: AddressOption = None,
+    tree: TreeOption = None,
     keep_every: Annotated[
         float, option("How often a round under way is kept, for --resume.", "SECONDS", min=0.0)
     ] = 5.0,
     strict: Annotated[bool, flag("--strict", "Exit code 1 if any client was left out.")] = False,
-    device: Annotated[
-        list[str] | None,
-        option(
-            "A client that is a device, as board=tcp://127.0.0.1:7007; may be repeated.",
-            "NAME=ADDRESS",
-        ),
-    ] = None,
+    device: DeviceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a plan and keep everything in a folder.
