@@ -11,7 +11,7 @@
 #   make portable  the C form on emulated processors and in WebAssembly, with apt (needs root), and code compiled for other processors
 #   make edge    five emulated boards that train, and WebAssembly; installs compilers and emulator with apt (needs root)
 #   make edge-long  the same, and 21 boards, on UCI HAR where it is here
-#   make flower  the same plan in one process and on four real nodes, with TLS and secure sums
+#   make flower  the same plan in one process and on four real nodes, with TLS and secure aggregation
 #   make locked  install a node into .venv-node, every file compared with requirements/hashes.txt
 #   make bench   measure against the peers, in an environment of its own
 #   make wheel   build the wheel and the source archive into dist, and print their SHA-256
@@ -119,7 +119,7 @@ security: $(VENV)/.dev nginx spin
 	@$(BIN)/python -m tools.spin
 	@$(PYTEST_ALL) \
 		-m "long or not long" $(wildcard packages/*/tests/security) tests/security \
-		--ignore packages/catchment/tests/security/test_model_of_the_secure_sum.py \
+		--ignore packages/catchment/tests/security/test_model_of_secure_aggregation.py \
 		packages/catchment-fleet/tests/fleet/test_fleet_faults.py \
 		tests/engine/test_flower_simulation.py
 
@@ -153,7 +153,7 @@ edge: $(VENV)/.dev boards
 	-@timeout 300 $(BIN)/python $(INSTALL) -c $(PINS) ziglang || echo "no ziglang; WebAssembly is not tested"
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile -q -rs $(addprefix packages/catchment-edge/tests/,edge playground differential)
 
-# On UCI HAR where it is beside this clone, else on invented people; EDGE=8 for fewer boards.
+# On UCI HAR where it is beside this clone, else on synthetic people; EDGE=8 for fewer boards.
 EDGE ?= 21
 edge-long: edge
 ifneq ($(BESIDE),)
@@ -200,7 +200,7 @@ nginx: $(VENV)/.installed
 		timeout 120 apt-get download nginx && dpkg-deb -x nginx_*.deb nginx && cp nginx/usr/sbin/nginx bin/; \
 		} >/dev/null 2>&1 || echo "no nginx; tests of a deployment are skipped"; }
 
-# Spin checks the models of the secure sum; Debian's program alone, into the environment.
+# Spin checks the models of secure aggregation; Debian's program alone, into the environment.
 spin: $(VENV)/.installed
 	-@[ -x $(BIN)/spin ] || command -v spin >/dev/null || \
 		! command -v apt-get >/dev/null || { echo "fetching spin into $(VENV)"; \

@@ -121,7 +121,7 @@ def lossy(repeats: int) -> Numbers:
 
 
 def sums(repeats: int) -> Numbers:
-    """Clients recovered from a secure sum, by the rows of all together (101 directions)."""
+    """Clients recovered from secure aggregation, by the rows of all together (101 directions)."""
     F, out = features(1, 1.0), {}
     for n, steps in ((2, 10), (5, 10), (3, 20), (5, 15), (8, 10), (9, 10), (10, 10), (20, 30)):
         hits = []
@@ -194,7 +194,7 @@ def main() -> None:
         "class counts without sums": labels,
         "sequences": lambda: sequences(repeats),
         "lossy uploads": lambda: lossy(repeats),
-        "secure sums": lambda: sums(repeats),
+        "secure aggregation": lambda: sums(repeats),
         "windows": lambda: windows(2 if quick else 3),
         "membership": lambda: membership((2, 5, 20) if quick else (2, 5, 20, 100, 300)),
     }

@@ -6,7 +6,7 @@ Writes benchmarks/results/dynamics.json and .md; parts that are not measured ane
 Three tasks at 400 features or a few less: NARMA-10 as in examples/narma.py, Mackey-Glass 84 steps
 ahead, and Lorenz's x ten steps (0.2 time units) ahead. Every map has a list of settings; which one
 is taken for a task is decided on the series of two seeds that are not used otherwise, and the ridge
-by generalised cross-validation on the training series. Inputs have mean 0 and deviation 1.
+by generalized cross-validation on the training series. Inputs have mean 0 and deviation 1.
 
 The jobs are those of `benchmarks.jobs`, on one thread, taken in turns: an echo state network in
 float64 and on the default grid, and a diagonal reservoir on the default grid whose statistics take
@@ -130,7 +130,7 @@ def candidates() -> dict[str, list[tuple[Described, dict[str, Any]]]]:
         "EchoState, defaults": [(partial(_seeded, ct.EchoState, units), {})],
         "EchoState": [(partial(_seeded, ct.EchoState, units), one) for one in echo],
         "NVAR": [(_nvar, one) for one in nvar],
-        "RandomFourier of 30 delays": [(partial(_fourier, n), one) for one in random],
+        "RandomFourierFeatures of 30 delays": [(partial(_fourier, n), one) for one in random],
         "DiagonalReservoir, defaults": [(partial(_seeded, ct.DiagonalReservoir, units), {})],
         "DiagonalReservoir": [
             (partial(_seeded, ct.DiagonalReservoir, units), one) for one in diagonal
@@ -153,7 +153,7 @@ def _nvar(seed: int, **settings: Any) -> FeatureMap:
 
 def _fourier(n: int, seed: int, *, stride: int, scale: float) -> FeatureMap:
     inner = ct.NVAR(LAGS, stride, order=1, washout=WASHOUT)
-    return ct.RandomFourier(inner, features=n, seed=seed, scale=scale)
+    return ct.RandomFourierFeatures(inner, features=n, seed=seed, scale=scale)
 
 
 def follow(seeds: Iterable[int]) -> dict[str, Any]:

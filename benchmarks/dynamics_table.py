@@ -24,7 +24,7 @@ def _dynamics(tasks: dict[str, Any], n_seeds: int) -> list[str]:
         f"## 400 features, NRMSE on 1 800 test steps, mean ± sd of {n_seeds} seeds",
         "",
         "Settings chosen on the series of two other seeds, where a map has no `defaults` beside",
-        "its name; the ridge by generalised cross-validation on the training series.",
+        "its name; the ridge by generalized cross-validation on the training series.",
         "",
         "| map | " + " | ".join(tasks) + " |",
         "|---" * (len(tasks) + 1) + "|",

@@ -30,7 +30,7 @@ from tools.edge.needs import missing
 from tools.edge.recipes import RECIPES
 
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "edge.md"
-NEIGHBOURS = 24  # of a secure sum
+NEIGHBORS = 24  # of secure aggregation
 PROCESSORS = {"cortex-m4": "Cortex-M4F", "cortex-m0plus": "Cortex-M0+"}
 
 Results = Any  # of json.loads
@@ -62,15 +62,15 @@ def device(recipe: Recipe, cpu: str) -> dict[str, object]:
 
 
 def masks(recipe: Recipe, cpu: str) -> dict[str, object]:
-    """Return what masks of a secure sum add to a device."""
-    plain, masked = replace(recipe, cpu=cpu), replace(recipe, cpu=cpu, masks=NEIGHBOURS)
+    """Return what masks of secure aggregation add to a device."""
+    plain, masked = replace(recipe, cpu=cpu), replace(recipe, cpu=cpu, masks=NEIGHBORS)
     with tempfile.TemporaryDirectory(prefix="edge-") as folder:
         before, after = plain.firmware(Path(folder) / "a"), masked.firmware(Path(folder) / "b")
         counting = masked.firmware(Path(folder) / "b", memory=True, counted=True)
         counts = counted_masks(counting, Path(folder))
     return {
         "processor": PROCESSORS[cpu],
-        "neighbours": NEIGHBOURS,
+        "neighbors": NEIGHBORS,
         "ram more": after.ram - before.ram,
         "flash more": after.flash - before.flash,
         "stack used": counts.stack,

@@ -179,7 +179,7 @@ def measured(
 
 def linear(weights: Array, intercept: Array, X: Array, grid: int | None) -> Model:
     """Return a model that hands its inputs to a readout with scikit-learn's numbers."""
-    before = Pipeline(ct.Prepare(gaps="error", scale="none"), ct.NVAR(1, order=1, grid=grid))
+    before = Pipeline(ct.Preprocessing(gaps="error", scale="none"), ct.NVAR(1, order=1, grid=grid))
     K = weights.shape[1]
     trained = ct.fit(before, [ct.Recording(X, np.zeros((len(X), K)))], ridge=1.0)
     padded = np.vstack([np.zeros((1, K)), weights])  # the map's first feature is a constant
@@ -191,7 +191,7 @@ def rows() -> tuple[Array, Array, list[ct.Recording]]:
     people = synthetic_wearables(8, windows_per_user=60, steps=64, seed=0)
     every = [one for some in people.values() for one in some]
     features = ct.WindowStatistics(grid=None).build(6, per_step=False)
-    scaled = ct.Prepare(scale="own").apply(every)
+    scaled = ct.Preprocessing(scale="own").apply(every)
     X = np.concatenate(features.rows([one.u for one in scaled]))
     spread = np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
     X = np.clip((X - X.mean(axis=0)) / spread, -4, 4)
@@ -218,7 +218,7 @@ def compare(X: Array, y: Array, peers: str) -> tuple[dict[str, Any], dict[str, s
 
 def from_samples(every: list[ct.Recording]) -> dict[str, Any]:
     """Return what ours needs from raw samples to classes, which the others do not have."""
-    model = ct.fit(Pipeline(ct.Prepare(window=64), ct.WindowStatistics()), every, ridge=1.0)
+    model = ct.fit(Pipeline(ct.Preprocessing(window=64), ct.WindowStatistics()), every, ridge=1.0)
     found = {}
     for number in ("float32", "whole"):
         with tempfile.TemporaryDirectory() as place:

@@ -81,7 +81,7 @@ app = client_app(plan({rounds}), load, allow_plain_statistics=True)
 def plan(rounds: int) -> Plan[Any, Any, Any]:
     recipe = Recipe(units=UNITS, inputs=1, leak_rate=0.3, connections=10, seed=1)
     features = EchoState.of(Reservoir.from_recipe(recipe), washout=WASHOUT)
-    algorithm = FederatedRidge(features=features, ridge=RIDGE, keep_clients=False)
+    algorithm = FederatedRidge(features=features, ridge=RIDGE, store_per_client=False)
     return Plan(algorithm=algorithm, rounds=rounds)
 
 

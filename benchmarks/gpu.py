@@ -165,7 +165,7 @@ def _peer_seconds(bench: Bench, N: int, T: int) -> float:
 
 
 def gram(bench: Bench) -> Iterator[Line]:
-    """Yield the seconds of the products of 1e6 rows of 1001 features, whole numbers and floats."""
+    """Yield the seconds of the products of 1e6 rows of 1001 features, integers and floats."""
     n, F = (4096, 33) if bench.small else (1_000_000, 1001)
     maker = torch.Generator(bench.device).manual_seed(1)
     z = torch.randn((F, n), device=bench.device, generator=maker).mul_(0.3).tanh_().double()

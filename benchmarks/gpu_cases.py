@@ -12,17 +12,17 @@ import numpy as np
 
 from catchment import (
     NVAR,
-    Concat,
+    AppendNorm,
     DefaultMap,
     DiagonalReservoir,
     EchoState,
+    FeatureUnion,
     Hydra,
     MiniRocket,
-    Projected,
-    RandomFourier,
+    RandomFourierFeatures,
+    RandomProjection,
     Recording,
     WindowStatistics,
-    WithNorm,
 )
 from catchment.data import cohorts
 from catchment.engine import data_of
@@ -51,13 +51,13 @@ CASES: dict[str, tuple[Any, bool]] = {
     "diagonal, a row per step": (DiagonalReservoir(60, washout=10), True),
     "diagonal, pooled": (DiagonalReservoir(60), False),
     "nvar": (NVAR(delays=3), True),
-    "random_fourier": (RandomFourier(EchoState(30), features=50), True),
-    "projected": (Projected(EchoState(80), features=32), False),
+    "random_fourier": (RandomFourierFeatures(EchoState(30), features=50), True),
+    "projected": (RandomProjection(EchoState(80), features=32), False),
     "window_statistics": (WindowStatistics(), False),
-    "with_norm": (WithNorm(WindowStatistics()), False),
+    "with_norm": (AppendNorm(WindowStatistics()), False),
     "minirocket": (MiniRocket(168), False),
     "hydra": (Hydra(128), False),
-    "concat": (Concat(MiniRocket(84), EchoState(20)), False),
+    "concat": (FeatureUnion(MiniRocket(84), EchoState(20)), False),
     "default": (DefaultMap(), False),
 }
 
@@ -71,7 +71,7 @@ def reservoir(N: int, I: int, bits: int | None) -> Reservoir:
 
 
 def recordings(n: int, T: int, I: int, *, per_step: bool) -> list[Recording]:
-    """Return labelled random walks, three classes."""
+    """Return labeled random walks, three classes."""
     rng = np.random.default_rng(0)
     found = []
     for k in range(n):
@@ -125,10 +125,12 @@ def made_up_people(data: Path | None, *, small: bool = False) -> People:
         file = parse_plan(PLAN)
         held = file.load_data(data)
         raw = {name: list(data_of(source)()) for name, source in held.train.items()}
-        prepare = file.prepare
-        if not prepare.is_fitted:
-            prepare = prepare.fitted(reduce(add, map(prepare.moments, raw.values())))
-        clients = {name: prepare.apply(found) for name, found in raw.items()}
+        preprocessing = file.preprocessing
+        if not preprocessing.is_fitted:
+            preprocessing = preprocessing.fitted(
+                reduce(add, map(preprocessing.moments, raw.values()))
+            )
+        clients = {name: preprocessing.apply(found) for name, found in raw.items()}
         train, validation, _ = cohorts(sorted(clients), validation=0.25, test=0, seed=0)
         assert held.about.classes is not None
         name, classes = "UCI HAR", held.about.classes

@@ -28,7 +28,7 @@ def states_table(results: Results) -> str:
         if "grid costs" in line:
             found[4] = f"{line['grid costs']:.2f}"
         rows.append([f"{line['units']}", f"{line['sequences']}", *found])
-    head = ["units", "sequences", "on the grid", "without a grid", "plain torch, loop"]
+    head = ["units", "sequences", "on the grid", "in float64", "plain torch, loop"]
     head += ["plain torch, graph", "what the grid costs", "grid, inputs from the host"]
     return markdown(head, rows)
 

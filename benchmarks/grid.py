@@ -4,7 +4,7 @@
 
 The first number of a grid is that of the dynamics, the second that of the features which enter the
 sums. `default` is what a user gets who sets nothing. Errors: less is better. Seeds 30 to 34 had no
-part in the choice of the default grids, which was made on seeds 20 to 24. Invented wearables have
+part in the choice of the default grids, which was made on seeds 20 to 24. Synthetic wearables have
 seeds 40 to 69, because each has few windows to test on.
 """
 

@@ -1,4 +1,4 @@
-"""Reservoirs and statistics on a grid, on the CPU and on a GPU: one digest each, and the time.
+"""Reservoirs and statistics in fixed point, on the CPU and on a GPU: one digest each, and the time.
 
     PYTHONPATH=src python benchmarks/grid_gpu.py
 

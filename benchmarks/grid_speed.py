@@ -2,7 +2,7 @@
 
     python -m benchmarks.grid_speed [--jobs A1,B2] [--repeats 7]
 
-Writes benchmarks/results/grid_speed.json. Every job is run in turns in float64 and on a grid, on
+Writes benchmarks/results/grid_speed.json. Every job is run in turns in float64 and in fixed point, on
 one thread; the ratio is that of the quickest CPU times. Targets that are numbers have the grid of
 numbers, classes that of classes. `B3c` and `A2c` are B3 and A2 with a class per step, where
 products are taken in float32. Bytes are those of one upload.
@@ -67,7 +67,7 @@ def work_of(problem: Problem, *, classes: bool, on_grid: bool) -> tuple[Work, in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The ten jobs in float64 and on a grid.")
+    parser = argparse.ArgumentParser(description="The ten jobs in float64 and in fixed point.")
     parser.add_argument("--jobs", default="", help="comma-separated, such as A1,B2; all if empty")
     parser.add_argument("--repeats", type=int, default=7)
     asked = parser.parse_args()

@@ -85,7 +85,7 @@ def people_table() -> str:
         sizes = [row.largest("largest_up") / 1e6 for row in rows]
         lines.append([words, *cells, "-" if max(sizes) == 0 else _between(sizes)])
     names = [*list(SETS.values())[:3], "WISDM watch"]
-    head = ["accuracy on people nobody trained on, % (worst person)", *names, "MB up a client"]
+    head = ["accuracy on unseen people, % (worst person)", *names, "MB up a client"]
     return grid(head, lines)
 
 

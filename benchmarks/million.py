@@ -47,7 +47,7 @@ per_step = true
 test = {test}
 test_of = "clients"
 
-[prepare]
+[preprocessing]
 scale = "none"
 
 [features]
@@ -202,7 +202,7 @@ def merged(path: Path, clients: int, about: dict[str, Any], runs: list[dict[str,
     kept = {key(row): row for row in [*told["runs"], *rows]}
     told |= {"runs": [kept[k] for k in sorted(kept)]}
     told["task"] = (
-        f"{UNITS} units on a grid, {len(INPUTS)} inputs, a label at each of 100 to 200 steps per "
+        f"{UNITS} units in fixed point, {len(INPUTS)} inputs, a label at each of 100 to 200 steps per "
         f"client, washout {WASHOUT}, ridge by 32 groups of clients left out, {TESTED} of the "
         "clients tested"
     )

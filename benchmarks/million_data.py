@@ -1,7 +1,7 @@
 """A million clients as Parquet files, the same values on every machine.
 
 A client wears a sensor of two channels for 100 to 200 steps and does one of four things at a time;
-each step has its label. Everything is whole numbers until the last division by a power of two, so
+each step has its label. Everything is integers until the last division by a power of two, so
 that no processor and no library rounds otherwise. Names are in the order of the files, and a row
 group holds 256 clients.
 
@@ -41,7 +41,7 @@ Whole = NDArray[np.int64]
 
 
 def word(*numbers: Any) -> Words:
-    """Return a random word for each row of whole numbers: SplitMix64 (Steele et al. 2014).
+    """Return a random word for each row of integers: SplitMix64 (Steele et al. 2014).
 
     >>> word(np.array([1]), np.array([2]))
     array([13608149317741381227], dtype=uint64)

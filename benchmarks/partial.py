@@ -81,7 +81,7 @@ class Outcome:
 
 @lru_cache(maxsize=1)
 def shared_task(rounds: int, cohort: int, writers: int) -> Task:
-    images = image_set("mnist_writers", None, invented=False)
+    images = image_set("mnist_writers", None, synthetic=False)
     return writers_task(images, rounds=rounds, cohort=cohort, n_writers=writers)
 
 
@@ -99,7 +99,9 @@ def catchment(race: Race) -> Outcome:
     task = race.task
     algorithm = FederatedTraining(network=race.network, steps=task.steps)
     share = task.clients_per_round / len(task.clients)
-    result = run_locally(Plan(algorithm=algorithm, rounds=race.rounds, share=share), task.clients)
+    result = run_locally(
+        Plan(algorithm=algorithm, rounds=race.rounds, client_fraction=share), task.clients
+    )
     seconds = tuple(record.seconds for record in result.records[1:])
     return Outcome(seconds, float(answers(result.result, task.test).mean()))
 
@@ -109,12 +111,12 @@ def train_one(module: nn.Module, data: Examples, rng: np.random.Generator, task:
     x = torch.from_numpy(data.x).to(device())
     y = torch.from_numpy(data.y).to(device())
     trained = [p for p in module.parameters() if p.requires_grad]
-    optimiser = torch.optim.SGD(trained, lr=task.steps.learning_rate)
+    optimizer = torch.optim.SGD(trained, lr=task.steps.learning_rate)
     order = torch.from_numpy(rng.permutation(len(data.x))).to(device())
     for rows in torch.split(order, task.steps.batch_size):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         functional.cross_entropy(module(x[rows]), y[rows]).backward()
-        optimiser.step()
+        optimizer.step()
 
 
 def loop(race: Race) -> Outcome:

@@ -120,9 +120,9 @@ def _run_job(
     task = progress.add_task(job.name, total=len(RUNNERS) * (2 * repeats + 1), runner="")
     problem = make_problem(job)
     works, predictions = {}, {}
-    for runner, prepare in RUNNERS.items():
+    for runner, preprocessing in RUNNERS.items():
         progress.update(task, runner=f"{runner}: preparing")
-        works[runner] = prepare(problem)
+        works[runner] = preprocessing(problem)
         predictions[runner] = _warm_up(problem, works[runner])
         progress.advance(task)
 

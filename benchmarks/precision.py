@@ -3,9 +3,9 @@
 Five clients hold consecutive stretches of a noise-free series and predict it some steps ahead. By
 statistics (sums) and by factors: the error on later steps, the bytes of a client, the seconds of
 the whole federation. Beside them the rows of everybody on one pile, by numpy's and scipy's own
-least squares, and persistence. A ridge is chosen by clients left out, by generalised
+least squares, and persistence. A ridge is chosen by clients left out, by generalized
 cross-validation, or on a stretch between training and test ("best"); the test stretch chooses
-nothing. The inputs are as they are, or standardised; the states float64, or on the default grid.
+nothing. The inputs are as they are, or standardized; the states float64, or on the default grid.
 
     python -m benchmarks.precision               # every cell, kept as it ends; --resume goes on
     python -m benchmarks.precision --workers 8   # side by side; --seeds 9 adds reservoirs
@@ -28,7 +28,16 @@ import numpy as np
 import scipy.linalg
 
 from benchmarks.record import RESULTS, write
-from catchment import Array, EchoState, Pipeline, Prepare, Recording, Run, federate, replace_file
+from catchment import (
+    Array,
+    EchoState,
+    Pipeline,
+    Preprocessing,
+    Recording,
+    Run,
+    federate,
+    replace_file,
+)
 from catchment.data import contiguous, lorenz, mackey_glass
 from catchment.errors import PrecisionWarning, SingularError
 from catchment.readout import Readout, nrmse
@@ -53,7 +62,7 @@ class Cell:
     """One series, one reservoir."""
 
     series: Literal["Mackey-Glass", "Lorenz"]
-    inputs: Literal["as they are", "standardised"]
+    inputs: Literal["as they are", "standardized"]
     states: Literal["float64", "grid"]
     units: int
     seed: int
@@ -67,7 +76,7 @@ def cells(n_seeds: int = N_SEEDS) -> Iterator[Cell]:
     """Yield all cells, those that decide first."""
     for seed in range(n_seeds):
         for series in ("Mackey-Glass", "Lorenz"):
-            for inputs in ("as they are", "standardised"):
+            for inputs in ("as they are", "standardized"):
                 for units in (300, 100):
                     for states in ("float64", "grid"):
                         yield Cell(series, inputs, states, units, seed)
@@ -89,7 +98,7 @@ def stretches(cell: Cell) -> tuple[Stretches, EchoState]:
     x = (mackey_glass if cell.series == "Mackey-Glass" else lorenz)(n + h)
     u, y = x[:-h], x[h:, :1]
     raw = u
-    if cell.inputs == "standardised":
+    if cell.inputs == "standardized":
         u = (u - u[:TRAIN].mean(axis=0)) / u[:TRAIN].std(axis=0)
     grid: Any = None if cell.states == "float64" else "auto"
     described = EchoState(cell.units, washout=WASHOUT, seed=cell.seed, grid=grid)
@@ -142,7 +151,7 @@ def _federated(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run = federate(
-            Pipeline(Prepare(scale="none"), described),
+            Pipeline(Preprocessing(scale="none"), described),
             dict(clients),
             upload=upload,
             ridge=ridge,
@@ -274,7 +283,7 @@ def report(rows: Sequence[Mapping[str, Any]]) -> str:
 NRMSE on {TEST} steps that chose nothing, {ahead}, mean over
 {n_seeds} reservoirs; {N_CLIENTS} clients of {TRAIN // N_CLIENTS} steps each.
 Made by `python -m benchmarks.precision`. "best" ridges are those with the least error on {VALID}
-steps between training and test. The condition is that of the centred Gram matrix, from the singular
+steps between training and test. The condition is that of the centered Gram matrix, from the singular
 values of the rows. Factors at their best ridge are off numpy's least squares on all rows by at most
 {off:.0e} of the error.
 

@@ -31,7 +31,7 @@ from benchmarks import record
 from catchment import Array, Integers
 from catchment.data import Recording, scale_each, wearable_user
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Turn
+from catchment.federation import RoundContext
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.privacy import Clip, GaussianNoise
 from catchment.readout import Readout, RidgeStatistics, accumulate
@@ -69,7 +69,7 @@ def writers(n_public: int, n_test: int, n_train: int) -> Task:
         order = np.argsort(names, kind="stable")
         cuts = np.flatnonzero(names[order][1:] != names[order][:-1]) + 1
         return [
-            [Recording.labelled(pixels[i] / 255.0, int(labels[i]), 10) for i in of]
+            [Recording.labeled(pixels[i] / 255.0, int(labels[i]), 10) for i in of]
             for of in np.split(order, cuts)
         ]
 
@@ -82,7 +82,7 @@ def writers(n_public: int, n_test: int, n_train: int) -> Task:
 
 def har() -> Task:
     data, other = load("uci_har"), load("motionsense")
-    # Each client standardises its channels by itself; nothing is shared for that.
+    # Each client standardizes its channels by itself; nothing is shared for that.
     return Task(scale_each(data.train), scale_each(data.test), scale_each(other.clients))
 
 
@@ -119,7 +119,7 @@ class Uploads:
             if self.unit == "client":
                 yield accumulate(self.features, data)
                 continue
-            # One row per pooled sequence: what `PerSequence` would send, without its overhead.
+            # One row per pooled sequence: what `RecordLevel` would send, without its overhead.
             z = np.concatenate(self.features.rows([s.u for s in data]))
             for row, sequence in zip(z, data, strict=True):
                 assert sequence.y is not None
@@ -152,8 +152,8 @@ def private(
     features: EchoState, clip: Clip, sent: Uploads, draws: int, z: Array, labels: Integers
 ) -> dict[str, float]:
     """Return the median accuracy over draws of the noise, by epsilon."""
-    algorithm = FederatedRidge(features=features, ridge=0.0, keep_clients=False)
-    turn = Turn(0, ("everybody",))
+    algorithm = FederatedRidge(features=features, ridge=0.0, store_per_client=False)
+    context = RoundContext(0, ("everybody",))
     noises = [
         GaussianNoise(epsilon=epsilon, delta=DELTA, clip=clip, min_clients=1, small_cohort=True)
         for epsilon in EPSILONS
@@ -165,8 +165,8 @@ def private(
     for noise in noises:
         found = []
         for _ in range(draws):
-            released = noise.on_server(total, turn, algorithm.read_update)
-            state = algorithm.server_update(RidgeState(), released, turn)
+            released = noise.on_server(total, context, algorithm.read_update)
+            state = algorithm.server_update(RidgeState(), released, context)
             assert state.readout is not None
             found.append(accuracy(state.readout, z, labels))
         scores[f"{noise.epsilon:g}"] = round(float(np.median(found)), 4)

@@ -1,4 +1,4 @@
-"""Products of whole numbers: BLAS in blocks that stay exact, against the compiled kernel.
+"""Products of integers: BLAS in blocks that stay exact, against the compiled kernel.
 
     python -m benchmarks.products
 

@@ -130,7 +130,7 @@ def reservoirpy_runner(*, sparse: bool) -> Runner:
         node = Node(units=job.units, lr=LEAK, W=W, Win=problem.W_in, bias=problem.bias)
         labels = np.array(problem.y) if job.pool else None
         node.initialize(problem.u[0])
-        # Its own intercept is not penalised; for the same sums as the others, a column of ones.
+        # Its own intercept is not penalized; for the same sums as the others, a column of ones.
         ones = [np.ones((len(u), 1)) for u in problem.u]
 
         def work(cores: int) -> Array:

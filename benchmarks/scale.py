@@ -71,7 +71,7 @@ def features() -> EchoState:
 
 
 def plan() -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
-    return Plan(algorithm=FederatedRidge(features=features(), ridge=RIDGE, keep_clients=False))
+    return Plan(algorithm=FederatedRidge(features=features(), ridge=RIDGE, store_per_client=False))
 
 
 def run(size: int, threads: int) -> tuple[float, RidgeStatistics]:

@@ -1,11 +1,11 @@
-"""What a secure sum costs, and what it does to a readout: bytes, processor time, error.
+"""What secure aggregation costs, and what it does to a readout: bytes, processor time, error.
 
 Whole rounds between clients and a server of one process, on one thread and through the real codec,
 some clients lost before and some after their upload, for ridge statistics of N features and 10
 targets. Every sum is checked bit for bit. "content" is what the stages carry besides the masked
 numbers, "messages" the same with their envelopes. The prototype is the one the design was made
-with, on another machine; it signed nothing, so a neighbour costs two signatures more here, and with
-a hundred clients it had 20 neighbours where the library takes all 99.
+with, on another machine; it signed nothing, so a neighbor costs two signatures more here, and with
+a hundred clients it had 20 neighbors where the library takes all 99.
 
     python -m benchmarks.secure [--largest 1000]
 """
@@ -27,9 +27,9 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import LocalEngine
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Algorithm, Data, Engine, Plan, Reply, Request, Turn, run
-from catchment.privacy import SecureSum, make_identities
-from catchment.privacy.secure_sum import (
+from catchment.federation import Algorithm, Data, Engine, Plan, Reply, Request, RoundContext, run
+from catchment.privacy import SecureAggregation, generate_keys
+from catchment.privacy.secure_aggregation import (
     Outline,
     Residues,
     Ring,
@@ -40,11 +40,11 @@ from catchment.privacy.secure_sum import (
     readout_error,
 )
 from catchment.readout import RidgeStatistics
-from catchment.wire import Parts
+from catchment.wire import Message
 
 TARGETS = 10
 KINDS = 7  # clients send one of so many vectors, which are made once
-# By clients: neighbours, client ms, content kB up and down, server s; N = 500, 128 bits. A thousand
+# By clients: neighbors, client ms, content kB up and down, server s; N = 500, 128 bits. A thousand
 # were extrapolated: 2.5 s for the server and 0.2 s for each of the five lost before their upload.
 PROTOTYPE = {
     10: (9, 25.0, 2.1, 1.9, 0.03),
@@ -52,7 +52,7 @@ PROTOTYPE = {
     100: (20, 64.0, 4.4, 4.2, 0.38),
     1000: (68, 200.0, 15.0, 15.0, 3.5),
 }
-# Clients, neighbours (None: as the library has it), lost before the upload, lost after it.
+# Clients, neighbors (None: as the library has it), lost before the upload, lost after it.
 ROUNDS = (
     (10, None, 1, 1),
     (30, None, 2, 1),
@@ -64,7 +64,7 @@ ROUNDS = (
 
 @lru_cache(maxsize=16)
 def statistics_of(n_features: int, kind: int) -> RidgeStatistics:
-    """Return invented statistics of the right size; a secure sum does not look at them."""
+    """Return synthetic statistics of the right size; secure aggregation does not look at them."""
     rng = np.random.default_rng(kind)
     z = np.tanh(rng.normal(size=(20 * n_features, n_features)))
     return RidgeStatistics.from_states(z, rng.normal(size=(len(z), TARGETS)))
@@ -83,11 +83,13 @@ class Sending(Algorithm[RidgeStatistics | None, RidgeStatistics, RidgeStatistics
     def start(self) -> RidgeStatistics | None:
         return None
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
-        return statistics_of(self.n_features, kind_of(turn.client))
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> RidgeStatistics:
+        return statistics_of(self.n_features, kind_of(context.client))
 
     def server_update(
-        self, state: RidgeStatistics | None, total: RidgeStatistics, turn: Turn
+        self, state: RidgeStatistics | None, total: RidgeStatistics, context: RoundContext
     ) -> RidgeStatistics:
         return total
 
@@ -111,26 +113,26 @@ class Metered(Engine):
     def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for client, letter in letters.items():
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for client, request in requests.items():
             asked = time.thread_time()
-            stage = Request.from_bytes(letter, client).stage
+            stage = Request.from_bytes(request, client).stage
             if self.silent_from.get(client) == stage:
                 self.silent.add(client)
             if client in self.silent:
                 yield Reply(client, None, "lost")
                 continue
             started = time.thread_time()
-            (reply,) = self.engine.ask({client: letter})
+            (reply,) = self.engine.ask({client: request})
             self.seconds[client] += time.thread_time() - started
             assert reply.message is not None
-            self._weigh(client, "down", letter)
+            self._weigh(client, "down", request)
             self._weigh(client, "up", reply.message)
             self.idle += time.thread_time() - asked
             yield reply
 
     def _weigh(self, client: str, way: str, message: bytes) -> None:
-        parts = Parts.from_bytes(message)
+        parts = Message.from_bytes(message)
         if parts.kind == "refusal":
             raise RuntimeError(str(parts.facts["reason"]))
         sizes = [array.nbytes for array in parts.arrays]
@@ -141,19 +143,19 @@ class Metered(Engine):
 
 
 def measured(
-    n_clients: int, neighbours: int | None, before: int, after: int, n_features: int, bits: int
+    n_clients: int, neighbors: int | None, before: int, after: int, n_features: int, bits: int
 ) -> dict[str, object]:
     """Return what one round costs a client that stays to its end, and the server."""
     names = [f"c{k:04d}" for k in range(n_clients)]
-    identities = make_identities(names)
+    identities = generate_keys(names)
     memories = identities.memories
     # The smallest bound that the sum keeps to: every feature is below one.
     bound = None if bits == 128 else float(n_clients * 40 * n_features)
-    masking = SecureSum(
+    masking = SecureAggregation(
         identities=identities,
         min_clients=min(10, n_clients - before - after),
         rows_per_feature=2,
-        neighbours=neighbours,
+        neighbors=neighbors,
         bits=64 if bits == 64 else 128,
         bound=bound,
         ridge=1e-2,
@@ -181,7 +183,7 @@ def measured(
         "clients": n_clients,
         "features": n_features,
         "bits": bits,
-        "neighbours": k,
+        "neighbors": k,
         "shares needed": t,
         "lost before and after upload": [before, after],
         "masked numbers kB": round(engine.numbers / 1e3, 1),
@@ -194,7 +196,7 @@ def measured(
     }
 
 
-def _check(state: Parts, sealed: list[str], n_features: int, ring: Ring) -> None:
+def _check(state: Message, sealed: list[str], n_features: int, ring: Ring) -> None:
     """Stop if the released sum is not the integer sum of the encodings, rounded once."""
     total: Residues | None = None
     for kind, count in Counter(map(kind_of, sealed)).items():
@@ -206,12 +208,12 @@ def _check(state: Parts, sealed: list[str], n_features: int, ring: Ring) -> None
                 add_into(total, own)
     assert total is not None
     if Outline.of(state).fill(total, ring).to_bytes() != state.to_bytes():
-        raise RuntimeError("the secure sum is not the sum of the encodings")
+        raise RuntimeError("secure aggregation is not the sum of the encodings")
 
 
 def against_prototype(row: dict[str, object]) -> dict[str, float]:
     """Return how much more than the prototype a round takes, where it was measured alike."""
-    n_clients, k = row["clients"], row["neighbours"]
+    n_clients, k = row["clients"], row["neighbors"]
     assert isinstance(n_clients, int)
     known = PROTOTYPE[n_clients]
     if row["features"] != 500 or row["bits"] != 128 or k != known[0]:
@@ -257,8 +259,8 @@ def readout_errors(case: Case) -> dict[str, object]:
         "64 bits, f = 48": _in_ring(own, Ring(64, 48)),
         "64 bits, f = 32": _in_ring(own, Ring(64, 32)),
         "float32": _added(own, lambda x: x.astype(np.float32).astype(np.float64)),
-        "22 bits, best clip": _added(own, lambda x: _quantised(x, _largest(own))),
-        "22 bits, clip 8": _added(own, lambda x: _quantised(x, 8.0)),
+        "22 bits, best clip": _added(own, lambda x: _quantized(x, _largest(own))),
+        "22 bits, clip 8": _added(own, lambda x: _quantized(x, 8.0)),
     }
     errors: dict[str, object] = {}
     for name, (moved_G, moved_C) in sums.items():
@@ -318,8 +320,8 @@ def _largest(own: list[tuple[Array, Array]]) -> float:
     return max(float(np.abs(array).max()) for pair in own for array in pair)
 
 
-def _quantised(x: Array, clip: float) -> Array:
-    """Return x clipped and rounded to 2^22 levels, as one widely used secure sum has it."""
+def _quantized(x: Array, clip: float) -> Array:
+    """Return x clipped and rounded to 2^22 levels, as one widely used secure aggregation has it."""
     step = 2 * clip / 2**22
     rounded: Array = np.rint(np.clip(x, -clip, clip) / step) * step
     return rounded
@@ -330,16 +332,16 @@ def _nrmse(guess: Array, y: Array) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="measure secure sums")
+    parser = argparse.ArgumentParser(description="measure secure aggregation")
     parser.add_argument("--largest", type=int, default=1000, help="most clients")
     largest = parser.parse_args().largest
     rounds = []
     for n_features in (100, 500):
-        for n_clients, neighbours, before, after in ROUNDS:
+        for n_clients, neighbors, before, after in ROUNDS:
             for bits in (128, 64):
                 if n_clients > largest or (bits == 64 and n_clients > 30):
                     continue
-                row = measured(n_clients, neighbours, before, after, n_features, bits)
+                row = measured(n_clients, neighbors, before, after, n_features, bits)
                 row["times the prototype"] = against_prototype(row)
                 rounds.append(row)
                 print(row, flush=True)

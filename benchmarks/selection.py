@@ -122,7 +122,9 @@ def run_ridge(task: Task, features: EchoState, *, fixed: float | None = None) ->
 def run_candidates(task: Task, candidates: Mapping[str, EchoState], halvings: int = 0) -> Run:
     algorithm = Candidates(features=tuple(candidates.values()), halvings=halvings)
     began = time.perf_counter()
-    result = run_locally(Plan(algorithm=algorithm, rounds=algorithm.needs.rounds), task.clients)
+    result = run_locally(
+        Plan(algorithm=algorithm, rounds=algorithm.requirements.rounds), task.clients
+    )
     seconds = time.perf_counter() - began
     assert result.model is not None
     assert result.state.best is not None

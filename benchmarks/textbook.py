@@ -5,8 +5,8 @@
 Five clients hold consecutive stretches of a series. NARMA-10 is predicted at its own step, Lorenz
 (all three coordinates, the first is scored) ten steps ahead, the Santa Fe laser (over 256) one step
 ahead, and Mackey-Glass runs 84 steps in closed loop from 40 places of the test series, of which the
-last is scored. Reservoirs have 300 units; a ridge is chosen by generalised cross-validation. Inputs
-are standardised over all clients, as by default, or left as they are. The laser is looked for where
+last is scored. Reservoirs have 300 units; a ridge is chosen by generalized cross-validation. Inputs
+are standardized over all clients, as by default, or left as they are. The laser is looked for where
 CATCHMENT_DATA says. Writes results/textbook.json and .md, and a table of the page on statistics.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import RESULTS, write
-from catchment import Array, EchoState, Pipeline, Prepare, Recording, federate
+from catchment import Array, EchoState, Pipeline, Preprocessing, Recording, federate
 from catchment.data import contiguous, lorenz, mackey_glass, narma
 from catchment.errors import PrecisionWarning
 from catchment.readout import ForecastLimitWarning, Model, forecast, nrmse
@@ -38,7 +38,7 @@ WAYS: dict[str, tuple[Any, Any]] = {
     "factors, default bits": ("auto", FactoredRidge),
     "factors, float64": (None, FactoredRidge),
 }
-SCALES: dict[str, Any] = {"standardised": "federated", "as they are": "none"}
+SCALES: dict[str, Any] = {"standardized": "federated", "as they are": "none"}
 Task = tuple[Recording, Callable[[Model], float]]
 
 
@@ -99,7 +99,7 @@ def measured(task: str, scale: str, seed: int) -> dict[str, Any]:
             warnings.simplefilter("always")
             warnings.simplefilter("ignore", ForecastLimitWarning)
             run = federate(
-                Pipeline(Prepare(scale=SCALES[scale]), described),
+                Pipeline(Preprocessing(scale=SCALES[scale]), described),
                 dict(clients),
                 upload=upload,
                 ridge="gcv",

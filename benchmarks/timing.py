@@ -97,7 +97,7 @@ class Limits:
         """Return the CPU seconds that the arithmetic of a job takes at these rates.
 
         Non-zeros and input weights once per step, a tanh per unit and step, half of Z Z' per row,
-        and a Cholesky factorisation.
+        and a Cholesky factorization.
         """
         job, F = problem.job, problem.job.n_features
         products = 2 * (np.count_nonzero(problem.W) + job.units * (job.inputs + 1))

@@ -2,9 +2,9 @@
 
 For each map, on the same people: the bytes that one client sends (the mean over clients) as the
 dense float64 Gram matrix that a direct implementation would send, as statistics, as the smaller of
-statistics and rows of a low-rank Gram matrix, under a secure sum, and as gradients over rounds, in
-the clear and under a secure sum; with the accuracy on people who did not train. What is sent in the
-clear is counted on real messages; under a secure sum a whole number is 8 bytes and another 16, and
+statistics and rows of a low-rank Gram matrix, under secure aggregation, and as gradients over rounds, in
+the clear and under secure aggregation; with the accuracy on people who did not train. What is sent in the
+clear is counted on real messages; under secure aggregation an integer is 8 bytes and another 16, and
 the rounds of gradients are those of the run in the clear.
 
     python -m benchmarks.uploads                 # the maps of MAPS
@@ -40,7 +40,7 @@ UPLOADS: dict[str, Any] = {
     "auto": "auto",
     "gradients": ConjugateGradients,
 }
-MASKED_WHOLE, MASKED_FLOAT = 8, 16  # bytes of a number in a secure sum
+MASKED_WHOLE, MASKED_FLOAT = 8, 16  # bytes of a number under secure aggregation
 RIDGE = 10.0  # one for all, so that readouts can be compared
 WINDOWS = (40, 200)  # of a client
 
@@ -53,7 +53,7 @@ def people(windows: int) -> tuple[Clients, Clients]:
 
 
 def masked_bytes(features: FeatureMap, n_targets: int) -> int:
-    """Return the bytes of one client's statistics in a secure sum."""
+    """Return the bytes of one client's statistics under secure aggregation."""
     F, K = features.n_features, n_targets
     entries = {"feature_sum": F, "target_sum": K, "cross": F * K}
     entries |= {"gram": packed_length(F), "target_gram": packed_length(K)}

@@ -15,7 +15,7 @@ from PIL import Image
 
 import catchment as ct
 from catchment.data import mackey_glass
-from catchment.federation.learn import FederatedNormal
+from catchment.federation.learn import FederatedAnomalyDetector
 from catchment_lab import plots
 
 IMAGES = Path(__file__).parent / "images"
@@ -29,7 +29,7 @@ PHONE = """<!doctype html><meta name="color-scheme" content="light dark"><body s
 
 SVG = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 740 {height}" \
 font-family="system-ui, 'Segoe UI', Helvetica, Arial, sans-serif" font-size="15" role="img" \
-aria-labelledby="t">
+aria-labeledby="t">
   <title id="t">{title}</title>
   <style>
     text {{ fill: #78828e; }} .name {{ fill: #3a8cc0; font-weight: 600; }}
@@ -112,7 +112,9 @@ def anomaly_picture() -> None:
     waves = np.column_stack([np.sin(time), np.cos(time)])
     machines = [waves + 0.1 * one.normal(size=waves.shape) for one in rng]
     features = ct.NVAR(delays=3, order=1, washout=3).build(2, per_step=True)
-    plan = ct.Plan(algorithm=FederatedNormal(features=features, false_alarms=0.01), rounds=2)
+    plan = ct.Plan(
+        algorithm=FederatedAnomalyDetector(features=features, false_positive_rate=0.01), rounds=2
+    )
     clients = {f"machine-{k}": [ct.Recording(u)] for k, u in enumerate(machines[:6])}
     detector = ct.federate(plan, clients).result
     new = machines[9].copy()
@@ -141,7 +143,7 @@ def anomaly_picture() -> None:
 def report_pictures() -> None:
     """Photograph the report of the demonstration: light, dark, and on a phone."""
     with tempfile.TemporaryDirectory() as place:
-        # An empty data directory: the pictures are of the invented wearables alone.
+        # An empty data directory: the pictures are of the synthetic wearables alone.
         (Path(place) / "none").mkdir()
         demo = [sys.executable, "-m", "catchment.cli", "demo", "--out", place]
         subprocess.run([*demo, "--data", f"{place}/none"], check=True, capture_output=True)
@@ -177,14 +179,14 @@ def _photograph(name: str, url: str, width: int, height: int, *, dark: bool = Fa
 
 
 def _few_colours(image: Image.Image) -> Image.Image:
-    """Return the picture in 256 colours: the 64 that cover most, and 192 for the others.
+    """Return the picture in 256 colors: the 64 that cover most, and 192 for the others.
 
     Each of the others counts by the root of its area: by area, the many shades of heat maps would
-    take the colours of lines away.
+    take the colors of lines away.
     """
     found = sorted(image.getcolors(image.width * image.height) or [], reverse=True)
-    kept = [colour for _, colour in found[:64]]
-    rest = [colour for count, colour in found[64:] for _ in range(1 + round(count**0.5))]
+    kept = [color for _, color in found[:64]]
+    rest = [color for count, color in found[64:] for _ in range(1 + round(count**0.5))]
     if not rest:
         return image.quantize(256)
     sample = Image.fromarray(np.array([rest], dtype=np.uint8)).quantize(192)

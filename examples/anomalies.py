@@ -11,7 +11,7 @@ import numpy as np
 
 import catchment as ct
 from catchment.arrays import Array
-from catchment.federation.learn import FederatedNormal
+from catchment.federation.learn import FederatedAnomalyDetector
 
 
 def machine(seed: int, n_steps: int = 800) -> Array:
@@ -30,7 +30,9 @@ def main() -> None:
         f"{'score':10} {'threshold':>9} {'false alarms':>12} {'fault seen':>10} {'first after':>11}"
     )
     for score in ("features", "error"):
-        algorithm = FederatedNormal(features=features, score=score, false_alarms=0.01)
+        algorithm = FederatedAnomalyDetector(
+            features=features, score=score, false_positive_rate=0.01
+        )
         detector = ct.federate(ct.Plan(algorithm=algorithm, rounds=2), clients).result
         alarms = np.zeros(len(new), dtype=bool)
         stream, step = detector.stream(), detector.washout

@@ -70,7 +70,11 @@ def weekly_errors(n_weeks: int) -> tuple[dict[str, list[dict[str, float]]], list
     fleets = {}
     for name, factor in (("forgets nothing", 1.0), (f"forgetting {FORGETTING}", FORGETTING)):
         ridge = FederatedRidge(
-            features=features, ridge=1e-2, increments="new", forgetting=factor, false_alarms=0.02
+            features=features,
+            ridge=1e-2,
+            increments="new",
+            forgetting=factor,
+            false_positive_rate=0.02,
         )
         fleets[name] = Fleet(PersonalIncrements(ridge=ridge, method="mixed"))
     errors: dict[str, list[dict[str, float]]] = {}
@@ -134,9 +138,9 @@ def draw(errors: dict[str, list[dict[str, float]]], changed: list[list[str]], pa
     for axes, who in zip(figure.subplots(1, 2), ("", f"pump {WORN}"), strict=True):
         for name in shown:
             style = "-" if "forgetting" in name else ":"
-            colour = "tab:blue" if name.startswith("personal") else "tab:orange"
+            color = "tab:blue" if name.startswith("personal") else "tab:orange"
             values = [one[who] for one in errors[name]]
-            axes.plot(weeks, values, style, color=colour, label=name)
+            axes.plot(weeks, values, style, color=color, label=name)
         noticed = [
             week
             for week, found in zip(weeks, changed, strict=True)

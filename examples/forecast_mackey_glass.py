@@ -3,7 +3,7 @@
     python examples/forecast_mackey_glass.py [--quick] [--picture FILE]
 
 Once as it is, once measured with noise of a tenth of its deviation. The ridge is chosen by
-generalised cross-validation on the training stretch. The intervals are split conformal, one width
+generalized cross-validation on the training stretch. The intervals are split conformal, one width
 per horizon: forecasts are started at many moments of a second stretch, and the 90 % quantile of
 their absolute errors at each horizon is the half width. Errors and coverage are counted on
 forecasts from a third stretch. Naive: the last value stays; and a linear autoregression on 30 past
@@ -28,7 +28,7 @@ TRAIN, WASHOUT, HORIZON, EVERY, LAGS = 3000, 100, 300, 37, 30
 def closed_loop(series: Array, moments: list[int], seed: int) -> Array:
     """Return the reservoir's forecasts (n, HORIZON) from each moment."""
     reservoir = ct.EchoState(300, seed=seed, leak_rate=0.6, input_scaling=1.0, washout=WASHOUT)
-    next_value = ct.Prepare(horizon=1, scale="none")
+    next_value = ct.Preprocessing(horizon=1, scale="none")
     model = ct.fit(ct.Pipeline(next_value, reservoir), [ct.Recording(series[:TRAIN])])
     return np.array([model.forecast(series[t - 2 * WASHOUT : t], HORIZON)[:, 0] for t in moments])
 

@@ -49,9 +49,11 @@ def truth(recording: ct.Recording) -> Array:
 def personal(model: ct.Model, houses: dict[str, list[ct.Recording]]) -> PersonalModels:
     """Return the model with a readout of each house's own beside the shared one."""
     ridge = ct.FederatedRidge(features=model.features, ridge=float(model.readout.ridge))
-    plan = ct.Plan(algorithm=PersonalReadouts(ridge=ridge), rounds=2, prepare=model.prepare)
+    plan = ct.Plan(
+        algorithm=PersonalReadouts(ridge=ridge), rounds=2, preprocessing=model.preprocessing
+    )
     made: PersonalModels = ct.federate(plan, houses).result
-    return made.prepared_by(model.prepare, model.channels)
+    return made.prepared_by(model.preprocessing, model.channels)
 
 
 def run(seed: int, n_houses: int, n_days: int) -> tuple[dict[str, Array], Array]:
@@ -62,11 +64,13 @@ def run(seed: int, n_houses: int, n_days: int) -> tuple[dict[str, Array], Array]
     later = {name: one.part(cut - WASHOUT, one.n_steps) for name, one in whole.items()}
     others = {f"other {k:02d}": [house(seed, 100 + k, n_days)] for k in range(n_houses)}
 
-    prepare = ct.Prepare(
+    preprocessing = ct.Preprocessing(
         horizon=HORIZONS, predicted=("load",), known=("price",), calendar=("hour", "weekday")
     )
     lags = ct.NVAR(delays=24, order=1, washout=WASHOUT)
-    shared = ct.calibrate(ct.federate(ct.Pipeline(prepare, lags), past, ridge=10.0).model, others)
+    shared = ct.calibrate(
+        ct.federate(ct.Pipeline(preprocessing, lags), past, ridge=10.0).model, others
+    )
     own = personal(shared, past)
 
     squares: dict[str, list[Array]] = {"same hour yesterday": [], "shared": [], "personal": []}

@@ -3,7 +3,7 @@
     python examples/japanese_vowels.py [--quick] [--data DIR]
 
 All settings are the classifier's own but the number of units; they were compared by five-fold
-cross-validation on the 270 training utterances. The ridge is chosen by generalised
+cross-validation on the 270 training utterances. The ridge is chosen by generalized
 cross-validation on the same utterances.
 """
 

@@ -3,7 +3,7 @@
     python examples/narma.py [--quick]
 
 The settings were chosen on series with other seeds than those used here, and the ridge by
-generalised cross-validation on the training series alone. NRMSE is the root mean squared error over
+generalized cross-validation on the training series alone. NRMSE is the root mean squared error over
 the standard deviation of the target: the mean of the target scores 1.
 """
 

@@ -30,7 +30,7 @@ def held(names: tuple[str, ...], n: int, seed: int) -> list[ct.Recording]:
     """Return n recordings of each of these classes."""
     rng = np.random.default_rng(seed)
     return [
-        ct.Recording.labelled(wave(PACES[name], rng), name, names)
+        ct.Recording.labeled(wave(PACES[name], rng), name, names)
         for name in names
         for _ in range(n)
     ]
@@ -43,7 +43,7 @@ def main() -> None:
     with TemporaryDirectory() as place:
         first, second = Path(place) / "first", Path(place) / "second"
         run = ct.federate(ct.EchoState(30), early, out=first)
-        wary = ct.tell_unknown(run, early, rate=0.05)
+        wary = ct.reject_unknown(run, early, rate=0.05)
         grown = ct.join(first, late, out=second)
         back = ct.retire(second, "hop")
     models: dict[str, Predictor] = {
@@ -59,7 +59,7 @@ def main() -> None:
         unknown = np.mean(np.array(answers["hop"]) == "unknown")
         print(f"{title:18}{right}{unknown:15.2f}")
 
-    fitted = ct.Pipeline(run.model.prepare, ct.EchoState(30))
+    fitted = ct.Pipeline(run.model.preprocessing, ct.EchoState(30))
     always = ct.federate(fitted, early | late, classes=tuple(PACES)).model
     pairs = {
         "grown = everybody from the start": (grown, always),

@@ -1,6 +1,6 @@
 """Cycles left until failure, with intervals, from machines whose recordings stay with their owners.
 
-Run with `python examples/remaining_life.py`. Twenty invented machines have worn out; each is a
+Run with `python examples/remaining_life.py`. Twenty synthetic machines have worn out; each is a
 client. A new one is watched, and says how long it will last.
 """
 

@@ -40,7 +40,7 @@ def write_station(path: Path, seed: int, station: int) -> None:
 def rows(clients: Clients) -> tuple[Array, Array]:
     """Return inputs with their gaps held, and targets, of all steps after the washout."""
     recordings = [one for held in clients.values() for one in held]
-    held = ct.Prepare(gaps="hold", scale="none").apply(recordings)
+    held = ct.Preprocessing(gaps="hold", scale="none").apply(recordings)
     pairs = [(one.u[WASHOUT:], one.y[WASHOUT:]) for one in held if one.y is not None]
     return np.concatenate([u for u, _ in pairs]), np.concatenate([y for _, y in pairs])
 

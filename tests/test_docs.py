@@ -384,15 +384,15 @@ source = "wearables"
 users = 16
 test = 0.25
 
-[[protect]]
-name = "secure_sum"
+[[protections]]
+name = "secure_aggregation"
 min_clients = 10
 rows_per_feature = 10.0
 
 """
 
 
-def test_a_plan_names_a_map_of_ones_own_and_hides_it_in_a_secure_sum(
+def test_a_plan_names_a_map_of_ones_own_and_hides_it_under_secure_aggregation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (ROOT / "docs" / "guides" / "write-your-own.md").read_text(encoding="utf-8")

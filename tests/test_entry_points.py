@@ -16,7 +16,7 @@ from sklearn.linear_model import Ridge
 
 import catchment as ct
 from catchment import Array
-from catchment.data import Prepare, Recording, narma
+from catchment.data import Preprocessing, Recording, narma
 from catchment.engine import data_of, run_locally
 from catchment.features import EchoState, Pipeline
 from catchment.federation.learn import FederatedScaling
@@ -51,14 +51,14 @@ def by_plan(
 ) -> tuple[Model, ct.RidgeStatistics]:
     """Return what plans written by hand learn: one for the scale, one for the readout."""
     first = next(iter(clients.values()))[0]
-    scaling = FederatedScaling(channels=first.n_inputs, prepare=Prepare())
-    prepare = run_locally(ct.Plan(algorithm=scaling), clients).result
+    scaling = FederatedScaling(channels=first.n_inputs, preprocessing=Preprocessing())
+    preprocessing = run_locally(ct.Plan(algorithm=scaling), clients).result
     features = description.build(
         first.n_inputs, per_step=bool(first.per_step), classes="classes" in settings
     )
     learning = ct.FederatedRidge(features=features, **settings)
     result = run_locally(
-        ct.Plan(algorithm=learning, prepare=prepare, channels=first.channels), clients
+        ct.Plan(algorithm=learning, preprocessing=preprocessing, channels=first.channels), clients
     )
     total = result.state.total
     assert total is not None
@@ -98,7 +98,7 @@ def test_same_bits_from_four_ways_in_with_a_target_per_step(
 def test_same_bits_from_four_ways_in_with_classes(n: int) -> None:
     X, y = waves(n)
     description = EchoState(20, seed=1)
-    data = [Recording.labelled(u, label, CLASSES) for u, label in zip(X, y, strict=True)]
+    data = [Recording.labeled(u, label, CLASSES) for u, label in zip(X, y, strict=True)]
     alone = ct.fit(description, data)
     estimator = EchoStateClassifier(20, random_state=1).fit(X, y)
     run = ct.federate(description, {"ann": data})
@@ -178,7 +178,7 @@ def test_a_plan_file_with_many_clients_has_the_bits_of_federate(tmp_path: Path, 
 
 def test_clients_with_a_class_of_their_own_are_not_left_out_to_choose_the_ridge() -> None:
     X, y = waves(60)
-    data = [Recording.labelled(u, label, CLASSES) for u, label in zip(X, y, strict=True)]
+    data = [Recording.labeled(u, label, CLASSES) for u, label in zip(X, y, strict=True)]
     apart = {"ann": data[:40:2], "bob": data[1:40:2]}
     run = ct.federate(EchoState(30), apart)
     assert_same_bits(run.model, ct.federate(EchoState(30), apart, ridge="gcv").model)
@@ -198,7 +198,7 @@ def test_with_nothing_set_every_way_gives_the_same_good_model() -> None:
     assert_same_bits(alone, estimator.model_, run.model)
     assert nrmse(test.y[100:], alone.predict(test.u)[100:]) < 0.3
     X, y = waves(60)
-    data = [Recording.labelled(u, label, CLASSES) for u, label in zip(X, y, strict=True)]
+    data = [Recording.labeled(u, label, CLASSES) for u, label in zip(X, y, strict=True)]
     classes = ct.fit(EchoState(), data[:40])
     classifier = EchoStateClassifier().fit(X[:40], y[:40])
     together = ct.federate(EchoState(), {"ann": data[:40]})
@@ -213,7 +213,7 @@ def test_with_nothing_set_every_way_gives_the_same_good_model() -> None:
 
 def test_a_pipeline_says_what_the_estimators_say_by_their_settings() -> None:
     u, y = series()
-    raw = Pipeline(Prepare(gaps="interpolate", scale="none"), EchoState(30))
+    raw = Pipeline(Preprocessing(gaps="interpolate", scale="none"), EchoState(30))
     estimator = EchoStateRegressor(30, gaps="interpolate", scale=False).fit(u, y)
     assert_same_bits(ct.fit(raw, [Recording(u, y)]), estimator.model_)
 
@@ -236,8 +236,8 @@ def test_recordings_that_start_anew_after_gaps_are_learnt_in_float64() -> None:
     for k in range(12):
         u = rng.normal(size=(60, 2)) + 3 * (k % 2)
         u[25 + k] = np.nan
-        data.append(Recording.labelled(u, k % 2, CLASSES))
-    pipeline = ct.Pipeline(Prepare(gaps="restart"), EchoState(20))
+        data.append(Recording.labeled(u, k % 2, CLASSES))
+    pipeline = ct.Pipeline(Preprocessing(gaps="restart"), EchoState(20))
     alone = ct.fit(pipeline, data, ridge=0.1)
     assert alone.features.feature_grid is None
     run = ct.federate(pipeline, {"ann": data[:6], "bob": data[6:]}, ridge=0.1)

@@ -47,7 +47,7 @@ PLANS = {
     "plasticity": WEARABLES + '[features]\nunits = 5\n[plasticity]\nname = "{}"\n',
     "sources": '[data]\nsource = "{}"\n',
     "algorithms": WEARABLES + '[learn]\nalgorithm = "{}"\n',
-    "protections": WEARABLES + '[[protect]]\nname = "{}"\n',
+    "protections": WEARABLES + '[[protections]]\nname = "{}"\n',
 }
 
 TAKEN_AWAY = """

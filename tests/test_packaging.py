@@ -110,8 +110,11 @@ def test_there_is_one_version_and_packages_ask_for_it() -> None:
     asked = [
         need
         for project in PROJECTS.values()
-        for needs in (project["dependencies"], *project.get("optional-dependencies", {}).values())
-        for need in needs
+        for requirements in (
+            project["dependencies"],
+            *project.get("optional-dependencies", {}).values(),
+        )
+        for need in requirements
         if need.startswith("catchment")
     ]
     pins = {need.partition("==")[2] for need in asked if not need.startswith("catchment[dp,")}

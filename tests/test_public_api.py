@@ -21,12 +21,12 @@ ROOT = Path(__file__).parents[1]
 # Changing a line here changes what the library promises: say so in the changelog.
 FACES = {
     "catchment": (
-        "AutoMap Clip Concat DefaultMap DiagonalReservoir EchoState Encoder Evaluation "
+        "AutoMap Clip FeatureUnion DefaultMap DiagonalReservoir EchoState Encoder Evaluation "
         "FederatedRidge GaussianNoise Hydra Limits MiniRocket Mixture Model NVAR Pipeline Plan "
-        "Prepare Projected RAW RandomFourier Readout Recipe Recording Reservoir RidgeStatistics "
-        "Run Scores SecureSum Spread WindowStatistics WithNorm __version__ calibrate "
-        "compare evaluate federate fit join load make_identities read retire save split "
-        "tell_unknown"
+        "Prepare Projected RAW RandomFourierFeatures Readout Recipe Recording Reservoir RidgeStatistics "
+        "Run Scores SecureAggregation Spread WindowStatistics AppendNorm __version__ calibrate "
+        "compare evaluate federate fit join load generate_keys read retire save split "
+        "reject_unknown"
     ),
     "catchment.cli": "app main",
     "catchment.data": (
@@ -34,40 +34,40 @@ FACES = {
         "from_frame iid label_skew lorenz mackey_glass narma one_step "
         "read split synthetic_wearables"
     ),
-    "catchment.engine": ("LocalEngine centralised compare guess local_only run_locally trained"),
+    "catchment.engine": ("LocalEngine centralized compare guess local_only run_locally trained"),
     "catchment.features": (
-        "AutoMap Concat DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
+        "AutoMap FeatureUnion DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
         "Hydra Layers MiniRocket Mixture NVAR Pipeline "
-        "Projected RandomFourier Recipe Reservoir Spread WindowStatistics WithNorm"
+        "Projected RandomFourierFeatures Recipe Reservoir Spread WindowStatistics AppendNorm"
     ),
     "catchment.federation": (
         "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Needs Plan "
-        "Protection Record Result Rows SmallestUpload RunFolder Turn Workflow explain messages_of "
+        "Protection Record Result Rows LowRankUpload RunFolder Turn Workflow explain messages_of "
         "read_run"
     ),
     "catchment.federation.learn": (
-        "BalancedRidge Candidates Certificate FederatedNormal FederatedRidge FederatedScaling "
+        "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge FederatedScaling "
         "PersonalIncrements PersonalReadouts ReadoutAveraging "
         "SHARES SelectedRidge UnknownThreshold group_of join "
-        "mixed personalise retired retired_by_class towards unlearn unlearn_normal unlearn_rows"
+        "mixed personalize retired retired_by_class towards unlearn unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (
-        "Calibration Comparison Drift Evaluation Flag Guess InfluenceCap Outcome "
+        "Calibration Comparison Drift Evaluation Flag Guess ContributionBound Outcome "
         "PersonalEvaluation RoundScores Row RowsFlag Score Scores autoregression drifts "
-        "mean_target round_scores"
+        "constant_baseline round_scores"
     ),
     "catchment.plans": (
         "Check Finished PlanFile Verification example_names example_plan parse_plan plan_schema "
         "read_plan run_plan verify_run"
     ),
     "catchment.privacy": (
-        "Budget Clip FileMemory GaussianNoise Identities Journal PerSequence "
-        "PlainStatisticsWarning Policy PromptNoise Release Releases SecureSum epsilon_spent "
-        "forget_rounds make_identities networked new_identity"
+        "Budget Clip FileMemory GaussianNoise Identities Journal RecordLevel "
+        "PlainStatisticsWarning Policy PromptNoise Release Releases SecureAggregation epsilon_spent "
+        "forget_rounds generate_keys networked new_identity"
     ),
     "catchment.readout": (
         "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses Model "
-        "NormalModel OnlineRidge OpenModel PersonalModels Predictor Readout RidgeChoice "
+        "MahalanobisDetector OnlineRidge OpenSetModel PersonalModels Predictor Readout RidgeChoice "
         "RidgeStatistics Unit accumulate accuracy choose_by_blocks "
         "choose_by_gcv conformal_quantile forecasts log_edges nrmse "
         "predictive_variance train"
@@ -77,17 +77,19 @@ FACES = {
         "ANY_FLOAT CLIENTS COUNTED Fact GATHERED Kind LATER Measured NOTHING NOT_NEGATIVE "
         "POOLED Parts REMARK ROWS SAME SIGNED Shape Structure Summable Triangle WEIGHT "
         "digest equal is_whole join kind_of marked measured places_of plain_text "
-        "plus put_together split taken_apart"
+        "plus put_together split serialize"
     ),
     "catchment_edge": (
         "Agreement CCode Device DeviceHello DevicePlan OnnxFile c_code to_c to_device to_onnx"
     ),
     "catchment_edge.client": "Device DeviceHello",
     "catchment_edge.training": "TrainingDevice device_of sensor_bytes task_of to_device",
-    "catchment_fleet": "read_lake",
+    "catchment_fleet": "read_parquet",
     "catchment_fleet.apps": "client_of server_of simulate_plan write_app",
     "catchment_fleet.flower": "FlowerEngine client_app fit_simulated server_app",
-    "catchment_fleet.parquet": ("Lake LakeClient find_parquet read_lake schemas_of slow_parts"),
+    "catchment_fleet.parquet": (
+        "Lake ParquetClient find_parquet read_parquet schemas_of slow_parts"
+    ),
     "catchment_fleet.ray": "RayEngine RayWorkers ridge_statistics",
     "catchment_gpu.readout": "device_rows outputs_on statistics_of_each statistics_on",
     "catchment_lab": "echo_state_check effective_spectral_radius kernel_rank memory_capacity",
@@ -101,13 +103,13 @@ FACES = {
         "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan"
     ),
     "catchment_lab.watch": "Snapshot look watching",
-    "catchment_research": "RoundedUpload from_reservoirpy model_from_reservoirpy",
+    "catchment_research": "StochasticQuantization from_reservoirpy model_from_reservoirpy",
     "catchment_research.factors": (
         "FactoredRidge RidgeFactors accumulate_factors choose_by_factor_blocks"
     ),
     "catchment_research.learn": (
         "Adagrad Adam AlignedRidge ConjugateGradients DeepRidge Ensemble GradientAveraging Mean "
-        "Momentum ReservoirEnsemble ServerOptimiser StackedEnsemble Stacking Yogi cluster_clients "
+        "Momentum ReservoirEnsemble ServerOptimizer StackedEnsemble Stacking Yogi cluster_clients "
         "cluster_sums joint_features"
     ),
     "catchment_research.partial": (

@@ -83,7 +83,7 @@ def random_model(draw: random.Random) -> tuple[ct.Model, str]:
     features = described.build(channels, per_step=per_step, classes=classes)
     rng = np.random.default_rng(draw.randrange(1 << 30))
     scaler = Scaler(rng.normal(size=channels), 0.5 + rng.random(channels))
-    prepare = ct.Prepare(
+    preprocessing = ct.Preprocessing(
         window=window,
         step=step,
         gaps=draw.choice(["hold", "hold", "error"]),
@@ -91,7 +91,7 @@ def random_model(draw: random.Random) -> tuple[ct.Model, str]:
     )
     readout = Readout(rng.normal(size=(features.n_features, outputs)), rng.normal(size=outputs))
     names = tuple(f"class {k}" for k in range(outputs)) if classes else None
-    return ct.Model(ct.Pipeline(prepare, features), readout, names), number
+    return ct.Model(ct.Pipeline(preprocessing, features), readout, names), number
 
 
 def _echo_state(draw: random.Random, *, per_step: bool) -> tuple[Any, str]:
@@ -116,15 +116,17 @@ def _echo_state(draw: random.Random, *, per_step: bool) -> tuple[Any, str]:
 def _other(draw: random.Random, *, per_step: bool) -> Any:
     """Return the description of a map that is no reservoir of echo states, or not alone."""
     if per_step:
-        return draw.choice([ct.NVAR(3), ct.DiagonalReservoir(30), ct.RandomFourier(features=40)])
+        return draw.choice(
+            [ct.NVAR(3), ct.DiagonalReservoir(30), ct.RandomFourierFeatures(features=40)]
+        )
     windows: list[Any] = [
         ct.MiniRocket(84),
         ct.WindowStatistics(),
         ct.Hydra(64),
         ct.DefaultMap(260),
     ]
-    both = [ct.Concat(draw.choice(windows[:3]), ct.EchoState(20)), ct.DiagonalReservoir(30)]
-    return draw.choice([*windows, *both, ct.Projected(ct.MiniRocket(84), 20)])
+    both = [ct.FeatureUnion(draw.choice(windows[:3]), ct.EchoState(20)), ct.DiagonalReservoir(30)]
+    return draw.choice([*windows, *both, ct.RandomProjection(ct.MiniRocket(84), 20)])
 
 
 def corpus(n: int, seed: int) -> Iterator[Measured]:

@@ -92,7 +92,7 @@ def cleaned(notebook: NotebookNode) -> NotebookNode:
 
 
 def joined(outputs: Sequence[NotebookNode]) -> list[NotebookNode]:
-    """Return the outputs with what a stream gave in pieces as one text, without colours."""
+    """Return the outputs with what a stream gave in pieces as one text, without colors."""
     whole: list[NotebookNode] = []
     for output in outputs:
         last = whole[-1] if whole else {}

@@ -164,7 +164,7 @@ def traced(work: Callable[[], None]) -> Walk:
 
 FIGURE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 {height}" \
 font-family="system-ui, 'Segoe UI', Helvetica, Arial, sans-serif" font-size="13" role="img" \
-aria-labelledby="t">
+aria-labeledby="t">
   <title id="t">{title}</title>
   <style>
     text {{ fill: #78828e; }} .room {{ fill: #3a8cc0; font-weight: 600; }}
@@ -184,7 +184,7 @@ def figure(title: str, walk: Walk, *, node: str = "") -> str:
 
     Rooms, and the files in them, stand in the order in which they are first met; behind a file are
     its number of functions and the first of them. What runs below a function whose name ends on
-    `node` has another colour.
+    `node` has another color.
     """
     met = [stack for stack in walk.order if not stack[-1][1].startswith("<")]
     rooms: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))

@@ -42,7 +42,7 @@ WORDS = {
     "one-shot federated learning": ("concepts/analytic-federated-learning",),
     "online learning": ("guides/online",),
     "ONNX": ("guides/export", "guides/feature-maps"),
-    "personalisation": ("guides/personal",),
+    "personalization": ("guides/personal",),
     "playground": ("guides/playground",),
     "prediction intervals": ("guides/forecasting", "notebooks/forecasting"),
     "resampling": ("guides/prepare",),

@@ -9,8 +9,8 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import FederationError
-from catchment.federation import Algorithm, Data, Turn
-from catchment.wire import ROWS, Parts, Shape
+from catchment.federation import Algorithm, Data, RoundContext
+from catchment.wire import ROWS, Message, Shape
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,13 @@ class FederatedPCA(Algorithm[Products | None, Products, Axes]):
     def start(self) -> Products | None:
         return None
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Products:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Products:
         u = np.concatenate([recording.u for recording in data()])
         return Products(len(u), u.sum(axis=0), u.T @ u)
 
-    def server_update(self, state: Products | None, total: Products, turn: Turn) -> Products:
+    def server_update(
+        self, state: Products | None, total: Products, context: RoundContext
+    ) -> Products:
         return total
 
     def result(self, state: Products | None) -> Axes:

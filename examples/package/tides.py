@@ -12,8 +12,8 @@ from catchment import Model, Readout
 from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.features import FeatureMap
-from catchment.federation import Algorithm, Data, Rows, Turn
-from catchment.wire import ROWS, Parts, Shape
+from catchment.federation import Algorithm, Data, Rows, RoundContext
+from catchment.wire import ROWS, Message, Shape
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class ClassMeans(Algorithm[Means | None, Means, Model]):
     def start(self) -> Means | None:
         return None
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Means:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Means:
         rows = Rows.of(self.features, data(), classes=True)
         return Means(len(rows.y), rows.y.sum(axis=0), rows.z.T @ rows.y)
 
-    def server_update(self, state: Means | None, total: Means, turn: Turn) -> Means:
+    def server_update(self, state: Means | None, total: Means, context: RoundContext) -> Means:
         return total
 
     def result(self, state: Means | None) -> Model:

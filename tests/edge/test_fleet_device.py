@@ -11,7 +11,7 @@ pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[fleet
 
 from catchment.federation import read_run
 from catchment.plans import read_plan, run_plan
-from catchment_edge.client import Device
+from catchment_edge.client import EdgeClient
 from tests.engine.test_device_plans import PLAN, SECURE, built, running
 from tools.fleet.deployment import find_nginx
 from tools.fleet.up import run_on, sha256, up
@@ -37,7 +37,7 @@ def test_the_model_is_that_of_python_alone_to_the_byte(tmp_path: Path) -> None:
         up(tmp_path / "fleet", plan, devices={first: address}) as deployment,
     ):
         model = run_on(deployment)
-        assert Device(address).hello().has_readout
+        assert EdgeClient(address).hello().has_readout
     assert sha256(model) == sha256(tmp_path / "alone" / "model.safetensors")
     run = read_run(model.parent)
     assert run.rounds["training"][0].n_used == 4

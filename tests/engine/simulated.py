@@ -28,7 +28,7 @@ from catchment.federation import ByRound, Memory, Node, Plan, RunFolder, read_ru
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import MODEL
 from catchment.plans import example_plan, parse_plan, run_plan
-from catchment.privacy import PlainStatisticsWarning, SecureSum, make_identities, networked
+from catchment.privacy import PlainStatisticsWarning, SecureAggregation, generate_keys, networked
 from catchment.readout import load_model
 from catchment_fleet.apps import simulate_plan
 from catchment_fleet.flower import (
@@ -102,7 +102,7 @@ def world(jobs: Mapping[str, Job]) -> Iterator[FlowerEngine]:
         yield engine
 
 
-PUBLIC = make_identities(NAMES)
+PUBLIC = generate_keys(NAMES)
 MEMORIES = PUBLIC.memories
 
 
@@ -110,7 +110,9 @@ def secured(case: Case) -> Job | None:
     plan = hideable(case)
     if plan is None:
         return None
-    masking = SecureSum(identities=PUBLIC, federation=case.name, min_clients=3, rows_per_feature=2)
+    masking = SecureAggregation(
+        identities=PUBLIC, federation=case.name, min_clients=3, rows_per_feature=2
+    )
     hidden = replace(plan, protections=(*plan.protections, masking))
     return Job(hidden, case.clients, {name: dict(known) for name, known in MEMORIES.items()})
 
@@ -138,7 +140,7 @@ def jobs_of(plain: tuple[str, ...], secure: tuple[str, ...]) -> dict[str, Job]:
 
 
 def ridge(**settings: Any) -> Plan[Any, Any, Any]:
-    algorithm = FederatedRidge(features=step_features(), ridge=0.1, keep_clients=False)
+    algorithm = FederatedRidge(features=step_features(), ridge=0.1, store_per_client=False)
     return Plan(algorithm=algorithm, **settings)
 
 
@@ -204,7 +206,7 @@ def _with(name: str, source: Source) -> dict[str, Source]:
 
 
 def one_call(folder: Path) -> None:
-    masking = SecureSum(identities=PUBLIC, min_clients=3, rows_per_feature=2)
+    masking = SecureAggregation(identities=PUBLIC, min_clients=3, rows_per_feature=2)
     plan = ridge(protections=(masking,), rounds=2)
     digests = []
     for name, how in (("here", run_locally), ("there", fit_simulated)):
@@ -246,7 +248,7 @@ def apps(folder: Path) -> None:
 
 
 def plan_files(folder: Path) -> None:
-    """A plan file with a secure sum, and one in several stages, whose test clients are others."""
+    """A plan file with secure aggregation, and one in several stages, whose test clients are others."""
     for name in ("wearables_secure", "wearables"):
         file = parse_plan(example_plan(name))
         there = simulate_plan(file, folder / f"{name}-there").read_bytes()

@@ -21,7 +21,7 @@ from catchment.federation import ByRound, read_run
 from catchment.federation.runs import MODEL
 from catchment.plans import read_plan, run_plan
 from catchment.privacy import PlainStatisticsWarning
-from catchment_edge.client import Device
+from catchment_edge.client import EdgeClient
 from catchment_edge.training import sensor_bytes, to_device
 from catchment_fleet.apps import PlanNode
 from tests.plans.test_flower import fleet
@@ -44,11 +44,11 @@ pool = "mean"
 [learn]
 ridge = "gcv"
 upload = "statistics"
-keep_clients = false
+store_per_client = false
 [run]
 baselines = []
 """
-SECURE = '[[protect]]\nname = "secure_sum"\nmin_clients = 3\n'
+SECURE = '[[protections]]\nname = "secure_aggregation"\nmin_clients = 3\n'
 
 
 def people() -> dict[str, list[ct.Recording]]:
@@ -94,9 +94,9 @@ def test_a_plan_with_devices_gives_the_file_of_the_plan_without(
     run_plan(file, tmp_path / "python")
     first, second, *_ = trained(file)
     with running(program, tmp_path, first, second) as (a, b):
-        devices = {first: Device(a), second: Device(b)}
+        devices = {first: EdgeClient(a), second: EdgeClient(b)}
         run_plan(file, tmp_path / "mixed", devices=devices)
-        assert Device(a).hello().has_readout
+        assert EdgeClient(a).hello().has_readout
     made = (tmp_path / "mixed" / MODEL).read_bytes()
     assert made == (tmp_path / "python" / MODEL).read_bytes()
     run = read_run(tmp_path / "mixed")
@@ -108,13 +108,13 @@ def test_a_plan_with_devices_gives_the_file_of_the_plan_without(
     }
 
 
-@pytest.mark.parametrize("text", [PLAN, PLAN + SECURE], ids=["plain", "secure sum"])
+@pytest.mark.parametrize("text", [PLAN, PLAN + SECURE], ids=["plain", "secure aggregation"])
 def test_what_a_device_sent_is_explained_though_the_plan_has_no_data_of_it(
     tmp_path: Path, text: str
 ) -> None:
     program = built(tmp_path, text)
     with running(program, tmp_path, "user-004") as (address,):
-        run_plan(plan_of(tmp_path, text), tmp_path / "run", devices={"board": Device(address)})
+        run_plan(plan_of(tmp_path, text), tmp_path / "run", devices={"board": EdgeClient(address)})
     said = CliRunner().invoke(app, ["explain", str(tmp_path / "run"), "--client", "board"])
     assert said.exit_code == 0, said.output
     assert "it was a device" in " ".join(said.output.split())
@@ -123,7 +123,7 @@ def test_what_a_device_sent_is_explained_though_the_plan_has_no_data_of_it(
 
 
 def test_one_device_under_two_names_is_refused_before_it_is_asked(tmp_path: Path) -> None:
-    devices = {name: Device("tcp://127.0.0.1:7007") for name in ("a", "b")}
+    devices = {name: EdgeClient("tcp://127.0.0.1:7007") for name in ("a", "b")}
     with pytest.raises(ValueError, match="a and b are both the device at"):
         run_plan(plan_of(tmp_path), tmp_path / "run", devices=devices)
     assert not (tmp_path / "run").exists()
@@ -135,7 +135,7 @@ def test_a_device_without_a_row_is_left_out_as_any_client_without_data(
     file = plan_of(tmp_path)
     first = trained(file)[0]
     with running(program, tmp_path, first, stretches=1) as (address,):
-        run_plan(file, tmp_path / "run", devices={first: Device(address)})
+        run_plan(file, tmp_path / "run", devices={first: EdgeClient(address)})
     run = read_run(tmp_path / "run")
     (training,) = run.rounds["training"]
     assert training.n_used == 3
@@ -146,8 +146,8 @@ def test_a_device_predicts_with_the_readout_that_came_back(program: Path, tmp_pa
     file = plan_of(tmp_path)
     first = trained(file)[0]
     with running(program, tmp_path, first, stretches=3) as (address,):
-        done = run_plan(file, tmp_path / "run", devices={first: Device(address)})
-        scores = np.concatenate(Device(address).predict())
+        done = run_plan(file, tmp_path / "run", devices={first: EdgeClient(address)})
+        scores = np.concatenate(EdgeClient(address).predict())
     wanted = done.model.scores(people()[first])
     np.testing.assert_allclose(scores, wanted, atol=1e-4)
 
@@ -168,13 +168,13 @@ def test_rounds_of_new_data_go_on_within_a_recording(program: Path, tmp_path: Pa
     algorithm = ct.FederatedRidge(
         features=pooled.known.maps[0], ridge=1.0, classes=one.classes, increments="new"
     )
-    plan = ct.Plan(algorithm=algorithm, rounds=2, prepare=pooled.model.prepare)
+    plan = ct.Plan(algorithm=algorithm, rounds=2, preprocessing=pooled.model.preprocessing)
     python = ct.federate(plan, clients)
     sensor = tmp_path / "sensor"
     early = sensor_bytes([*held[first][:-1], named.part(0, 4)], classes=6, open_end=True)
     sensor.write_bytes(early + sensor_bytes([named.part(4, 6)], classes=6))
     with host(program, sensor) as device:
-        mixed = ct.federate(plan, {**clients, first: Device(device.address)})
+        mixed = ct.federate(plan, {**clients, first: EdgeClient(device.address)})
     assert mixed.records[0].n_used == len(held)
     for made in (python, mixed):
         assert made.state.total is not None
@@ -209,7 +209,7 @@ def test_a_node_is_the_gateway_of_a_device(program: Path, tmp_path: Path) -> Non
         nodes = fleet(tmp_path, PLAN, configs, secret=False)
         with pytest.warns(PlainStatisticsWarning):
             there = nodes.serve("there", allow_plain=True)
-        assert Device(address).hello().has_readout
+        assert EdgeClient(address).hello().has_readout
     assert there == (tmp_path / "python" / MODEL).read_bytes()
     assert read_run(tmp_path / "there").rounds["delivery"][0].n_used == 5
 
@@ -249,4 +249,4 @@ def test_firmware_of_another_plan_is_refused_by_its_course(program: Path, tmp_pa
     with running(program, tmp_path, first) as (address,):
         course = file.workflow(file.about())
         with pytest.raises(DeviceError, match="exported from the plan"):
-            Device(address).within(course).hello()
+            EdgeClient(address).within(course).hello()

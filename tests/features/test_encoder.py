@@ -20,11 +20,11 @@ from onnx import TensorProto
 import catchment as ct
 from catchment.data import MODELS_ENVIRONMENT
 from catchment.errors import ClippingWarning, IntegrityError, MissingDataError
-from catchment.features import Concat, Encoder, FeatureMap, restored
+from catchment.features import Encoder, FeatureMap, FeatureUnion, restored
 from catchment.testing import check_feature_map
-from catchment.wire import Parts
+from catchment.wire import Message
 from tests.features.onnx_graphs import WEIGHTS, write
-from tests.features.test_concat import course, people, travelled
+from tests.features.test_concat import course, people, traveled
 
 RNG = np.random.default_rng(8)
 INPUTS = [RNG.normal(size=(n, 3)) for n in (40, 25, 60)]
@@ -43,7 +43,7 @@ def relu(u: Any) -> Any:
 
 def test_the_mean_is_numpys_on_a_grid(tiny: Encoder) -> None:
     built = tiny.build(3, per_step=False, classes=True)
-    assert (built.n_features, built.grid, built.standardise) == (4, 8, True)
+    assert (built.n_features, built.grid, built.standardize) == (4, 8, True)
     expected = [relu(u).astype(float).mean(0, keepdims=True) for u in INPUTS]
     for z, one in zip(built.rows(INPUTS), expected, strict=True):
         np.testing.assert_allclose(z, one, atol=8 / 2**8 / 2 * 1.01)
@@ -105,7 +105,7 @@ def test_the_path_is_no_part_of_the_recipe(tiny: Encoder, tmp_path: Path) -> Non
     assert ours.fingerprint == theirs.fingerprint
     assert str(tmp_path).encode() not in ours.parts().to_bytes()
     assert course(tiny).fingerprint == course(other).fingerprint
-    known = travelled(course(other).start())
+    known = traveled(course(other).start())
     assert course(tiny).agrees("training", known)
     assert (
         Encoder(tiny.onnx, tiny.sha256, bound=8.0, features=4).build(3, per_step=False).fingerprint
@@ -117,7 +117,7 @@ def test_elsewhere_the_file_is_found_by_its_hash(
     tiny: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = tiny.build(3, per_step=False, classes=True)
-    again = restored(Parts.from_bytes(built.parts().to_bytes()))
+    again = restored(Message.from_bytes(built.parts().to_bytes()))
     monkeypatch.setenv(MODELS_ENVIRONMENT, str(tmp_path / "none"))
     with pytest.raises(MissingDataError, match=r"no \.onnx file in .*none.* has SHA-256"):
         again.rows(INPUTS)
@@ -141,7 +141,7 @@ print(ct.load(sys.argv[1]).outputs([u])[0].tobytes().hex())
 def test_federated_beside_a_reservoir_and_loaded_in_another_process(
     tiny: Encoder, tmp_path: Path
 ) -> None:
-    run = ct.federate(Concat(ct.EchoState(8), tiny), people(), ridge=0.1)
+    run = ct.federate(FeatureUnion(ct.EchoState(8), tiny), people(), ridge=0.1)
     run.model.save(tmp_path / "model")
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "model")],

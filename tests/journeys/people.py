@@ -1,4 +1,4 @@
-"""Folders of invented people, good ones and one for every mistake that newcomers made."""
+"""Folders of synthetic people, good ones and one for every mistake that newcomers made."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ FAULTS: dict[str, Callable[[Path], None]] = {
     "nan": _with_cell(13, 1, "NaN"),
     "infinite": _with_cell(14, 2, "inf"),
     "slip": _with_labels("wlaking"),
-    "unlabelled": _with_labels(""),
+    "unlabeled": _with_labels(""),
     "repeated": _repeated,
     "spaces": lambda path: write(path, rows_of(65), header="t, ax,ay , activity"),
     "empty": lambda path: path.touch(),

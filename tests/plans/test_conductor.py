@@ -18,7 +18,7 @@ import pytest
 from catchment import evaluate, federate, load, read
 from catchment.data import (
     ACTIVITIES,
-    Prepare,
+    Preprocessing,
     Scaler,
     find_files,
     read_columns,
@@ -207,7 +207,11 @@ def test_a_gap_does_not_stop_a_plan(tmp_path: Path) -> None:
     assert total == run.scores[""]["accuracy"]
     assert by_client == {name: run.scores[name]["accuracy"] for name in clients}
     with pytest.raises(TooFewClientsError, match="not finite at row"):
-        ran(f'{WITH_GAPS}[prepare]\ngaps = "error"\nscale = "none"\n', tmp_path / "x", tmp_path)
+        ran(
+            f'{WITH_GAPS}[preprocessing]\ngaps = "error"\nscale = "none"\n',
+            tmp_path / "x",
+            tmp_path,
+        )
 
 
 def test_folds_test_every_client_by_a_model_without_it(tmp_path: Path) -> None:
@@ -245,7 +249,7 @@ files = "logs/*.csv"
 inputs = ["load", "temperature"]
 time = "hour"
 test = 0.2
-[prepare]
+[preprocessing]
 horizon = 1
 scale = "{scale}"
 [features]
@@ -258,7 +262,7 @@ baselines = [{baselines}]
 
 @pytest.mark.parametrize("scale", ["none", "own", "federated"])
 @pytest.mark.parametrize(
-    "baselines", ["", '"persistence", "autoregression", "local", "centralised"']
+    "baselines", ["", '"persistence", "autoregression", "local", "centralized"']
 )
 def test_a_file_is_read_once_in_a_run(
     scale: str, baselines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -295,7 +299,7 @@ def test_integer_labels_and_windows_of_labels_per_step(tmp_path: Path) -> None:
 [data]
 files = "*.csv"
 label = "what"
-[prepare]
+[preprocessing]
 window = 50
 [features]
 units = 20
@@ -467,9 +471,9 @@ def test_the_folder_says_what_was_computed(tmp_path: Path) -> None:
     train = {name: list(data_of(source)()) for name, source in held.train.items()}
     scaler = Scaler.fit(one for own in train.values() for one in own)
     kept = as_model(load(tmp_path / "run" / MODEL))
-    assert isinstance(kept.prepare.scale, Scaler)
-    np.testing.assert_allclose(kept.prepare.scale.mean, scaler.mean, rtol=1e-12)
-    np.testing.assert_allclose(kept.prepare.scale.scale, scaler.scale, rtol=1e-12)
+    assert isinstance(kept.preprocessing.scale, Scaler)
+    np.testing.assert_allclose(kept.preprocessing.scale.mean, scaler.mean, rtol=1e-12)
+    np.testing.assert_allclose(kept.preprocessing.scale.scale, scaler.scale, rtol=1e-12)
     algorithm = FederatedRidge(features=kept.features, classes=ACTIVITIES)
     by_hand = {name: scaler.apply(s) for name, s in train.items()}
     model = run_locally(Plan(algorithm=algorithm), by_hand).model
@@ -569,7 +573,7 @@ def test_plasticity_comes_before_training(name: str, tmp_path: Path) -> None:
     model = as_model(run_plan(file, tmp_path / "run").model)
     held = file.load_data()
     scaler = Scaler.fit(one for source in held.train.values() for one in data_of(source)())
-    scaled = held.prepared(Prepare(horizon=6, scale=scaler)).train
+    scaled = held.prepared(Preprocessing(horizon=6, scale=scaler)).train
     (described,) = file.maps
     assert isinstance(described, EchoState)
     built = described.build(1, per_step=True)
@@ -587,14 +591,14 @@ def test_plasticity_comes_before_training(name: str, tmp_path: Path) -> None:
     assert "plasticity" in {message.stage for message in messages_of(tmp_path / "run")}
 
 
-def test_a_personalised_baseline_needs_earlier_data(tmp_path: Path) -> None:
+def test_a_personalized_baseline_needs_earlier_data(tmp_path: Path) -> None:
     text = smaller("demo_wearables").replace("test_after = 0.5", "")
     with pytest.raises(ValueError, match="needs test_after"):
         ran(text, tmp_path / "run")
 
 
-def test_a_secure_sum_shows_the_server_no_client(tmp_path: Path) -> None:
-    secret = smaller("secure_sum")
+def test_secure_aggregation_shows_the_server_no_client(tmp_path: Path) -> None:
+    secret = smaller("secure_aggregation")
     done = ran(secret, tmp_path / "run")
     assert {
         t.purpose for t in done.run.traffic if t.direction == "up" and t.stage == "training"
@@ -607,7 +611,7 @@ def test_a_secure_sum_shows_the_server_no_client(tmp_path: Path) -> None:
         "secure-shares-given",
     }
     assert done.run.rows_by_client == {}
-    plain = ran(secret[: secret.index("[[protect]]")], tmp_path / "plain")
+    plain = ran(secret[: secret.index("[[protections]]")], tmp_path / "plain")
     np.testing.assert_allclose(
         as_model(done.model).readout.weights,
         as_model(plain.model).readout.weights,

@@ -185,7 +185,7 @@ source = "wearables"
 users = 6
 windows_per_user = 8
 
-[prepare]
+[preprocessing]
 scale = "own"
 
 [features]
@@ -231,8 +231,8 @@ def test_a_search_says_that_noise_does_not_cover_it(tmp_path: Path) -> None:
     noise = """
 [learn]
 ridge = 0.0
-keep_clients = false
-[[protect]]
+store_per_client = false
+[[protections]]
 name = "gaussian_noise"
 epsilon = 1.0
 delta = 1e-5

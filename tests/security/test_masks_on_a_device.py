@@ -1,4 +1,4 @@
-"""Devices that mask their own sums, in one secure sum with Python clients."""
+"""Devices that mask their own sums, in one secure aggregation with Python clients."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from catchment.errors import DeviceError
 from catchment.federation import read_run
 from catchment.federation.runs import MODEL
 from catchment.plans import run_plan
-from catchment.privacy.secure_sum import Me, keys
-from catchment_edge.client import PLACE, UPLOAD, Device, Frame, Link, opened_session
+from catchment.privacy.secure_aggregation import Me, keys
+from catchment_edge.client import PLACE, UPLOAD, EdgeClient, Frame, Link, opened_session
 from catchment_edge.training import device_of, sensor_bytes, to_device
 from tests.engine.test_device_plans import PLAN, SECURE, people, plan_of, trained
 from tools.edge.devices import build_host, host
@@ -59,9 +59,9 @@ def test_devices_that_mask_and_python_clients_are_in_one_sum(
     lines = [sensor(tmp_path, name) for name in (first, second)]
     programs = [exported(tmp_path, name) for name in (first, second)]
     with host(programs[0], lines[0]) as a, host(programs[1], lines[1]) as b:
-        devices = {first: Device(a.address), second: Device(b.address)}
+        devices = {first: EdgeClient(a.address), second: EdgeClient(b.address)}
         run_plan(file, tmp_path / "mixed", devices=devices)
-        assert Device(a.address).hello().masks
+        assert EdgeClient(a.address).hello().masks
     made = (tmp_path / "mixed" / MODEL).read_bytes()
     assert made == (tmp_path / "python" / MODEL).read_bytes()
     assert read_run(tmp_path / "mixed").rounds["training"][0].n_used == 4
@@ -79,7 +79,7 @@ def test_who_is_lost_after_dealing_its_shares_is_left_out_of_the_sum(
     programs = {"device": one / "user-000" / "device", "gateway": exported(one, "plain", masks=0)}
     for who, program in programs.items():
         with host(program, line) as running:
-            done = run_plan(file, tmp_path / who, devices={lost: Device(running.address)})
+            done = run_plan(file, tmp_path / who, devices={lost: EdgeClient(running.address)})
         (record,) = done.run.rounds["training"]
         assert [one.client for one in record.refused] == [lost]
         assert record.n_used == 3
@@ -106,13 +106,13 @@ def talking(folder: Path) -> Iterator[Link]:
     """Open a link to the device, which is told a scale and a session."""
     n = device_of(folder / "plan.toml", masks=8).layout.task.channels
     program, line = folder / "user-000" / "device", folder / "user-000.sensor"
-    with host(program, line) as running, Device(running.address).link() as link:
+    with host(program, line) as running, EdgeClient(running.address).link() as link:
         link.command("S", np.concatenate([np.zeros(n), np.ones(n)]).astype("<f8").tobytes())
         opened_session(link, ME)
         yield link
 
 
-def neighbour(link: Link, told: bytes, place: int) -> None:
+def neighbor(link: Link, told: bytes, place: int) -> None:
     public = keys.public_key(hashlib.sha256(bytes([place])).digest())
     link.command("N", told + PLACE.pack(place) + public)
 
@@ -124,8 +124,8 @@ def masked(link: Link, told: bytes, n_near: int, *, round_: int = 0, least: int 
 
 def test_masked_numbers_are_as_even_as_random_bytes(one: Path) -> None:
     with talking(one) as link:
-        neighbour(link, TOLD, 0)
-        neighbour(link, TOLD, 5)
+        neighbor(link, TOLD, 0)
+        neighbor(link, TOLD, 5)
         found = masked(link, TOLD, 2)
         assert found == masked(link, TOLD, 2)  # the same question has the same answer
     counts = np.bincount(np.frombuffer(found, np.uint8), minlength=256)
@@ -135,38 +135,40 @@ def test_masked_numbers_are_as_even_as_random_bytes(one: Path) -> None:
 
 def test_a_device_with_masks_refuses_what_would_bare_its_sums(one: Path) -> None:
     with talking(one) as link:
-        with pytest.raises(DeviceError, match="under the masks of a secure sum only"):
+        with pytest.raises(DeviceError, match="under the masks of secure aggregation only"):
             list(link.collect("T", bytes(5), part="u", limit=1 << 20))
-        neighbour(link, TOLD, 0)
-        with pytest.raises(DeviceError, match="neighbours of this sum were not all told"):
+        neighbor(link, TOLD, 0)
+        with pytest.raises(DeviceError, match="neighbors of this sum were not all told"):
             masked(link, TOLD, 0)
         with pytest.raises(DeviceError, match="so few clients hides nobody"):
             masked(link, TOLD, 1)
-        neighbour(link, TOLD, 1)
+        neighbor(link, TOLD, 1)
         with pytest.raises(DeviceError, match="fewer rows than a client sends"):
             masked(link, TOLD, 2, least=10**6)
         masked(link, TOLD, 2)
         with pytest.raises(DeviceError, match="the sums changed since"):
             masked(link, TOLD, 2, round_=1)
         with pytest.raises(DeviceError, match="left under other masks"):
-            neighbour(link, bytes(32), 0)
+            neighbor(link, bytes(32), 0)
 
 
-def test_a_device_has_no_room_for_more_neighbours_than_it_was_made_for(one: Path) -> None:
+def test_a_device_has_no_room_for_more_neighbors_than_it_was_made_for(one: Path) -> None:
     with talking(one) as link:
         for place in (0, 1, 3, 4, 5, 6, 7, 8):
-            neighbour(link, TOLD, place)
-        with pytest.raises(DeviceError, match="more neighbours than the device has room for"):
-            neighbour(link, TOLD, 9)
+            neighbor(link, TOLD, place)
+        with pytest.raises(DeviceError, match="more neighbors than the device has room for"):
+            neighbor(link, TOLD, 9)
 
 
-def test_a_plan_without_a_secure_sum_is_refused_by_who_masks(one: Path, tmp_path: Path) -> None:
+def test_a_plan_without_secure_aggregation_is_refused_by_who_masks(
+    one: Path, tmp_path: Path
+) -> None:
     file = plan_of(tmp_path, PLAN)
     with host(one / "user-000" / "device", one / "user-000.sensor") as running:
-        device = Device(running.address)
+        device = EdgeClient(running.address)
         done = run_plan(file, tmp_path / "run", devices=dict.fromkeys(trained(file)[:1], device))
     (refused,) = done.run.rounds["training"][0].refused
-    assert "under the masks of a secure sum only, and the plan has none" in refused.reason
+    assert "under the masks of secure aggregation only, and the plan has none" in refused.reason
 
 
 def test_every_export_has_another_secret_that_others_cannot_read(tmp_path: Path) -> None:
@@ -183,14 +185,14 @@ def test_every_export_has_another_secret_that_others_cannot_read(tmp_path: Path)
     ).read_text()
 
 
-def test_a_plan_without_a_secure_sum_is_refused_at_the_export(tmp_path: Path) -> None:
+def test_a_plan_without_secure_aggregation_is_refused_at_the_export(tmp_path: Path) -> None:
     plan_of(tmp_path, PLAN)
-    with pytest.raises(ValueError, match="the plan has no secure sum under whose masks"):
+    with pytest.raises(ValueError, match="the plan has no secure aggregation under whose masks"):
         device_of(tmp_path / "plan.toml", masks=8)
 
 
 @pytest.mark.parametrize("masks", [-1, 256])
-def test_too_many_neighbours_are_refused_before_anything_is_written(
+def test_too_many_neighbors_are_refused_before_anything_is_written(
     tmp_path: Path, masks: int
 ) -> None:
     plan_of(tmp_path, SECRET_PLAN)
@@ -220,7 +222,7 @@ def test_a_gateway_cannot_ask_for_shares_that_are_the_secret(one: Path) -> None:
             with pytest.raises(DeviceError, match=wrong):
                 dealt(link, ME.place, threshold)
         for place in (0, 1):
-            neighbour(link, TOLD, place)
+            neighbor(link, TOLD, place)
         masked(link, TOLD, 2)
 
 
@@ -228,8 +230,8 @@ def test_a_sum_of_fewer_than_open_it_does_not_leave_the_device(one: Path) -> Non
     with talking(one) as link:
         dealt(link, ME.place, 4)
         for place in (0, 1):
-            neighbour(link, TOLD, place)
+            neighbor(link, TOLD, place)
         with pytest.raises(DeviceError, match="hides nobody"):
             masked(link, TOLD, 2)
-        neighbour(link, TOLD, 3)
+        neighbor(link, TOLD, 3)
         masked(link, TOLD, 3)

@@ -20,7 +20,7 @@ app = typer.Typer(name="tools.edge", pretty_exceptions_enable=False)
 
 
 @app.command("needs")
-def needs() -> None:
+def requirements() -> None:
     """Say what is missing, and how to get it."""
     if missing():
         sys.exit(missing())
@@ -31,7 +31,7 @@ def run(
     devices: Annotated[int, typer.Option(metavar="N", help="How many boards.")] = 21,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder with UCI HAR, packed; invented people if none."),
+        typer.Option(metavar="DIR", help="Folder with UCI HAR, packed; synthetic people if none."),
     ] = None,
     recipe: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="One of the recipes; may be repeated.")
@@ -41,7 +41,7 @@ def run(
     ] = None,
 ) -> None:
     """Train on emulated boards, a person each, and compare with all recordings in one place."""
-    needs()
+    requirements()
     population = Population.of(devices, data)
     for name in recipe or RECIPES:
         if name not in RECIPES:

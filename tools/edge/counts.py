@@ -15,8 +15,8 @@ import numpy as np
 
 import catchment as ct
 from catchment.data import synthetic_wearables
-from catchment.privacy.secure_sum import Me, keys
-from catchment_edge import Device
+from catchment.privacy.secure_aggregation import Me, keys
+from catchment_edge import EdgeClient
 from catchment_edge.client import PLACE, UPLOAD, Address, Link, opened, opened_session
 from catchment_edge.client import link as kinds
 from catchment_edge.ports import STACK
@@ -81,7 +81,7 @@ class MaskCounts:
     agreement
         Of agreeing on a key with one other client (X25519, and what is derived from it).
     masked
-        Of sums that are sent under the own mask and that of one neighbour.
+        Of sums that are sent under the own mask and that of one neighbor.
     numbers
         How many numbers those sums are, of 8 bytes each.
     stack
@@ -100,12 +100,12 @@ def counted_masks(firmware: Firmware, folder: Path) -> MaskCounts:
     told = bytes(32)
     with running(firmware, {"counted": [_windows(FEW)]}, folder) as devices:
         device = devices["counted"]
-        with Device(device.address).link() as link:
+        with EdgeClient(device.address).link() as link:
             link.command(kinds.SCALE, np.repeat([0.0, 1.0], CHANNELS).astype("<f8").tobytes())
             opened_session(link, me)
             for place in (0, 5):  # the fewest whom a device takes
                 near = keys.public_key(bytes([place] * 32))
-                link.command(kinds.NEIGHBOUR, told + PLACE.pack(place) + near)
+                link.command(kinds.NEIGHBOR, told + PLACE.pack(place) + near)
             asked = UPLOAD.pack(0, False, told, 8, 1 << 62, 1, 2)
             for _ in range(2):  # the second time nothing is left to learn
                 parts = link.collect(kinds.MASKED, asked, part=kinds.UPLOAD, limit=MOST)

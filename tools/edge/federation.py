@@ -18,7 +18,7 @@ import numpy as np
 
 import catchment as ct
 from catchment import Array, Integers
-from catchment_edge import Device
+from catchment_edge import EdgeClient
 from catchment_edge.training import TrainingDevice, sensor_bytes, to_device
 from tools.edge.devices import Firmware, Running, board, build_board
 
@@ -41,7 +41,7 @@ class Recipe:
     cpu
         What the firmware is compiled for: "cortex-m4" or "cortex-m0plus".
     masks
-        Neighbours of a secure sum that devices have room for, if they mask their sums themselves.
+        Neighbors of secure aggregation that devices have room for, if they mask their sums themselves.
     """
 
     map: Mapping[str, Any]
@@ -59,12 +59,12 @@ class Recipe:
 
     def plan(self, *, users: int = 5) -> str:
         """Return the plan that the firmware is exported from."""
-        lines = ['[data]\nsource = "wearables"', f"users = {users}\n", "[prepare]"]
+        lines = ['[data]\nsource = "wearables"', f"users = {users}\n", "[preprocessing]"]
         lines += ['scale = "federated"\n', '[features]\nmap = "echo_state"']
         lines += [f"{key} = {_toml(value)}" for key, value in self.map.items()]
         lines += ['\n[learn]\nalgorithm = "ridge"\nupload = "statistics"\n']
         if self.masks:
-            lines += ['keep_clients = false\n[[protect]]\nname = "secure_sum"\n']
+            lines += ['store_per_client = false\n[[protections]]\nname = "secure_aggregation"\n']
         return "\n".join(lines)
 
     def write(self, folder: Path, *, port: str = "mps2_an386") -> TrainingDevice:
@@ -151,7 +151,7 @@ def federated(
         run = ct.federate(recipe.echo_state, clients_of(devices), classes=classes)
         seconds = time.perf_counter() - started
         device_agree = sum(
-            _agreeing(np.concatenate(Device(device.address).predict()), pooled, tests[name])
+            _agreeing(np.concatenate(EdgeClient(device.address).predict()), pooled, tests[name])
             for name, device in devices.items()
             if tests[name]
         )
@@ -196,9 +196,9 @@ def sensor_file(file: Path, stretches: Sequence[Sequence[ct.Recording]]) -> Path
     return file
 
 
-def clients_of(devices: Mapping[str, Running]) -> dict[str, Device]:
+def clients_of(devices: Mapping[str, Running]) -> dict[str, EdgeClient]:
     """Return the devices as clients of a federation."""
-    return {name: Device(device.address) for name, device in devices.items()}
+    return {name: EdgeClient(device.address) for name, device in devices.items()}
 
 
 def _n_classes(stretches: Sequence[Sequence[ct.Recording]]) -> int:

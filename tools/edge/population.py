@@ -1,4 +1,4 @@
-"""Who trains and who is tested: the subjects of UCI HAR, or invented people."""
+"""Who trains and who is tested: the subjects of UCI HAR, or synthetic people."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Population:
     def of(cls, devices: int, data: Path | None = None) -> Population:
         """Return as many people as there are devices; of UCI HAR, if its folder is given.
 
-        >>> invented = Population.of(2)
-        >>> len(invented.people), len(invented.unseen)
+        >>> synthetic = Population.of(2)
+        >>> len(synthetic.people), len(synthetic.unseen)
         (2, 3)
         """
         if data is not None:
@@ -37,7 +37,7 @@ class Population:
         made = synthetic_wearables(devices + max(3, devices // 3), windows_per_user=30)
         names = sorted(made)
         return cls(
-            "invented wearables",
+            "synthetic wearables",
             {name: made[name] for name in names[:devices]},
             {name: made[name] for name in names[devices:]},
             ACTIVITIES,

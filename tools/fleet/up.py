@@ -30,7 +30,7 @@ APP, PLAN, RUN = "app", "plan.toml", "run"
 
 
 def write_example(folder: Path, n_nodes: int) -> Path:
-    """Write a plan for `n_nodes` invented people into a folder, and return its path.
+    """Write a plan for `n_nodes` synthetic people into a folder, and return its path.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -38,7 +38,7 @@ def write_example(folder: Path, n_nodes: int) -> Path:
     5
     """
     if n_nodes < 3:
-        raise ValueError(f"nodes is {n_nodes}; a secure sum needs at least 3")
+        raise ValueError(f"nodes is {n_nodes}; secure aggregation needs at least 3")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / PLAN
     path.write_text(example_plan(EXAMPLE).replace("users = 4", f"users = {n_nodes}"))

@@ -12,7 +12,7 @@ EQUIVALENT = {
     "budget.py Budget.charge compare 1": (
         "differs only where a sum is the budget and its tolerance to the last bit"
     ),
-    "discrete.py _exact_head compare 1": "no power of e but e^0 is a fraction of whole numbers",
+    "discrete.py _exact_head compare 1": "no power of e but e^0 is a fraction of integers",
     "discrete.py _heads compare 1": "equal numbers are a tie, which exact arithmetic decides",
     "discrete.py _heads compare 2": "at the bound of a tie both ways of deciding agree",
     "discrete.py discrete_laplace constant 4": "one number more is drawn, and cut off",

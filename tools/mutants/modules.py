@@ -17,7 +17,7 @@ SUMS = (
     "tests/security/test_a0[68]_*.py",
     "tests/security/test_m[1-4]_*.py",
     "tests/security/test_traces_*.py",
-    "tests/privacy/secure_sum",
+    "tests/privacy/secure_aggregation",
     "tests/security/test_a1[013]_*.py",
     "tests/security/test_c[34]_*.py",
     "tests/security/test_a0[57]_*.py",
@@ -66,7 +66,7 @@ PERSONAL = ("tests/federation/learn/test_personal*.py",)
 
 # A folder's modules, or one module, and their tests; the first that fits counts.
 OF: dict[str, tuple[str, ...]] = {
-    "packages/catchment/src/catchment/privacy/secure_sum": SUMS,
+    "packages/catchment/src/catchment/privacy/secure_aggregation": SUMS,
     "packages/catchment/src/catchment/privacy/dp": NOISE,
     "packages/catchment/src/catchment/privacy": LEDGER,
     "packages/catchment-research/src/catchment_research/partial/ftrl.py": PARTIAL,
@@ -81,8 +81,8 @@ LEFT_OUT = ("packages/catchment-lab/src/catchment_lab/audit/",)
 def found(patterns: Sequence[str]) -> tuple[str, ...]:
     """Return the files and folders of all packages that patterns name, in their order.
 
-    >>> found(["tests/privacy/secure_sum", "tests/no_such_*.py"])
-    ('packages/catchment/tests/privacy/secure_sum',)
+    >>> found(["tests/privacy/secure_aggregation", "tests/no_such_*.py"])
+    ('packages/catchment/tests/privacy/secure_aggregation',)
     """
     files = [file for pattern in patterns for file in sorted(ROOT.glob(f"packages/*/{pattern}"))]
     return tuple(dict.fromkeys(str(file.relative_to(ROOT)) for file in files))

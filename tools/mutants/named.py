@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from tools.mutants.modules import LEDGER, NOISE, PARTIAL, PERSONAL, SOLVE, SUMS, found
 from tools.mutants.mutant import Edit, Mutant
 
-SUM = "packages/catchment/src/catchment/privacy/secure_sum/"
+SUM = "packages/catchment/src/catchment/privacy/secure_aggregation/"
 DP = "packages/catchment/src/catchment/privacy/dp/"
-RELEASES = "packages/catchment/src/catchment/privacy/releases.py"
+RELEASES = "packages/catchment/src/catchment/privacy/ledger.py"
 FTRL = "packages/catchment-research/src/catchment_research/partial/ftrl.py"
 TRAINING = "packages/catchment-research/src/catchment_research/partial/training.py"
 LEARN = "packages/catchment/src/catchment/federation/learn/"
@@ -24,7 +24,7 @@ def _without(path: str, line: str) -> Edit:
 
 
 _SUMS = {
-    "secure sum without own masks, on both sides": (
+    "secure aggregation without own masks, on both sides": (
         _without(
             CLIENT,
             "        add_into(numbers, masks.of("
@@ -36,7 +36,7 @@ _SUMS = {
             "total, masks.of(keys.own_mask_key(salt, place, self._secret(place))))",
         ),
     ),
-    "secure sum without pair masks, on both sides": (
+    "secure aggregation without pair masks, on both sides": (
         Edit(
             CLIENT,
             "        for holder in near:\n            shared = agreement.shared("

@@ -1,14 +1,14 @@
-// Charts on canvases, with labelled axes, in the colours of the page.
+// Charts on canvases, with labeled axes, in the colors of the page.
 
 const MARGIN = { left: 52, right: 18, top: 10, bottom: 36 };
 
-function colours() {
+function colors() {
   const style = getComputedStyle(document.documentElement);
   const names = ["text", "muted", "line", "grid", "panel", "brand", "forecast", "c1", "c2", "c3", "c4", "low", "middle", "high"];
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
-// 256 colours (RGB) from low over the middle to high.
+// 256 colors (RGB) from low over the middle to high.
 function ramp({ low, middle, high }) {
   const rgb = (hex) => [1, 3, 5].map((k) => parseInt(hex.length === 4 ? hex[(k + 1) / 2].repeat(2) : hex.slice(k, k + 2), 16));
   const [a, b, c] = [low, middle, high].map(rgb), out = new Uint8ClampedArray(768);
@@ -82,7 +82,7 @@ function frame(canvas, ink, { x, y, xLabel, yLabel, plainGrid = true }) {
   return { to, box, px, py };
 }
 
-function line(at, values, first, colour, thickness = 1.5, dash = []) {
+function line(at, values, first, color, thickness = 1.5, dash = []) {
   const { to, box, px, py } = at;
   to.save();
   to.beginPath();
@@ -90,7 +90,7 @@ function line(at, values, first, colour, thickness = 1.5, dash = []) {
   to.clip();
   to.beginPath();
   values.forEach((value, k) => { if (k) to.lineTo(px(first + k), py(value)); else to.moveTo(px(first), py(value)); });
-  to.strokeStyle = colour;
+  to.strokeStyle = color;
   to.lineWidth = thickness;
   to.setLineDash(dash);
   to.stroke();
@@ -112,13 +112,13 @@ function legend(at, entries, ink) {
   let x = box.left + 8;
   to.textAlign = "left";
   to.textBaseline = "middle";
-  for (const [text, colour] of entries) {
+  for (const [text, color] of entries) {
     const wide = to.measureText(text).width;
     to.globalAlpha = 0.85;
     to.fillStyle = ink.panel;
     to.fillRect(x - 3, box.top + 1, wide + 26, 16);
     to.globalAlpha = 1;
-    to.fillStyle = colour;
+    to.fillStyle = color;
     to.fillRect(x, box.top + 8, 14, 3);
     to.fillStyle = ink.text;
     to.fillText(text, x + 18, box.top + 9);
@@ -197,7 +197,7 @@ function drawStates(canvas, ink, palette, result, units) {
   to.strokeRect(box.left, box.top, box.right - box.left, box.bottom - box.top);
 }
 
-// What the colours of states mean.
+// What the colors of states mean.
 function drawScale(canvas, ink, palette) {
   const { to, width, height } = context(canvas);
   picture(1, 64, (_, j) => j / 31.5 - 1, palette, offscreen);
@@ -237,8 +237,8 @@ function drawWeights(canvas, ink, reference, clients, ours) {
   to.moveTo(px(-largest), py(-largest));
   to.lineTo(px(largest), py(largest));
   to.stroke();
-  const dots = (weights, colour, size) => {
-    to.fillStyle = colour;
+  const dots = (weights, color, size) => {
+    to.fillStyle = color;
     reference.forEach((value, k) => {
       to.beginPath();
       to.arc(px(value), py(weights[k]), size, 0, 7);

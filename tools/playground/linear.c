@@ -80,8 +80,8 @@ static void eliminate(double *A, int m, int width, int k, double *row)
     A[k * width + k] = length;
 }
 
-/* Factorise with the longest remaining column next; the number of columns that count. */
-static int factorise(double *A, int m, int n, int width, int *order, double *norms, double *row)
+/* Factorize with the longest remaining column next; the number of columns that count. */
+static int factorize(double *A, int m, int n, int width, int *order, double *norms, double *row)
 {
     double least = 0.0;
     int j, k;
@@ -114,7 +114,7 @@ static int factorise(double *A, int m, int n, int width, int *order, double *nor
 void linear_least_squares(double *A, int m, int n, int k, double *weights, int *order,
                           double *norms, double *row)
 {
-    int width = n + k, rank = factorise(A, m, n, width, order, norms, row), i, j, c;
+    int width = n + k, rank = factorize(A, m, n, width, order, norms, row), i, j, c;
     for (i = 0; i < n * k; i++)
         weights[i] = 0.0;
     for (i = rank - 1; i >= 0; i--) {

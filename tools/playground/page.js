@@ -325,7 +325,7 @@ function remember(numbers) {
 }
 
 function restyle() {
-  ink = colours();
+  ink = colors();
   palette = ramp(ink);
   schedule();
 }

@@ -195,8 +195,8 @@ void play_drive(int past, int washout)
         add(&sums[TOTAL], &sums[i], 1.0);
 }
 
-/* Centre the moments: the intercept is not penalised. A feature that does not vary is left out. */
-static void centre(const struct sums *s, double ridge, double *b)
+/* Center the moments: the intercept is not penalized. A feature that does not vary is left out. */
+static void center(const struct sums *s, double ridge, double *b)
 {
     int F = features(), i, j;
     const double *gram = s->gram;
@@ -221,7 +221,7 @@ static void solve(const struct sums *s, double ridge, struct readout *r)
 {
     double mean = s->target / s->rows, spread = s->squares / s->rows - mean * mean;
     int i;
-    centre(s, ridge, r->weights);
+    center(s, ridge, r->weights);
     r->solved = linear_cholesky(system, r->weights, features());
     r->intercept = s->target;
     for (i = 0; i < features(); i++)

@@ -1,4 +1,4 @@
-"""Maps and sequences on a grid as the C form reads them, and the integers it answers with."""
+"""Maps and sequences in fixed point as the C form reads them, and the integers it answers with."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POOLS = (None, "last", "mean", "mean_std", "max")
 
 @dataclass(frozen=True, eq=False)
 class IntegerSequence:
-    """Inputs (T, I), whole numbers of the map's digits, and whole targets (rows, K)."""
+    """Inputs (T, I), integers of the map's digits, and whole targets (rows, K)."""
 
     u: Integers
     y: Integers
@@ -54,7 +54,7 @@ class Answer:
         Parameters
         ----------
         classes
-            Whether the targets were whole numbers, and not the `target_pieces` of others.
+            Whether the targets were integers, and not the `target_pieces` of others.
         """
         sums: dict[str, Any] = {
             "target_sum": self.target_sum,
@@ -126,7 +126,7 @@ def dumped_map(map_: IntegerMap, sequences: Sequence[IntegerSequence]) -> bytes:
 
 
 def dumped_arguments(activation: int, p: Integers, p_digits: int, digits: int) -> bytes:
-    """Return the dump of arguments p 2^-p_digits of an activation on a grid of these digits."""
+    """Return the dump of arguments p 2^-p_digits of an activation in fixed point of these digits."""
     halves = np.stack([p & 0xFFFFFFFF, p >> 32], axis=1)
     return _words([ARGUMENTS, activation, p_digits, digits, len(p), halves], unsigned=True)
 

@@ -1,4 +1,4 @@
-/* Compares the activations in whole numbers with those in float64 on every argument they tell
+/* Compares the activations in integers with those in float64 on every argument they tell
  * apart, or on every n-th one: exhaustive [n [digits]].
  *
  * tanh and sigmoid tell arguments of 26 digits up to 20 apart; sin is given arguments of 22 digits
@@ -19,7 +19,7 @@ static void compare(int code, int64_t p, int p_digits, int digits)
     int32_t whole = grid_activate(code, p, p_digits, digits);
     int32_t real = double_activate(code, p, p_digits, digits);
     if (whole != real && different++ < 10)
-        printf("activation %d of %lld 2^-%d on %d digits: %ld in whole numbers, %ld in float64\n",
+        printf("activation %d of %lld 2^-%d on %d digits: %ld in integers, %ld in float64\n",
                code, (long long)p, p_digits, digits, (long)whole, (long)real);
 }
 
@@ -35,7 +35,7 @@ static uint64_t drawn(void)
 static void compare_real(const char *name, struct real whole, double real)
 {
     if (ldexp((double)whole.bits, whole.exponent) != real && different++ < 10)
-        printf("%s: %a in whole numbers, %a in float64\n", name,
+        printf("%s: %a in integers, %a in float64\n", name,
                ldexp((double)whole.bits, whole.exponent), real);
 }
 

@@ -1,4 +1,4 @@
-"""`python -m tools.spin`: check the models of the secure sum, and write down what it took."""
+"""`python -m tools.spin`: check the models of secure aggregation, and write down what it took."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check(
     if why := missing():
         typer.echo(f"the models were not checked: {why}")
         return
-    typer.echo(f"{sum(not (quick and one.long) for one in CHECKS)} models of the secure sum")
+    typer.echo(f"{sum(not (quick and one.long) for one in CHECKS)} models of secure aggregation")
     lines = ["| model | expected | states | seconds | found |", "|---|---|---|---|---|"]
     wrong = []
     for one in CHECKS:

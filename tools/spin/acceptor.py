@@ -1,4 +1,4 @@
-"""Whether a recorded run of the library is one that `secure_sum.pml` allows.
+"""Whether a recorded run of the library is one that `secure_aggregation.pml` allows.
 
 The same rules as in the model, one function for each stage, with what the recorder saw in place of
 the model's small numbers: digests for views and payloads, sets of clients by place. After each

@@ -17,8 +17,8 @@ FOLDER = Path(__file__).parent
 class Check:
     """A model, its size, and what is expected: that all holds, or that an attack is found.
 
-    >>> Check("secure_sum", ("N=4", "C=1"), "all holds").title
-    'secure_sum N=4 C=1'
+    >>> Check("secure_aggregation", ("N=4", "C=1"), "all holds").title
+    'secure_aggregation N=4 C=1'
     """
 
     model: str
@@ -44,12 +44,12 @@ class Found:
 
 def _sound(n: int, c: int, *more: str, long: bool = False) -> Check:
     about = f"{n} clients, {c} of them corrupt, any order, any lie: all three claims hold"
-    return Check("secure_sum", (f"N={n}", f"C={c}", *more), about, long=long)
+    return Check("secure_aggregation", (f"N={n}", f"C={c}", *more), about, long=long)
 
 
 def _attack(n: int, c: int, rule: str, claim: int, about: str, *, long: bool = False) -> Check:
     settings = (f"N={n}", f"C={c}", rule, f"CLAIM={claim}")
-    return Check("secure_sum", settings, about, finds=True, long=long)
+    return Check("secure_aggregation", settings, about, finds=True, long=long)
 
 
 CHECKS: tuple[Check, ...] = (

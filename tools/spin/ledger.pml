@@ -5,7 +5,7 @@
    present, asks whom it likes for an upload, seals a set of those whose uploads it has, asks for
    consents and then for shares; whoever it does not ask any more is lost, at any stage, and the
    upload that left stays with the server; up to LOST are. One client's data change at any time. What the secure
-   sum itself promises is in secure_sum.pml: one set is opened in a session, if T clients agree.
+   sum itself promises is in secure_aggregation.pml: one set is opened in a session, if T clients agree.
 
    A client's ledger has an entry for each session: possibly released when the upload leaves, with
    those present; settled with the sealed set when it gives its shares. An upload leaves, and a set

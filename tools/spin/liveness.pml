@@ -1,4 +1,4 @@
-/* The secure sum with a server that is honest, and clients that are lost or lie.
+/* Secure aggregation with a server that is honest, and clients that are lost or lie.
 
    M of N clients answered `keys`; the last C of the N may lie. From then on at most M - t members
    are lost, at any stage: they never answer, their answer comes too late, or, lying, they complain of

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from catchment import Array
-from catchment.readout import Counts, NormalModel, RidgeStatistics, log_edges
+from catchment.readout import Counts, MahalanobisDetector, RidgeStatistics, log_edges
 from reproductions.anomaly_maps import FORECAST_RIDGE
 
 Learner = Literal["local", "federated", "left out", "personal"]
@@ -86,8 +86,8 @@ def scored(clients: Sequence[Rows], learner: Learner, shrinkage: float) -> list[
     return found
 
 
-def _normal(total: RidgeStatistics, shrinkage: float) -> NormalModel:
-    return NormalModel.of(total, shrinkage, standardise=True)
+def _normal(total: RidgeStatistics, shrinkage: float) -> MahalanobisDetector:
+    return MahalanobisDetector.of(total, shrinkage, standardize=True)
 
 
 def forecast_errors(
@@ -133,8 +133,8 @@ def pooled_difference(clients: Sequence[Rows], shrinkage: float) -> float:
     stacked = np.concatenate([one.train for one in clients])
     mean, deviation = stacked.mean(axis=0), stacked.std(axis=0)
     deviation = np.where(deviation > 0, deviation, 1.0)
-    centred = (stacked - mean) / deviation
-    covariance = np.cov(centred.T, bias=True).reshape(centred.shape[1], -1)
+    centered = (stacked - mean) / deviation
+    covariance = np.cov(centered.T, bias=True).reshape(centered.shape[1], -1)
     size = np.trace(covariance) / len(covariance)
     shrunk = (1 - shrinkage) * covariance + shrinkage * size * np.eye(len(covariance))
     largest = 0.0

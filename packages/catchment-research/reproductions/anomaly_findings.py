@@ -31,8 +31,8 @@ def _skab(result: AnomalyResult) -> Iterator[str]:
     )
     yield (
         f"**SKAB, inputs alone**: a run by itself has F1 {local.f1:.3f} at "
-        f"{100 * local.false_alarms:.0f} % false alarms, where alarming always has {always:.3f}; "
-        f"everybody's sums have {shared.f1:.3f} at {100 * shared.false_alarms:.0f} %, and miss "
+        f"{100 * local.false_positive_rate:.0f} % false alarms, where alarming always has {always:.3f}; "
+        f"everybody's sums have {shared.f1:.3f} at {100 * shared.false_positive_rate:.0f} %, and miss "
         f"{100 * shared.missed:.0f} % instead of {100 * local.missed:.0f} %. F1 changes by "
         f"{value:+.3f} ({low:+.3f} to {high:+.3f}): {_sure(low, high)}."
     )
@@ -71,7 +71,7 @@ def _skab(result: AnomalyResult) -> Iterator[str]:
     best = max(SKAB_STRICT.values())[0]
     yield (
         f"The best published F1 is {best:.2f}, over 34 runs and without tuning; ours are over 16 "
-        "of them with settings that other labelled runs chose, so neither beats the other by this."
+        "of them with settings that other labeled runs chose, so neither beats the other by this."
     )
 
 

@@ -44,7 +44,7 @@ from reproductions.anomaly_scoring import (
     Best,
     auroc,
     best_threshold,
-    normalised,
+    normalized,
     worth,
 )
 from reproductions.anomaly_values import AnomalyCell
@@ -240,4 +240,4 @@ def _at(
     raw = 0.0
     for one, score, limit in zip(corpus, scores, limits, strict=True):
         raw += worth(one, weights).total(score[one.n_train :] >= limit, weights)
-    return normalised(raw, corpus, weights)
+    return normalized(raw, corpus, weights)

@@ -20,50 +20,50 @@ SHOWN = ("local", "federated", "personal")
 
 def draw(result: AnomalyResult, *, dark: bool = False) -> Figure:
     """Return a picture: one run's scores above, all families' F1 on SKAB below."""
-    colours = theme(dark)
-    figure = Figure(figsize=(9, 8.4), layout="constrained", facecolor=colours.page)
+    colors = theme(dark)
+    figure = Figure(figsize=(9, 8.4), layout="constrained", facecolor=colors.page)
     above, middle, below = figure.subplots(3, 1, height_ratios=(1, 2, 3))
-    _flow(above, result, colours)
-    _scores(middle, result, colours)
-    _families(below, result, colours)
+    _flow(above, result, colors)
+    _scores(middle, result, colors)
+    _families(below, result, colors)
     return figure
 
 
-def _mark(ax: Axes, run: dict[str, list[float]], colours: Theme) -> None:
-    dress(ax, colours)
-    ax.axvspan(*run["window"], color=colours.series[1], alpha=0.15, lw=0)
-    ax.axvline(run["learned"][0], color=colours.muted, lw=0.8, ls="--")
+def _mark(ax: Axes, run: dict[str, list[float]], colors: Theme) -> None:
+    dress(ax, colors)
+    ax.axvspan(*run["window"], color=colors.series[1], alpha=0.15, lw=0)
+    ax.axvline(run["learned"][0], color=colors.muted, lw=0.8, ls="--")
     ax.set_xlim(0, len(run["flow"]))
 
 
-def _flow(ax: Axes, result: AnomalyResult, colours: Theme) -> None:
+def _flow(ax: Axes, result: AnomalyResult, colors: Theme) -> None:
     run = result.traces["run"]
-    _mark(ax, run, colours)
-    ax.plot(run["flow"], color=colours.text, lw=0.8)
-    ax.set_ylabel("flow, l/min", color=colours.text)
+    _mark(ax, run, colors)
+    ax.plot(run["flow"], color=colors.text, lw=0.8)
+    ax.set_ylabel("flow, l/min", color=colors.text)
     title = "SKAB, one run: learned left of the dashed line, the valve closed in the shade"
-    ax.set_title(title, loc="left", color=colours.text, fontsize=10)
+    ax.set_title(title, loc="left", color=colors.text, fontsize=10)
 
 
-def _scores(ax: Axes, result: AnomalyResult, colours: Theme) -> None:
-    _mark(ax, result.traces["run"], colours)
+def _scores(ax: Axes, result: AnomalyResult, colors: Theme) -> None:
+    _mark(ax, result.traces["run"], colors)
     names = [name for name in result.traces if name != "run"]
-    for name, colour in zip(names, colours.series, strict=False):
+    for name, color in zip(names, colors.series, strict=False):
         trace = result.traces[name]
         scores = np.maximum(np.array(trace["scores"]), 1e-3) / trace["threshold"][0]
-        ax.plot(scores, color=colour, lw=0.8, label=name)
-    ax.axhline(1.0, color=colours.text, lw=1)
+        ax.plot(scores, color=color, lw=0.8, label=name)
+    ax.axhline(1.0, color=colors.text, lw=1)
     ax.set_yscale("log")
     ax.set_ylim(1e-2, None)
-    ax.set_ylabel("score over its threshold", color=colours.text)
-    ax.set_xlabel("row, about a second each; above 1 is an alarm", color=colours.text)
+    ax.set_ylabel("score over its threshold", color=colors.text)
+    ax.set_xlabel("row, about a second each; above 1 is an alarm", color=colors.text)
     legend = ax.legend(loc="upper left", frameon=False, fontsize=8)
     for text in legend.get_texts():
-        text.set_color(colours.text)
+        text.set_color(colors.text)
 
 
-def _families(ax: Axes, result: AnomalyResult, colours: Theme) -> None:
-    dress(ax, colours)
+def _families(ax: Axes, result: AnomalyResult, colors: Theme) -> None:
+    dress(ax, colors)
     families = list(
         dict.fromkeys(c.family for c in result.cells if c.data == "skab" and c.learner != "-")
     )
@@ -80,15 +80,15 @@ def _families(ax: Axes, result: AnomalyResult, colours: Theme) -> None:
             fmt="o",
             ms=5,
             capsize=2,
-            color=colours.series[k],
+            color=colors.series[k],
             label=learner,
         )
     always = figures(result.of("skab", "always alarmed", "-")).f1
-    ax.axvline(always, color=colours.muted, lw=1, ls="--")
-    ax.text(always, -0.75, " always alarmed", color=colours.muted, fontsize=8, va="bottom")
+    ax.axvline(always, color=colors.muted, lw=1, ls="--")
+    ax.text(always, -0.75, " always alarmed", color=colors.muted, fontsize=8, va="bottom")
     ax.set_yticks(range(len(families)), families)
     ax.invert_yaxis()
-    ax.set_xlabel("F1 on SKAB, 95 % over runs", color=colours.text)
+    ax.set_xlabel("F1 on SKAB, 95 % over runs", color=colors.text)
     legend = ax.legend(loc="center left", bbox_to_anchor=(0.01, 0.34), frameon=False, fontsize=8)
     for text in legend.get_texts():
-        text.set_color(colours.text)
+        text.set_color(colors.text)

@@ -50,7 +50,7 @@ def skab_published() -> str:
         "<https://github.com/waico/SKAB>, over the rows after the first 400 of all 34 runs; here "
         "are 16 of them, so it is beside our figures and not a comparison on the same rows. Who "
         f"alarms always has F1 {SKAB_ALWAYS:.2f} on those 34 runs. The published methods are "
-        "trained run by run and not tuned; ours chose settings by labelled runs."
+        "trained run by run and not tuned; ours chose settings by labeled runs."
     )
 
 

@@ -63,7 +63,7 @@ class Worth:
     """What an alarm at each scored step would be worth, and which window it is in, -1 for none."""
 
     steps: Array  # (n,) weighted
-    window: Array  # (n,) whole numbers
+    window: Array  # (n,) integers
     n_windows: int  # with a row that is scored
 
     def total(self, alarms: Booleans, profile: Profile) -> float:
@@ -111,10 +111,10 @@ def nab_score(corpus: Sequence[Series], alarms: Sequence[Booleans], profile: Pro
         worth(one, profile).total(alarm[one.n_train :], profile)
         for one, alarm in zip(corpus, alarms, strict=True)
     )
-    return normalised(raw, corpus, profile)
+    return normalized(raw, corpus, profile)
 
 
-def normalised(raw: float, corpus: Sequence[Series], profile: Profile) -> float:
+def normalized(raw: float, corpus: Sequence[Series], profile: Profile) -> float:
     """Return a raw score of a corpus between that of no alarm, 0, and the perfect one, 100."""
     null = -profile.fn * sum(worth(one, profile).n_windows for one in corpus)
     perfect = profile.tp * sum(len(one.windows) for one in corpus)
@@ -130,7 +130,7 @@ class Best:
 
 
 def best_threshold(corpus: Sequence[Series], scores: Sequence[Array], profile: Profile) -> Best:
-    """Return NAB's choice: the threshold over all files whose normalised score is largest."""
+    """Return NAB's choice: the threshold over all files whose normalized score is largest."""
     value, key, score = _sweep(corpus, scores, profile)
     order = np.argsort(-score, kind="stable")
     value, key, score = value[order], key[order], score[order]
@@ -147,8 +147,8 @@ def best_threshold(corpus: Sequence[Series], scores: Sequence[Array], profile: P
     places = np.flatnonzero(last)
     best = places[int(np.argmax(totals[places]))]
     if totals[best] <= null:
-        return Best(np.inf, normalised(null, corpus, profile))
-    return Best(float(score[best]), normalised(float(totals[best]), corpus, profile))
+        return Best(np.inf, normalized(null, corpus, profile))
+    return Best(float(score[best]), normalized(float(totals[best]), corpus, profile))
 
 
 def _sweep(
@@ -195,7 +195,7 @@ def f1(rows: Array) -> Array:
     return np.asarray(2 * tp / np.maximum(2 * tp + fp + fn, 1))
 
 
-def false_alarms(rows: Array) -> Array:
+def false_positive_rate(rows: Array) -> Array:
     """Return the share of normal rows that were alarmed."""
     return np.asarray(rows[..., 1] / np.maximum(rows[..., 1] + rows[..., 3], 1))
 

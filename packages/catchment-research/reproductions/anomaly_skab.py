@@ -1,7 +1,7 @@
 """SKAB: what is normal for a water loop, from the first 400 rows of each run.
 
 Runs are clients. Which option of a family, which shrinkage, how long scores are averaged and which
-rate of false alarms sets the threshold, the labelled rest of every other run chooses for the
+rate of false alarms sets the threshold, the labeled rest of every other run chooses for the
 others, by F1: runs with even numbers for those with odd ones, and the other way round.
 """
 

@@ -72,7 +72,7 @@ def _skab(result: AnomalyResult) -> Iterator[str]:
         "protocol). F1, false and missed alarms are over the rows of all runs, the interval over "
         "runs drawn with replacement. The option of a family, the shrinkage (0.001 or 0.1), the "
         "averaging of scores (none or 30 rows) and the rate of false alarms by which the threshold "
-        "is set (5, 2 or 1 %) for the even runs were chosen by the labelled odd runs, by F1, and "
+        "is set (5, 2 or 1 %) for the even runs were chosen by the labeled odd runs, by F1, and "
         "the other way round; AUROC is the mean over runs, with the setting that the other runs' "
         "AUROC chose. *At 1 %*: F1 where the threshold is always at one false alarm in a hundred. "
         "The lists of options were made after looking at all runs, so figures are a little kind to "
@@ -110,7 +110,7 @@ def _skab_row(result: AnomalyResult, cells: Sequence[AnomalyCell]) -> list[str]:
         first.family,
         LEARNED.get(first.learner, first.learner),
         f"{known.f1:.3f} ({known.low:.3f} to {known.high:.3f})",
-        f"{100 * known.false_alarms:.1f}",
+        f"{100 * known.false_positive_rate:.1f}",
         f"{100 * known.missed:.1f}",
         f"{plain.f1:.3f}",
         f"{np.mean([cell.mean_auroc for cell in cells]):.3f}",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from catchment import Array, replace_file
-from reproductions.anomaly_scoring import f1, false_alarms, missed
+from reproductions.anomaly_scoring import f1, false_positive_rate, missed
 from reproductions.intervals import DRAWS
 from reproductions.study import environment
 
@@ -81,7 +81,7 @@ class Figures:
     f1: float
     low: float
     high: float
-    false_alarms: float
+    false_positive_rate: float
     missed: float
 
 
@@ -91,7 +91,11 @@ def figures(cells: Sequence[AnomalyCell], what: str = "rows") -> Figures:
     total = table.sum(axis=(0, 1))
     low, high = np.quantile(f1(drawn(table)), [0.025, 0.975])
     return Figures(
-        float(f1(total)), float(low), float(high), float(false_alarms(total)), float(missed(total))
+        float(f1(total)),
+        float(low),
+        float(high),
+        float(false_positive_rate(total)),
+        float(missed(total)),
     )
 
 

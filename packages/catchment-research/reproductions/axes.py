@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def dress(ax: Axes, colours: Theme) -> None:
-    """Give axes the colours of a page, and a grid."""
-    ax.set_facecolor(colours.page)
-    ax.grid(color=colours.grid, lw=0.6)
-    ax.tick_params(colors=colours.text)
+def dress(ax: Axes, colors: Theme) -> None:
+    """Give axes the colors of a page, and a grid."""
+    ax.set_facecolor(colors.page)
+    ax.grid(color=colors.grid, lw=0.6)
+    ax.tick_params(colors=colors.text)
     for spine in ax.spines.values():
-        spine.set_color(colours.grid)
+        spine.set_color(colors.grid)

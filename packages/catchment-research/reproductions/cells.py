@@ -2,7 +2,7 @@
 
 Statistics add, so the sum over any share of the subjects is what the federation's server would hold
 after a round with them, and the readouts solved from it are `FederatedRidge`'s. The same holds for
-the averages of readouts that subjects solve alone (`ReadoutAveraging`). A centralised solution is
+the averages of readouts that subjects solve alone (`ReadoutAveraging`). A centralized solution is
 computed from the pooled rows by another route, and the distance of its scores is kept in the cell.
 """
 
@@ -122,7 +122,7 @@ def exact(train: Subjects, validation: Subjects) -> Chosen:
 def pooled_readout(train: Subjects, ridge: float) -> Readout:
     """Return the ridge readout of all rows in one place, by least squares on the rows themselves.
 
-    No statistics are formed: the rows, centred, stand above the root of the ridge times identity.
+    No statistics are formed: the rows, centered, stand above the root of the ridge times identity.
     """
     z = np.concatenate([train[name].z for name in sorted(train)])
     y = np.concatenate([train[name].y for name in sorted(train)])

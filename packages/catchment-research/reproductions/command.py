@@ -130,7 +130,7 @@ def _integers(text: str | None) -> tuple[int, ...] | None:
     try:
         return None if text is None else tuple(int(entry) for entry in listed(text) or ())
     except ValueError as error:
-        raise ValueError(f"{text!r} is no list of whole numbers; pass one such as 0,1") from error
+        raise ValueError(f"{text!r} is no list of integers; pass one such as 0,1") from error
 
 
 def _floats(text: str | None) -> tuple[float, ...] | None:

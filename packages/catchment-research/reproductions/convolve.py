@@ -1,7 +1,7 @@
 # mypy: disable-error-code="no-untyped-call"
 """Convolutions of many clients at once, as products of matrices.
 
-Vectorised over clients, a convolution whose weights are each client's own becomes one of many
+Vectorized over clients, a convolution whose weights are each client's own becomes one of many
 groups, which the libraries of a GPU are slow at, backwards most of all. Here the windows of the
 images are laid out as rows, and one batched product of matrices serves all clients. Where all
 clients share the weights (a frozen layer), their images are one batch of an ordinary convolution.

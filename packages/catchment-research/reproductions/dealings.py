@@ -41,7 +41,7 @@ def label_distance(clients: Mapping[str, Sequence[Recording]]) -> float:
 
     0 where every client has the same shares of classes, near 1 where none has one of another's.
 
-    >>> windows = [Recording.labelled([0.0], label=k % 2, classes=2) for k in range(4)]
+    >>> windows = [Recording.labeled([0.0], label=k % 2, classes=2) for k in range(4)]
     >>> label_distance({"a": windows[::2], "b": windows[1::2]})
     0.5
     """

@@ -63,7 +63,7 @@ def fedpt(
     keep: Path | None = None,
     quick: bool = False,
 ) -> FedptResult:
-    """Return the rows of FedPT's tables on the data at hand; invented data where there are none.
+    """Return the rows of FedPT's tables on the data at hand; synthetic data where there are none.
 
     Parameters
     ----------

@@ -64,8 +64,8 @@ def run_fedpt(options: Options) -> None:
         quick=options.quick,
     )
     typer.echo(markdown(result))
-    if any(row.data == "invented" for row in result.rows):
-        typer.echo("Some of these data are invented: the public set was not found.")
+    if any(row.data == "synthetic" for row in result.rows):
+        typer.echo("Some of these data are synthetic: the public set was not found.")
     report(write(result, options.folder, merge=options.merge), options)
 
 

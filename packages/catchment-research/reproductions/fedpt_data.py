@@ -1,6 +1,6 @@
 """The images and texts of FedPT's experiments: how they are read, cut, dealt out and held out.
 
-Where a set is not on this machine, invented data of the same shape stand in, to see that all works.
+Where a set is not on this machine, synthetic data of the same shape stand in, to see that all works.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from reproductions.data.load import load_images, load_texts
 from reproductions.data.values import Images, Text
 
 
-def image_set(name: str, directory: Path | None, *, invented: bool) -> Images:
-    """Return a set of images, or invented ones of its shape."""
-    if not invented:
+def image_set(name: str, directory: Path | None, *, synthetic: bool) -> Images:
+    """Return a set of images, or synthetic ones of its shape."""
+    if not synthetic:
         return load_images(name, directory=directory)
     shape = (32, 32, 3) if name == "cifar10" else (28, 28)
     rng = np.random.default_rng(0)
@@ -30,7 +30,7 @@ def image_set(name: str, directory: Path | None, *, invented: bool) -> Images:
     pixels = (0.5 * patterns[labels] + 0.5 * noise).astype(np.uint8)
     writers = tuple(f"writer-{k % 40:02d}" for k in range(1000))
     return Images(
-        name="invented",
+        name="synthetic",
         train=pixels[:1000].copy(),
         train_labels=labels[:1000].copy(),
         test=pixels[1000:].copy(),
@@ -114,15 +114,15 @@ def dirichlet_owners(
 
 
 def examples(pixels: NDArray[np.uint8], labels: NDArray[Any]) -> Examples:
-    """Return grey or colour images as (n, channels, height, width) around zero."""
+    """Return gray or color images as (n, channels, height, width) around zero."""
     x = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
     scaled = (x / np.float32(255) - np.float32(0.5)) * np.float32(2)
     return Examples(np.ascontiguousarray(scaled), labels.astype(np.int64))
 
 
-def text_set(name: str, directory: Path | None, *, invented: bool) -> dict[str, list[str]]:
-    """Return texts by author, or invented ones: words that mostly follow a fixed order."""
-    if not invented:
+def text_set(name: str, directory: Path | None, *, synthetic: bool) -> dict[str, list[str]]:
+    """Return texts by author, or synthetic ones: words that mostly follow a fixed order."""
+    if not synthetic:
         return _by_author(load_texts(name, directory=directory).train)
     rng = np.random.default_rng(0)
     after = rng.permutation(400)

@@ -26,7 +26,7 @@ class Keeping(Keeper[Trained]):
     """A training's accuracy once in every few rounds, and a file from which it goes on.
 
     The file is written beside its place and then put there, so that it is whole whenever the
-    process is killed: parameters, what the server's optimiser remembers, records and curve. What
+    process is killed: parameters, what the server's optimizer remembers, records and curve. What
     clients draw depends on the seed, the round and how often they took part, which `restore` sets.
 
     Parameters

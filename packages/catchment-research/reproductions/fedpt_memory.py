@@ -23,7 +23,7 @@ import torch
 
 from catchment.engine import data_of
 from catchment.errors import FederationError
-from catchment.federation import Turn
+from catchment.federation import RoundContext
 from catchment_research.partial import frozen_part
 from reproductions.fedpt_search import freezes_of
 from reproductions.fedpt_tasks import task_of
@@ -68,13 +68,13 @@ def measured(settings: FedptSettings, directory: Path | None, job: tuple[float, 
     made = training(task, freezes_of(PART)[percent], seed=0, settings=on_cpu)
     algorithm = replace(made, device="cpu", at_once=None)
     client = sorted(task.clients)[0]
-    turn = Turn(0, (client,), client=client)
-    received = algorithm.broadcast(algorithm.start(), turn)
+    context = RoundContext(0, (client,), client=client)
+    received = algorithm.broadcast(algorithm.start(), context)
     data = data_of(task.clients[client])
     frozen_part(algorithm.network, torch.device("cpu"))  # made once, not in every round
     before = resident(reset=True)
     began = time.process_time()
-    algorithm.client_update(received, data, turn)
+    algorithm.client_update(received, data, context)
     seconds = time.process_time() - began
     share = algorithm.network.share()
     return MemoryRow(

@@ -23,8 +23,8 @@ except ImportError as error:
 
 def draw(result: FedptResult, *, dark: bool = False) -> Figure:
     """Return a picture: accuracy, round time and memory by the share trained, and by noise."""
-    colours = theme(dark)
-    figure = Figure(figsize=(15, 3.6), layout="constrained", facecolor=colours.page)
+    colors = theme(dark)
+    figure = Figure(figsize=(15, 3.6), layout="constrained", facecolor=colors.page)
     accuracy, seconds, memory, private = figure.subplots(1, 4)
     for ax, title in (
         (accuracy, "accuracy (%)"),
@@ -32,12 +32,12 @@ def draw(result: FedptResult, *, dark: bool = False) -> Figure:
         (memory, "peak memory on the GPU (MiB)"),
         (private, "accuracy with noise (%)"),
     ):
-        _dress(ax, title, colours)
+        _dress(ax, title, colors)
     for k, part in enumerate(("writers", "cifar", "cifar_many", "text", "speeches")):
         if not any(row.part == part for row in result.rows):
             continue
         groups = by_percent([row for row in result.rows if row.part == part])
-        style = {"marker": "o", "color": colours.series[k], "label": part}
+        style = {"marker": "o", "color": colors.series[k], "label": part}
         x = list(groups)
         accuracy.plot(x, [100 * mean(same) for same in groups.values()], **style)
         times = [float(np.median([r.seconds_per_round for r in of])) for of in groups.values()]
@@ -46,32 +46,32 @@ def draw(result: FedptResult, *, dark: bool = False) -> Figure:
         peaks = {p: float(np.median(values)) for p, values in known.items() if values}
         memory.plot(list(peaks), list(peaks.values()), **style)
     for ax in (accuracy, seconds, memory):
-        ax.set_xlabel("trained (%)", color=colours.text)
+        ax.set_xlabel("trained (%)", color=colors.text)
     seconds.set_yscale("log")
     seconds.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     seconds.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     seconds.yaxis.set_minor_formatter(NullFormatter())
     if accuracy.lines:
-        accuracy.legend(frameon=False, labelcolor=colours.text)
-    _private(private, [row for row in result.rows if row.part == "private"], colours)
+        accuracy.legend(frameon=False, labelcolor=colors.text)
+    _private(private, [row for row in result.rows if row.part == "private"], colors)
     return figure
 
 
-def _private(ax: Axes, rows: Sequence[Row], colours: Theme) -> None:
+def _private(ax: Axes, rows: Sequence[Row], colors: Theme) -> None:
     for k, (percent, same) in enumerate(by_percent(rows).items()):
         noises = sorted({row.noise or 0.0 for row in same})
         values = [[100 * r.accuracy for r in same if (r.noise or 0.0) == n] for n in noises]
         y = [float(np.mean(v)) for v in values]
         e = [deviation(v) if len(v) > 1 else 0.0 for v in values]
         label = f"{percent:g} % trained"
-        ax.errorbar(noises, y, e, marker="o", capsize=2, color=colours.series[k], label=label)
+        ax.errorbar(noises, y, e, marker="o", capsize=2, color=colors.series[k], label=label)
     if rows and (where := crossover(differences(rows))) is not None:
-        ax.axvspan(*where, color=colours.muted, alpha=0.2, lw=0)
-    ax.set_xlabel("noise (shaded: the sign changes)", color=colours.text)
+        ax.axvspan(*where, color=colors.muted, alpha=0.2, lw=0)
+    ax.set_xlabel("noise (shaded: the sign changes)", color=colors.text)
     if rows:
-        ax.legend(frameon=False, labelcolor=colours.text)
+        ax.legend(frameon=False, labelcolor=colors.text)
 
 
-def _dress(ax: Axes, title: str, colours: Theme) -> None:
-    ax.set_title(title, loc="left", color=colours.text)
-    dress(ax, colours)
+def _dress(ax: Axes, title: str, colors: Theme) -> None:
+    ax.set_title(title, loc="left", color=colors.text)
+    dress(ax, colors)

@@ -22,7 +22,7 @@ import torch
 
 from catchment.engine import Source, data_of
 from catchment.errors import FederationError
-from catchment.federation import Plan, Record, Result, Turn
+from catchment.federation import Plan, Record, Result, RoundContext
 from catchment_research.learn import Arrays
 from catchment_research.partial import (
     Examples,
@@ -43,7 +43,7 @@ Values = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Trainable values and the optimiser's memory, float64, where the networks are trained."""
+    """Trainable values and the optimizer's memory, float64, where the networks are trained."""
 
     values: Values
     memory: Values
@@ -86,7 +86,7 @@ def simulate(
     algorithm = plan.algorithm
     if not isinstance(algorithm, FederatedTraining):
         raise TypeError(f"only FederatedTraining is simulated, not {type(algorithm).__name__}")
-    rule = algorithm.optimiser
+    rule = algorithm.optimizer
     toeplitz = isinstance(rule, FollowTheLeader) and rule.mechanism == "toeplitz"
     if algorithm.weak or algorithm.dropout or plan.protections or toeplitz:
         raise ValueError(
@@ -110,10 +110,10 @@ def simulate(
             began, examples = time.perf_counter(), following.result()
             following = ahead.submit(asked, round_ + 1)
             cohort = plan.cohort(names, round_)
-            turn = Turn(round_, cohort, plan.seed)
-            total, weight = summed_change(algorithm, state.values, examples, turn)
+            context = RoundContext(round_, cohort, plan.seed)
+            total, weight = summed_change(algorithm, state.values, examples, context)
             state = _stepped(algorithm, state, total, weight, noise)
-            record = _record(algorithm, turn, time.perf_counter() - began)
+            record = _record(algorithm, context, time.perf_counter() - began)
             records = (*records, record)
             if keeper:
                 wanted = keeper.wants(round_)
@@ -122,7 +122,10 @@ def simulate(
 
 
 def summed_change(
-    algorithm: FederatedTraining, values: Values, examples: Sequence[Examples], turn: Turn
+    algorithm: FederatedTraining,
+    values: Values,
+    examples: Sequence[Examples],
+    context: RoundContext,
 ) -> tuple[Values, float]:
     """Return the sum of the clients' changes as they are sent, in float64, and of their weights."""
     device = algorithm.torch_device()
@@ -137,11 +140,11 @@ def summed_change(
             frozen,
             examples,
             [
-                steps.schedule(len(e.x), turn.at(client).rng())
-                for client, e in zip(turn.cohort, examples, strict=True)
+                steps.schedule(len(e.x), context.at(client).rng())
+                for client, e in zip(context.cohort, examples, strict=True)
             ],
             steps,
-            learning_rate=steps.learning_rate * algorithm.schedule.factor(turn.round),
+            learning_rate=steps.learning_rate * algorithm.schedule.factor(context.round),
             recordings=recordings_of(algorithm.network, steps, device) if recorded else None,
         )
     moved = {name: group.values[name] - begun for name, begun in start.items()}
@@ -159,11 +162,11 @@ def _stepped(
     noise: torch.Generator,
 ) -> _State:
     """Return the state after the server's step, which is arithmetic of any numbers."""
-    if isinstance(algorithm.optimiser, FollowTheLeader):
-        return followed(algorithm.optimiser, state, total, noise)
+    if isinstance(algorithm.optimizer, FollowTheLeader):
+        return followed(algorithm.optimizer, state, total, noise)
     change = tuple(one / weight for one in total)
     given = (cast(Arrays, part) for part in (state.values, change, state.memory))
-    return _State(*(cast(Values, part) for part in algorithm.optimiser.step(*given)))
+    return _State(*(cast(Values, part) for part in algorithm.optimizer.step(*given)))
 
 
 def followed(rule: FollowTheLeader, state: _State, total: Values, noise: torch.Generator) -> _State:
@@ -198,6 +201,6 @@ def _layout(network: PartialNetwork) -> tuple[torch.nn.Module, int]:
     return network.skeleton(), network.share().bytes_each_way
 
 
-def _record(algorithm: FederatedTraining, turn: Turn, seconds: float) -> Record:
-    n, (_, size) = len(turn.cohort), _layout(algorithm.network)
-    return Record(turn.round, n, n, seconds, n * size, n * size)
+def _record(algorithm: FederatedTraining, context: RoundContext, seconds: float) -> Record:
+    n, (_, size) = len(context.cohort), _layout(algorithm.network)
+    return Record(context.round, n, n, seconds, n * size, n * size)

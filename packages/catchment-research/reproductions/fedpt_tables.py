@@ -41,7 +41,7 @@ NAIVE = {"text": "most frequent word", "speeches": "most frequent word"}
 NAIVE["addresses"] = NAIVE["text"]
 TITLES = {
     "writers": "Table 1: the EMNIST network on digits by writer",
-    "cifar": "Tables 2 and 4: ResNet-18 with group normalisation on CIFAR-10",
+    "cifar": "Tables 2 and 4: ResNet-18 with group normalization on CIFAR-10",
     "cifar_many": "Tables 2 and 4 again: CIFAR-10 with many clients and rounds",
     "cifar_long": "The rates of CIFAR-10 with many clients after all rounds",
     "fashion": "Table 2 on other images: Fashion-MNIST with many clients",
@@ -91,7 +91,7 @@ def _tables(part: str, result: FedptResult) -> Iterator[str]:
     rows = [row for row in result.rows if row.part == part]
     search = [row for row in result.search if row.part == part]
     naive = result.baselines.get(part)
-    if part in OTHER_DATA and all(row.data != "invented" for row in rows):
+    if part in OTHER_DATA and all(row.data != "synthetic" for row in rows):
         yield f"In brackets the paper's figure, on other data: {OTHER_DATA[part]}."
     if part in PRIVATE:
         yield private_table(part, rows, dict(flat(result.settings)), naive)

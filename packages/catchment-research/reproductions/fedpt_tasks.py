@@ -2,7 +2,7 @@
 
 writers   MNIST digits by writer, for federated EMNIST (Tables 1 and 5)
 cifar     CIFAR-10 cut by Dirichlet(1) (Tables 2 and 4); cifar_many: to many clients
-fashion   clothing in grey, dealt to many clients as CIFAR-10 is (the order of Table 2)
+fashion   clothing in gray, dealt to many clients as CIFAR-10 is (the order of Table 2)
 text      addresses or speeches by author, for Stack Overflow (Table 3)
 addresses the same texts, every address a client of its own (Table 5)
 """
@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from catchment.engine import Source
-from catchment_research.learn import Mean, Momentum, ServerOptimiser
+from catchment_research.learn import Mean, Momentum, ServerOptimizer
 from catchment_research.partial import IGNORED, Examples, LocalSteps, Schedule
 from reproductions.data.values import Images
 from reproductions.fedpt_data import (
@@ -42,7 +42,7 @@ PAD, UNKNOWN, END, FIRST_WORD = 0, 1, 2, 4  # 3 is left out: the paper's four ex
 _UNCOUNTED: dict[Callable[[], torch.nn.Module], int] = {Transformer: UNKNOWN}
 SIDE = 24  # of images that ResNet-18 sees
 CIFAR_STEPS = LocalSteps(learning_rate=0.05, batch_size=32, epochs=2)
-TEXT_STEPS = LocalSteps(optimiser="adam", learning_rate=5e-4, batch_size=16, max_steps=64)
+TEXT_STEPS = LocalSteps(optimizer="adam", learning_rate=5e-4, batch_size=16, max_steps=64)
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 # The paper's own sets where a user has them, else the stand-ins.
 _WRITERS = ("femnist", "mnist_writers")
@@ -77,7 +77,7 @@ class Task:
     steps: LocalSteps
     clients_per_round: int
     rounds: int
-    optimiser: ServerOptimiser = field(default_factory=Mean)
+    optimizer: ServerOptimizer = field(default_factory=Mean)
     schedule: Schedule = field(default_factory=Schedule)
     notes: str = ""
     owners: tuple[str, ...] = ()
@@ -112,20 +112,20 @@ def task_of(
     """
     s, known = settings, _SETS[part]
     name = next((n for n in known if find(n, directory=directory) is not None), known[-1])
-    invented = find(name, directory=directory) is None
+    synthetic = find(name, directory=directory) is None
     private = s.noisy(part)
     if private is not None:
-        task = _private_task(part, s, private, name, directory, invented=invented)
+        task = _private_task(part, s, private, name, directory, synthetic=synthetic)
         return held_out_clients(task, private.held_out) if search else task.tested_on(s.n_test)
     if part in ("text", "speeches"):
-        texts = text_set(name, directory, invented=invented)
+        texts = text_set(name, directory, synthetic=synthetic)
         steps = replace(TEXT_STEPS, max_steps=s.text_steps, precision=s.precision)
-        shown = "invented" if invented else name
+        shown = "synthetic" if synthetic else name
         task = text_task(shown, texts, rounds=s.text_rounds, cohort=s.text_cohort, steps=steps)
         if search:
             return held_out_clients(task, s.text_held_out)
         return task.tested_on(s.n_test)
-    images = image_set(name, directory, invented=invented)
+    images = image_set(name, directory, synthetic=synthetic)
     if part == "cifar":
         steps = replace(CIFAR_STEPS, learning_rate=rate or s.cifar_rates[0 if whole else 1])
         task = cifar_task(
@@ -198,15 +198,15 @@ def _private_task(
     name: str,
     directory: Path | None,
     *,
-    invented: bool,
+    synthetic: bool,
 ) -> Task:
     rounds, cohort = private.rounds, private.cohort
     if part != "addresses":
-        images = image_set(name, directory, invented=invented)
+        images = image_set(name, directory, synthetic=synthetic)
         return writers_task(images, rounds=rounds, cohort=cohort, n_writers=settings.n_writers)
-    texts = by_text(text_set(name, directory, invented=invented))
+    texts = by_text(text_set(name, directory, synthetic=synthetic))
     steps = replace(TEXT_STEPS, max_steps=settings.addresses_steps, precision=settings.precision)
-    shown = "invented" if invented else name
+    shown = "synthetic" if synthetic else name
     return text_task(shown, texts, rounds=rounds, cohort=cohort, steps=steps, clients="addresses")
 
 
@@ -263,7 +263,7 @@ def cifar_task(
     n_clients: int,
     steps: LocalSteps = CIFAR_STEPS,
 ) -> Task:
-    """Return CIFAR-10, or grey images, by Dirichlet(1) with ResNet-18 (ten of 100 outputs used).
+    """Return CIFAR-10, or gray images, by Dirichlet(1) with ResNet-18 (ten of 100 outputs used).
 
     As in the paper images are cut to 24 x 24 pixels and mirrored at random, anew in every round;
     test images are cut from the middle. Grey ones have the same value in all three channels.
@@ -288,7 +288,7 @@ def cifar_task(
         steps=steps,
         clients_per_round=min(cohort, len(clients)),
         rounds=rounds,
-        optimiser=Momentum(momentum=0.5),
+        optimizer=Momentum(momentum=0.5),
         schedule=Schedule(cosine=rounds),
         notes=f"{len(images.train)} images, {n_clients} clients",
         classes=classes,
@@ -296,7 +296,7 @@ def cifar_task(
 
 
 def _coloured(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return images (n, height, width, 3); colour images are as they were."""
+    """Return images (n, height, width, 3); color images are as they were."""
     return pixels if pixels.ndim == 4 else np.repeat(pixels[..., None], 3, axis=3)
 
 

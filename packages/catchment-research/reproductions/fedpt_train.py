@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import Limits, Plan, Result
-from catchment_research.learn import ServerOptimiser
+from catchment_research.learn import ServerOptimizer
 from catchment_research.partial import (
     IGNORED,
     Examples,
@@ -73,7 +73,7 @@ def run(
     """
     plan = plan_of(part, task, freeze, seed, settings=settings, noise=noise, rate=rate)
     algorithm = cast(FederatedTraining, plan.algorithm)
-    rule = algorithm.optimiser if isinstance(algorithm.optimiser, FollowTheLeader) else None
+    rule = algorithm.optimizer if isinstance(algorithm.optimizer, FollowTheLeader) else None
     cohorts = [plan.cohort(list(task.clients), k) for k in range(plan.rounds)]
 
     def measure(state: Trained) -> float:
@@ -133,7 +133,7 @@ def plan_of(
     return Plan(
         algorithm=training(task, freeze, seed, settings=settings, rule=rule),
         rounds=task.rounds,
-        share=task.clients_per_round / len(task.clients),
+        client_fraction=task.clients_per_round / len(task.clients),
         seed=seed,
         limits=UNEVEN,
     )
@@ -214,7 +214,7 @@ def training(
     rule: FollowTheLeader | None = None,
 ) -> FederatedTraining:
     """Return the algorithm of one run, private with a rule."""
-    optimiser: ServerOptimiser | FollowTheLeader = task.optimiser if rule is None else rule
+    optimizer: ServerOptimizer | FollowTheLeader = task.optimizer if rule is None else rule
     at_once = None
     if torch.cuda.is_available():
         at_once = settings.at_once if task.make is EmnistCnn else task.clients_per_round
@@ -222,7 +222,7 @@ def training(
         network=PartialNetwork(make=task.make, freeze=freeze, seed=seed),
         steps=task.steps,
         schedule=task.schedule,
-        optimiser=optimiser,
+        optimizer=optimizer,
         clip=None if rule is None else rule.clip,
         at_once=at_once,
     )

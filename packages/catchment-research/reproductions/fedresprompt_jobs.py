@@ -198,7 +198,7 @@ def _step_by_step(
 ) -> Cell:
     """Return a training whose clients take one step a round, which the server's Adam applies."""
     stages = [
-        (n, lambda values, rate=rate: replace(whole, optimiser=_adam(rate), initial=values))
+        (n, lambda values, rate=rate: replace(whole, optimizer=_adam(rate), initial=values))
         for n, rate in cooled(rounds, rate)
     ]
     watch = Watch(

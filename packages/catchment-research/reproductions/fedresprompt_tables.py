@@ -207,8 +207,8 @@ def draw(result: PromptResult, *, dark: bool = False) -> Figure:
     Left the language model is on the clients, as LoRA needs it; right it is on another machine
     where a method allows that, and what is asked of it counts, evenly over the rounds.
     """
-    colours = theme(dark)
-    figure = Figure(figsize=(11.5, 4.6), layout="constrained", facecolor=colours.page)
+    colors = theme(dark)
+    figure = Figure(figsize=(11.5, 4.6), layout="constrained", facecolor=colors.page)
     left, right = figure.subplots(1, 2, sharey=True)
     cells = [c for c in result.cells if c.job.task == "sst2" and c.curve]
     final = any(not c.job.search for c in cells)
@@ -217,23 +217,23 @@ def draw(result: PromptResult, *, dark: bool = False) -> Figure:
         (left, False, "the language model on the clients"),
         (right, True, "the language model on another machine; LoRA and prompt as before"),
     ):
-        dress(ax, colours)
-        ax.set_title(title, loc="left", color=colours.text, fontsize=10)
-        _curves(ax, shown, asked, colours)
+        dress(ax, colors)
+        ax.set_title(title, loc="left", color=colors.text, fontsize=10)
+        _curves(ax, shown, asked, colors)
         zero = result.of("sst2", "zero-shot")
         if zero:
             level = 100 * _mean(zero, lambda cell: cell.development)
-            ax.axhline(level, color=colours.muted, ls=":", label="zero-shot")
+            ax.axhline(level, color=colors.muted, ls=":", label="zero-shot")
         ax.set_xscale("log")
-        ax.set_xlabel("MB so far, all clients, up and down", color=colours.text)
-    left.set_ylabel("development accuracy (%)", color=colours.text)
+        ax.set_xlabel("MB so far, all clients, up and down", color=colors.text)
+    left.set_ylabel("development accuracy (%)", color=colors.text)
     if left.get_legend_handles_labels()[0]:
         place = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.08)}
-        left.legend(frameon=False, fontsize=8, labelcolor=colours.text, **place)
+        left.legend(frameon=False, fontsize=8, labelcolor=colors.text, **place)
     return figure
 
 
-def _curves(ax: Axes, cells: Sequence[Cell], asked: bool, colours: Theme) -> None:
+def _curves(ax: Axes, cells: Sequence[Cell], asked: bool, colors: Theme) -> None:
     """Draw runs, with or without what they asked of a language model's server."""
     methods = [m for m in METHODS if any(c.job.variant.method == m for c in cells)]
     known: set[str] = set()
@@ -243,9 +243,9 @@ def _curves(ax: Axes, cells: Sequence[Cell], asked: bool, colours: Theme) -> Non
         x = [(crossed + each * rounds) / 1e6 for rounds, crossed, _ in cell.curve]
         y = [100 * accuracy for _, _, accuracy in cell.curve]
         label, style = _named(cell)
-        colour = colours.series[methods.index(method) % len(colours.series)]
+        color = colors.series[methods.index(method) % len(colors.series)]
         named = "_nolegend_" if label in known else label
-        ax.plot(x, y, color=colour, ls=style, marker="o", ms=3, lw=1.2, alpha=0.8, label=named)
+        ax.plot(x, y, color=color, ls=style, marker="o", ms=3, lw=1.2, alpha=0.8, label=named)
         known.add(label)
 
 
@@ -259,33 +259,33 @@ def _named(cell: Cell) -> tuple[str, str]:
 
 def draw_losses(result: PromptResult, *, dark: bool = False) -> Figure:
     """Return the clients' mean training loss by round, a panel for each task that keeps it."""
-    colours = theme(dark)
+    colors = theme(dark)
     kept = [c for c in result.cells if c.losses and not c.job.search]
     tasks = [task for task in TITLES if any(c.job.task == task for c in kept)]
     methods = [m for m in METHODS if any(c.job.variant.method == m for c in kept)]
     rows, columns = -(-len(tasks) // 3), min(len(tasks), 3)
     size = (5.8 * columns, 3.6 * rows)
-    figure = Figure(figsize=size, layout="constrained", facecolor=colours.page)
+    figure = Figure(figsize=size, layout="constrained", facecolor=colors.page)
     panels = np.ravel(figure.subplots(rows, columns))
     for ax in panels[len(tasks) :]:
         ax.set_axis_off()
     for ax, task in zip(panels, tasks, strict=False):
-        dress(ax, colours)
-        ax.set_title(task, loc="left", color=colours.text, fontsize=10)
-        ax.set_xlabel("round", color=colours.text)
+        dress(ax, colors)
+        ax.set_title(task, loc="left", color=colors.text, fontsize=10)
+        ax.set_xlabel("round", color=colors.text)
         known: set[str] = set()
         for cell in kept:
             if cell.job.task == task:
                 method = cell.job.variant.method
-                colour = colours.series[methods.index(method) % len(colours.series)]
+                color = colors.series[methods.index(method) % len(colors.series)]
                 label, style = _named(cell)
                 named = "_nolegend_" if label in known else label
                 rounds = np.arange(1, len(cell.losses) + 1)
-                shown = {"color": colour, "ls": style, "lw": 1.2, "alpha": 0.8}
+                shown = {"color": color, "ls": style, "lw": 1.2, "alpha": 0.8}
                 ax.plot(rounds, cell.losses, label=named, **shown)
                 known.add(label)
-        ax.legend(frameon=False, fontsize=8, labelcolor=colours.text)
-    panels[0].set_ylabel("mean training loss", color=colours.text)
+        ax.legend(frameon=False, fontsize=8, labelcolor=colors.text)
+    panels[0].set_ylabel("mean training loss", color=colors.text)
     return figure
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def forecast(
     quick: Annotated[
-        bool, typer.Option(help="Two channels, one horizon and invented regions.")
+        bool, typer.Option(help="Two channels, one horizon and synthetic regions.")
     ] = False,
     resume: Annotated[bool, typer.Option(help="Keep the cells that are there.")] = False,
     seeds: Annotated[int, typer.Option(min=1, help="Draws of a reservoir.")] = 3,

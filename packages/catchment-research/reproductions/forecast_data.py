@@ -79,7 +79,7 @@ def only(recording: ct.Recording, names: tuple[str, ...]) -> ct.Recording:
     return ct.Recording(u, times=recording.times, channels=names, epoch=recording.epoch)
 
 
-def invented(n_steps: int, n_clients: int) -> dict[str, ct.Recording]:
+def synthetic(n_steps: int, n_clients: int) -> dict[str, ct.Recording]:
     """Return series with a day, a year and noise, for runs without the files."""
     found = {}
     for k in range(n_clients):

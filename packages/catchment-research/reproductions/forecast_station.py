@@ -26,7 +26,7 @@ class Differences(FeatureMap):
     lags: int = LAGS
     bounds = property(lambda self: np.full(self.n_features, 100.0))
     per_step = True
-    standardise = True
+    standardize = True
 
     @property
     def n_features(self) -> int:
@@ -42,7 +42,7 @@ class Differences(FeatureMap):
         return [one[:, -2::-1] - one[:, -1:] for one in seen]
 
 
-def standardised(station: ct.Recording) -> dict[str, Array]:
+def standardized(station: ct.Recording) -> dict[str, Array]:
     """Return each channel by the mean and deviation of its training rows, as clients have them."""
     assert station.channels is not None
     u = station.u
@@ -85,7 +85,7 @@ def fitted(series: Mapping[str, Array], horizon: int, form: str, ridge: float) -
     clients = {name: [recording(one, "train", horizon, form)] for name, one in series.items()}
     lags = ct.NVAR(LAGS, order=1, washout=LAGS - 1, grid=None)
     chosen: FeatureMap = Differences() if form == "changes" else lags
-    pipeline = ct.Pipeline(ct.Prepare(gaps="error", scale="none"), chosen)
+    pipeline = ct.Pipeline(ct.Preprocessing(gaps="error", scale="none"), chosen)
     run = ct.federate(pipeline, clients, ridge=ridge, upload="statistics")
     return replace(run.model, statistics=None)
 
@@ -166,12 +166,12 @@ def largest_gap(
         return np.concatenate([z for z, _ in made]), np.concatenate([y for _, y in made])
 
     z, y = rows("train")
-    centre, scale, middle = z.mean(axis=0), z.std(axis=0), y.mean(axis=0)
-    z -= centre
+    center, scale, middle = z.mean(axis=0), z.std(axis=0), y.mean(axis=0)
+    z -= center
     z /= scale
     W = np.linalg.solve(z.T @ z + ridge * np.eye(z.shape[1]), z.T @ (y - middle))
     new, _ = rows("test")
-    pooled = (new - centre) / scale @ W + middle
+    pooled = (new - center) / scale @ W + middle
     ours = np.concatenate(
         [model.outputs([stretch(one, "test")[:, None]])[0][:-horizon] for one in series.values()]
     )

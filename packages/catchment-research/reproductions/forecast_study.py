@@ -14,7 +14,7 @@ import numpy as np
 from catchment import replace_file
 from reproductions import forecast_station as station
 from reproductions import forecast_weather as weather
-from reproductions.forecast_data import CHANNELS, invented, regions
+from reproductions.forecast_data import CHANNELS, regions, synthetic
 from reproductions.forecast_data import station as load_station
 
 STEM = "forecast"
@@ -82,7 +82,7 @@ def _station_jobs(directory: Path | None, quick: bool) -> list[Job]:
 
     def held() -> dict[str, Any]:
         if not series:
-            found = station.standardised(load_station(directory))
+            found = station.standardized(load_station(directory))
             series.update(dict(list(found.items())[: 2 if quick else None]))
         return series
 
@@ -109,9 +109,9 @@ def _station_jobs(directory: Path | None, quick: bool) -> list[Job]:
 def _weather_jobs(directory: Path | None, seeds: int, quick: bool) -> list[Job]:
     found: dict[str, Any] = {}
 
-    def held() -> weather.Parts:
+    def held() -> weather.Message:
         if not found:
-            years = invented(8760, QUICK_REGIONS) if quick else regions(directory)
+            years = synthetic(8760, QUICK_REGIONS) if quick else regions(directory)
             found.update(weather.regions_parts(years))
         return found
 

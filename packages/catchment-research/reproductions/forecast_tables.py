@@ -23,10 +23,10 @@ Every figure of ours comes from one round of sums of the clients' rows. Beside i
 fit on all rows in one place, made by numpy; the largest relative difference between their forecasts
 of the test rows is given.
 """
-STATION = """## A transformer station (ETTh1), seven channels, standardised MSE / MAE
+STATION = """## A transformer station (ETTh1), seven channels, standardized MSE / MAE
 
 The usual protocol: 8,640 hours to learn from, 2,880 to choose on, 2,880 to test on, each channel
-standardised by its training hours, every test hour an origin. **Each of the seven channels is a
+standardized by its training hours, every test hour an origin. **Each of the seven channels is a
 client**: they share one linear map from the last 336 hours of a channel to all hours ahead, which
 is what the published linear models have, here solved exactly instead of trained. The ridge was
 chosen on the validation hours at 96 hours among 1, 100, 1,000 and 10,000. Both forms of the target
@@ -142,7 +142,7 @@ def written(path: Path) -> list[Path]:
     return [page, drawn(result, path.with_suffix(".png"))]
 
 
-LINES = {  # of the errors: colour and style; what one thing more gives is a darker blue
+LINES = {  # of the errors: color and style; what one thing more gives is a darker blue
     "each region alone": ("tab:orange", "s-"),
     "lags of the temperature": ("#c6dbef", "o-"),
     "+ calendar": ("#9ecae1", "o-"),
@@ -155,10 +155,10 @@ LINES = {  # of the errors: colour and style; what one thing more gives is a dar
 def _draw_errors(axes: Any, cells: Sequence[Cell]) -> None:
     """Draw errors as parts of that of the lags: in kelvin the lines would lie on each other."""
     base = [value for value, _, _ in _all(of(cells, "weather", "lags of the temperature"))]
-    for name, (colour, style) in LINES.items():
+    for name, (color, style) in LINES.items():
         values = [value for value, _, _ in _all(of(cells, "weather", name))]
         parts = [100 * value / lags for value, lags in zip(values, base, strict=True)]
-        axes.plot(range(len(base)), parts, style, color=colour, label=name, lw=1.6, ms=4)
+        axes.plot(range(len(base)), parts, style, color=color, label=name, lw=1.6, ms=4)
     axes.set(ylabel="RMSE, % of that of the lags", ylim=(80, 140))
     axes.set_title("errors beside those of the lags (naive forecasts: see the table)", fontsize=10)
     axes.legend(fontsize=8, loc="upper right")
@@ -176,12 +176,12 @@ def drawn(result: dict[str, Any], path: Path) -> Path:
     hours = range(len(weather.HORIZONS))
     _draw_errors(left, cells)
     own = of(cells, "weather", "+ personal readouts")
-    for colour, coverage in zip(("tab:blue", "tab:orange"), weather.COVERAGES, strict=True):
+    for color, coverage in zip(("tab:blue", "tab:orange"), weather.COVERAGES, strict=True):
         found = [covered(own, str(coverage), h) for h in weather.HORIZONS]
         asked = f"{100 * coverage:g} % asked for"
-        right.axhline(100 * coverage, color=colour, lw=1, ls="--")
-        right.plot(hours, [100 * one[0] for one in found], "o-", color=colour, label=asked)
-        right.plot(hours, [100 * one[1] for one in found], ":", color=colour)
+        right.axhline(100 * coverage, color=color, lw=1, ls="--")
+        right.plot(hours, [100 * one[0] for one in found], "o-", color=color, label=asked)
+        right.plot(hours, [100 * one[1] for one in found], ":", color=color)
     right.set(ylabel="test hours inside, %", ylim=(50, 100))
     right.set_title("intervals, personal readouts (dotted: worst region)", fontsize=10)
     right.legend(fontsize=8, loc="lower left")

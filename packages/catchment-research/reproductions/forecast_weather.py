@@ -21,7 +21,7 @@ DELAYS = 24
 UNITS = 300
 RIDGES = (10.0, 100.0, 1000.0, 10000.0)
 NAIVE = ("last value", "same hour yesterday")
-Parts = Mapping[str, Mapping[str, list[ct.Recording]]]
+Message = Mapping[str, Mapping[str, list[ct.Recording]]]
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Contender:
 
     def pipeline(self, seed: int) -> ct.Pipeline:
         """Return preparation and map, neither fitted."""
-        prepare = ct.Prepare(
+        preprocessing = ct.Preprocessing(
             horizon=HORIZONS,
             predicted=("t",),
             calendar=self.calendar,  # type: ignore[arg-type]
         )
         lags: FeatureMap = ct.NVAR(self.delays, order=1, washout=WASHOUT)
         if not self.reservoir:
-            return ct.Pipeline(prepare, lags)
+            return ct.Pipeline(preprocessing, lags)
         echo = ct.EchoState(
             self.reservoir,
             spectral_radius=0.9,
@@ -53,7 +53,7 @@ class Contender:
             washout=WASHOUT,
             seed=seed,
         )
-        return ct.Pipeline(prepare, ct.Concat(lags, echo))
+        return ct.Pipeline(preprocessing, ct.FeatureUnion(lags, echo))
 
 
 def contenders(channels: tuple[str, ...]) -> tuple[Contender, ...]:
@@ -82,7 +82,7 @@ class Told:
 
 def weather_cell(
     contender: Contender,
-    data: Parts,
+    data: Message,
     seed: int,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, object]:
@@ -121,7 +121,7 @@ def learned(
     """Return the model of one round, its ridge being the best of a few on the calibration weeks."""
     run = ct.federate(contender.pipeline(seed), train, ridge=RIDGES[0], upload="statistics")
     model, total = run.model, run.training.state.total
-    scale = scale_of(total, model.features.standardise)
+    scale = scale_of(total, model.features.standardize)
     readouts = [solve_readout(total, ridge, scale=scale) for ridge in RIDGES]
     own = [one for name in train for one in later[name]]
     z = np.concatenate(model.pipeline.rows(own))
@@ -134,15 +134,17 @@ def learned(
 def personal(model: ct.Model, train: Mapping[str, list[ct.Recording]]) -> PersonalModels:
     """Return the shared model with a readout of each region's own beside it."""
     ridge = ct.FederatedRidge(features=model.features, ridge=float(model.readout.ridge))
-    plan = ct.Plan(algorithm=PersonalReadouts(ridge=ridge), rounds=2, prepare=model.prepare)
+    plan = ct.Plan(
+        algorithm=PersonalReadouts(ridge=ridge), rounds=2, preprocessing=model.preprocessing
+    )
     made: PersonalModels = run_locally(plan, train).result
-    return made.prepared_by(model.prepare, model.channels)
+    return made.prepared_by(model.preprocessing, model.channels)
 
 
 def judged(model: ct.Model | PersonalModels, client: str, test: list[ct.Recording]) -> Told:
     """Return errors and coverage on raw stretches, all rows together."""
     outputs = np.concatenate(
-        model.outputs_of([piece.recording for piece in model.prepare.inputs(test)], client)
+        model.outputs_of([piece.recording for piece in model.preprocessing.inputs(test)], client)
     )
     targets = np.concatenate([targets_of(one) for one in test])
     known = ~np.isnan(targets).any(axis=1)
@@ -165,7 +167,7 @@ def targets_of(recording: ct.Recording) -> Array:
     return np.stack(later, axis=1)[WASHOUT:]
 
 
-def naive_cell(name: str, data: Parts) -> dict[str, object]:
+def naive_cell(name: str, data: Message) -> dict[str, object]:
     """Return what repeating a value gives on the same rows."""
     told = {}
     for client, own in data.items():
@@ -193,19 +195,19 @@ def largest_gap(
     y = np.concatenate([targets_of(one) for one in every])
     known = ~np.isnan(y).any(axis=1)
     z, y = z[known], y[known]
-    centre, middle = z.mean(axis=0), y.mean(axis=0)
+    center, middle = z.mean(axis=0), y.mean(axis=0)
     spread = z.std(axis=0)
     scale = np.where(spread > 1e-12, spread, 1.0)
-    a = (z - centre) / scale
+    a = (z - center) / scale
     W = np.linalg.solve(
         a.T @ a + float(model.readout.ridge) * np.eye(a.shape[1]), a.T @ (y - middle)
     )
     new = np.concatenate(model.pipeline.rows(test))
-    pooled = (new - centre) / scale @ W + middle
+    pooled = (new - center) / scale @ W + middle
     return float(np.abs(model.readout(new) - pooled).max() / np.abs(pooled).max())
 
 
-def regions_parts(found: Mapping[str, ct.Recording]) -> Parts:
+def regions_parts(found: Mapping[str, ct.Recording]) -> Message:
     """Return the parts of every region."""
     return {name: parts(one) for name, one in found.items()}
 

@@ -25,7 +25,7 @@ import torch
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import Limits, Plan
-from catchment_research import RoundedUpload
+from catchment_research import StochasticQuantization
 from catchment_research.partial import (
     Dropout,
     Examples,
@@ -78,7 +78,7 @@ def freeze(
     earlier: FreezeResult | None = None,
     quick: bool = False,
 ) -> FreezeResult:
-    """Return all rows of the study; invented digits or people where the public ones are missing.
+    """Return all rows of the study; synthetic digits or people where the public ones are missing.
 
     Parameters
     ----------
@@ -127,8 +127,8 @@ def finals(settings: FreezeSettings, parts: Iterable[str], rows: Iterable[Row]) 
                 continue
             asked = job.whole if job.part == "bits" else job.choice
             if asked in rates:
-                optimiser, rate = rates[asked]
-                found.append(replace(job, seed=seed, optimiser=optimiser, rate=rate))
+                optimizer, rate = rates[asked]
+                found.append(replace(job, seed=seed, optimizer=optimizer, rate=rate))
     return found
 
 
@@ -141,7 +141,7 @@ def settled(rows: Iterable[Row]) -> list[Row]:
         for row in rows
         if row.job.search
         or rates.get(row.job.whole if row.job.part == "bits" else row.job.choice)
-        in (None, (row.job.optimiser, row.job.rate))
+        in (None, (row.job.optimizer, row.job.rate))
     ]
 
 
@@ -167,8 +167,8 @@ def digits_row(settings: FreezeSettings, directory: Path | None, job: Job) -> Ro
     plan = Plan(
         algorithm=algorithm,
         rounds=job.rounds,
-        share=task.clients_per_round / len(task.clients),
-        protections=() if job.bits == 32 else (RoundedUpload(bits=cast(Any, job.bits)),),
+        client_fraction=task.clients_per_round / len(task.clients),
+        protections=() if job.bits == 32 else (StochasticQuantization(bits=cast(Any, job.bits)),),
         seed=job.seed,
         limits=UNEVEN,
     )
@@ -204,8 +204,8 @@ def digits_row(settings: FreezeSettings, directory: Path | None, job: Job) -> Ro
 @lru_cache(maxsize=2)
 def digits(settings: FreezeSettings, directory: Path | None, *, search: bool) -> Task:
     """Return digits by writer; for a search, tested on writers who are not trained on."""
-    invented = find("mnist_writers", directory=directory) is None
-    images = image_set("mnist_writers", directory, invented=invented)
+    synthetic = find("mnist_writers", directory=directory) is None
+    images = image_set("mnist_writers", directory, synthetic=synthetic)
     task = writers_task(
         images, rounds=settings.rounds, cohort=settings.cohort, n_writers=settings.n_writers
     )
@@ -227,7 +227,7 @@ def described(row: Row) -> str:
     """Return one line about a row."""
     job = row.job
     kind = "held out" if job.search else "test"
-    how = f"{job.bits} bits, shares {job.shares} {job.order}, {job.optimiser} {job.rate:g}"
+    how = f"{job.bits} bits, shares {job.shares} {job.order}, {job.optimizer} {job.rate:g}"
     came = f"failed: {row.failed}" if row.failed else f"{100 * row.accuracy:.2f} % right ({kind})"
     return (
         f"{job.part}: {job.trained}, {how}, seed {job.seed}: {came}, {row.bytes_up:.0f} bytes up, "

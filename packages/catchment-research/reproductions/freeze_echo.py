@@ -61,7 +61,7 @@ class Movements:
 
 @lru_cache(maxsize=2)
 def movements(name: str, directory: Path | None) -> Movements:
-    """Return a set of people, the publisher's test subjects for the test; invented ones if none."""
+    """Return a set of people, the publisher's test subjects for the test; synthetic ones if none."""
     here = name != SYNTHETIC and find(name, directory=directory) is not None
     if here:
         people = split(recorded(name, directory=directory), official=True)
@@ -103,7 +103,7 @@ def trained(settings: FreezeSettings, data: Movements, job: Job) -> dict[str, An
     share = network.share()
     if job.trained == ECHO[0]:
         network, data = on_states(network, data)
-    steps = LocalSteps(optimiser=job.optimiser, learning_rate=job.rate, batch_size=32)
+    steps = LocalSteps(optimizer=job.optimizer, learning_rate=job.rate, batch_size=32)
     algorithm = FederatedTraining(network=network, steps=steps)
     held = data.validation if job.search else data.test
     curve = _Curve(lambda state: accuracy(algorithm.result(state), held))

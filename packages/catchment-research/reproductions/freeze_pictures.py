@@ -47,9 +47,9 @@ def _layers(axis: Any, result: FreezeResult) -> None:
         f"{fmean(row.bytes_up for row in rows) / 1000:,.0f} kB"
         for rows in known
     ]
-    colours = [_colour(rows[0].job.trained) for rows in known]
+    colors = [_colour(rows[0].job.trained) for rows in known]
     values = [100 * fmean(row.accuracy for row in rows) for rows in known]
-    axis.barh(names, values, color=colours)
+    axis.barh(names, values, color=colors)
     axis.set_xlim(0, 100)
     axis.tick_params(axis="y", labelsize=8)
     axis.set_xlabel("test accuracy, %")

@@ -205,7 +205,7 @@ def echo_table(result: FreezeResult) -> list[str]:
     rounds = [k for k in AFTER if k <= longest]
     heads = " | ".join(f"after {k}" for k in rounds)
     lines = [
-        f"| trained | numbers | optimiser and rate | {heads} | against the ridge | bytes up a "
+        f"| trained | numbers | optimizer and rate | {heads} | against the ridge | bytes up a "
         "round | within half a point of the ridge after | bytes up until then |",
         "|" + "---|" * (7 + len(rounds)),
     ]
@@ -217,7 +217,7 @@ def echo_table(result: FreezeResult) -> list[str]:
         )
         reached = [reaches(row, other) for row, other in zip(own, exact, strict=False)]
         lines.append(
-            f"| {trained} | {own[0].numbers:,} | {own[0].job.optimiser} {own[0].job.rate:g} | "
+            f"| {trained} | {own[0].numbers:,} | {own[0].job.optimizer} {own[0].job.rate:g} | "
             f"{points} | {difference(own, exact)} | {own[0].bytes_up:,.0f} | "
             f"{_rounds(reached)} | "
             f"{', '.join('-' if k is None else f'{k * own[0].bytes_up:,.0f}' for k in reached)} |"
@@ -232,7 +232,7 @@ def echo_table(result: FreezeResult) -> list[str]:
     facts = (
         f"{exact[0].data}: {exact[0].n_clients} people train, each in every round; the publisher's "
         f"test subjects. A network of {result.settings.get('echo_units')} units; gradient steps on "
-        "batches of 32 windows, one pass a round. Optimiser, rate and ridge by validation people."
+        "batches of 32 windows, one pass a round. Optimizer, rate and ridge by validation people."
     )
     return [facts, "\n".join(lines), *conclusion(result)]
 
@@ -257,7 +257,7 @@ def conclusion(result: FreezeResult) -> list[str]:
     tried = [
         row.job.rate
         for row in result.found(search=True).get(job.choice, [])
-        if row.job.optimiser == job.optimiser
+        if row.job.optimizer == job.optimizer
     ]
     edge = len(tried) > 1 and job.rate in (min(tried), max(tried))
     return [
@@ -266,7 +266,7 @@ def conclusion(result: FreezeResult) -> list[str]:
         f"Training the recurrent weights too ends {difference(whole, exact)} points from the "
         f"ridge after {len(whole[0].curve)} rounds, for {times:.0f} times its bytes."
         + (
-            f" The readout's rate, {job.rate:g}, is the last of those tried with {job.optimiser}: "
+            f" The readout's rate, {job.rate:g}, is the last of those tried with {job.optimizer}: "
             "another may come nearer."
             if edge
             else ""
@@ -313,7 +313,7 @@ def held_out(result: FreezeResult, row: Row) -> float:
     same = [
         one.accuracy
         for one in result.found(search=True).get(job.choice, [])
-        if (one.job.optimiser, one.job.rate) == (job.optimiser, job.rate)
+        if (one.job.optimizer, one.job.rate) == (job.optimizer, job.rate)
     ]
     return fmean(same) if same else float("nan")
 

@@ -28,7 +28,7 @@ TRAINED = (
 CHAINS = (LAYERS,)
 ECHO = ("readout", "everything")
 RIDGE = "exact ridge"
-Optimiser = Literal["sgd", "adam"]
+Optimizer = Literal["sgd", "adam"]
 PARTS = ("layers", "bits", "dropout", "echo")
 WHOLE = (1.0,)
 
@@ -46,13 +46,13 @@ class FreezeSettings:
         Where clients train a part of the units: rates to choose from, as multiples of the one that
         was chosen for all units.
     bits
-        Of a number sent; the rate is that of whole numbers.
+        Of a number sent; the rate is that of integers.
     random, first
         Shares of the units that each client trains; of several it draws one.
     echo_units, readout_rounds, echo_rounds
         Of the echo state network on UCI HAR: rounds of its readout alone, and of more of it.
     readout_rates, echo_rates
-        Optimiser and rate, chosen by the validation people after all rounds.
+        Optimizer and rate, chosen by the validation people after all rounds.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -72,7 +72,7 @@ class FreezeSettings:
     echo_units: int = 200
     readout_rounds: int = 500
     echo_rounds: int = 100
-    readout_rates: tuple[tuple[Optimiser, float], ...] = (
+    readout_rates: tuple[tuple[Optimizer, float], ...] = (
         ("sgd", 0.1),
         ("sgd", 0.3),
         ("sgd", 1.0),
@@ -83,7 +83,7 @@ class FreezeSettings:
         ("adam", 0.01),
         ("adam", 0.03),
     )
-    echo_rates: tuple[tuple[Optimiser, float], ...] = (
+    echo_rates: tuple[tuple[Optimizer, float], ...] = (
         ("sgd", 0.1),
         ("sgd", 0.3),
         ("sgd", 1.0),
@@ -143,7 +143,7 @@ class Job:
     bits: int = 32
     shares: tuple[float, ...] = WHOLE
     order: Literal["random", "first"] = "random"
-    optimiser: Optimiser = "sgd"
+    optimizer: Optimizer = "sgd"
     rate: float = 0.0
     search: bool = False
 
@@ -213,16 +213,16 @@ def load_freeze(path: Path) -> FreezeResult:
     return FreezeResult(**{**content, "rows": tuple(rows)})
 
 
-def chosen(rows: Iterable[Row]) -> dict[tuple[Any, ...], tuple[Optimiser, float]]:
-    """Return the optimiser and rate with the best accuracy on who was held out, by choice.
+def chosen(rows: Iterable[Row]) -> dict[tuple[Any, ...], tuple[Optimizer, float]]:
+    """Return the optimizer and rate with the best accuracy on who was held out, by choice.
 
     Of equal ones the smaller rate is taken, and one with which a training failed is none to choose.
     """
-    best: dict[tuple[Any, ...], dict[tuple[Optimiser, float], list[float]]] = {}
+    best: dict[tuple[Any, ...], dict[tuple[Optimizer, float], list[float]]] = {}
     for row in sorted(rows, key=lambda row: row.job.rate):
         if row.job.search and not row.failed:
             rates = best.setdefault(row.job.choice, {})
-            rates.setdefault((row.job.optimiser, row.job.rate), []).append(row.accuracy)
+            rates.setdefault((row.job.optimizer, row.job.rate), []).append(row.accuracy)
     return {
         choice: max(rates, key=lambda rate: fmean(rates[rate])) for choice, rates in best.items()
     }
@@ -232,7 +232,7 @@ def searches(settings: FreezeSettings, parts: Iterable[str], rows: Iterable[Row]
     """Return the trainings by which rates are chosen; of sub-networks by what was chosen before."""
     s, found, known = settings, [], chosen(rows)
     for job in choices(settings, parts):
-        pairs: tuple[tuple[Optimiser, float], ...] = ()
+        pairs: tuple[tuple[Optimizer, float], ...] = ()
         if job.part == "layers":
             pairs = tuple(("sgd", rate) for rate in s.rates)
         elif job.part == "dropout" and job.whole in known:
@@ -241,9 +241,9 @@ def searches(settings: FreezeSettings, parts: Iterable[str], rows: Iterable[Row]
         elif job.part == "echo" and job.trained != RIDGE:
             pairs = s.readout_rates if job.trained == ECHO[0] else s.echo_rates
         rounds = job.rounds if job.part == "echo" else s.search_rounds
-        for optimiser, rate in pairs:
+        for optimizer, rate in pairs:
             asked = replace(job, seed=s.search_seed, rounds=rounds, search=True)
-            found.append(replace(asked, optimiser=optimiser, rate=rate))
+            found.append(replace(asked, optimizer=optimizer, rate=rate))
     return found
 
 

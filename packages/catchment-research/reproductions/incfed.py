@@ -6,7 +6,7 @@ the largest class, the pooled rows in one place, the average of readouts that su
 of which takes its own best recipe; the ridge is chosen on the validation subjects without another
 pass. With all subjects, averaging is also run as it usually is, by rounds of gradient steps.
 
-Eq. 5 prints weights that favour small clients; FedAvg is therefore run with three weightings. How
+Eq. 5 prints weights that favor small clients; FedAvg is therefore run with three weightings. How
 the tables' connectivity is read is said in `reproductions.connectivity`. The paper names as an
 alternative that hyper-parameters be chosen on the smallest share: `choose_at`.
 """
@@ -27,7 +27,7 @@ from catchment.features import EchoState
 from catchment.features.echo_state import Pool
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
-from catchment.federation.measure import Guess
+from catchment.federation.measure import Dummy
 from catchment.readout import Readout
 from catchment_lab.search import Random, Space, ridges_of
 from reproductions.cells import (
@@ -250,7 +250,7 @@ def _share_cells(
     cells = [
         _guessed(people, names, share, repetition),
         _largest_class(train, validation, test, where),
-        cell("centralised", at_one_place, train=train, test=test, **where),
+        cell("centralized", at_one_place, train=train, test=test, **where),
         cell("incfed", federated, train=train, test=test, pooled=pooled, **where),
     ]
     train, validation, test = _parts(people, read["fedavg", first], names)
@@ -276,7 +276,7 @@ def _parts(
 
 
 def _guessed(people: People, names: tuple[str, ...], share: float, repetition: int) -> Cell:
-    plan = Plan(algorithm=Guess(how="random", classes=people.classes), seed=repetition)
+    plan = Plan(algorithm=Dummy(how="uniform", classes=people.classes), seed=repetition)
     scores = run_locally(plan, people.test).state
     known = run_locally(plan, {name: people.train[name] for name in names}).state
     assert scores.total is not None

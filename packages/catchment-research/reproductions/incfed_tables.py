@@ -15,7 +15,7 @@ from reproductions.published import INCFED_SELECTED
 from reproductions.study import Selected, SetResult, StudyResult
 
 EXACT, AVERAGE = "incfed", "fedavg-samples"
-BASELINES = ("random", "majority")
+BASELINES = ("uniform", "most_frequent")
 ROUNDS = "rounds-"
 CHOSEN_AT = ", chosen at "
 NEAR = 0.005  # of the exact readout's accuracy: half a point
@@ -120,7 +120,7 @@ def rounds(one: SetResult) -> str:
 def never_said(one: SetResult) -> Iterator[str]:
     """Yield a sentence for each method that, in some training, never says a class it was shown."""
     for method in in_table(one).methods:
-        if method in BASELINES or method == "centralised":
+        if method in BASELINES or method == "centralized":
             continue
         for k, name in enumerate(one.classes):
             found = [(share, *_silent(one, method, share, k)) for share in one.shares]

@@ -1,6 +1,6 @@
 """A task that needs text and signal: the instruction says which property of a window to name.
 
-Windows of motion signals (UCI HAR, people nobody trained on), five instructions for each: what the
+Windows of motion signals (UCI HAR, unseen people), five instructions for each: what the
 person does, whether they move, whether they are on their feet, whether they are on stairs, and how
 strong the motion is. Three of them are answered by yes or no, and not alike. The language model
 reads the instruction, the reservoir the signal; neither alone can answer. Clients train with six
@@ -188,12 +188,12 @@ def instructed_task(
     seed: int = 0,
     notes: tuple[str, ...] = (),
 ) -> InstructedTask:
-    """Return the task on labelled windows by person.
+    """Return the task on labeled windows by person.
 
     Parameters
     ----------
     recordings
-        Labelled windows by person; each person is scaled by their own mean and deviation.
+        Labeled windows by person; each person is scaled by their own mean and deviation.
     test_people
         Who is judged; of the others a fifth is to choose by.
     classes
@@ -285,7 +285,7 @@ def answer_tokens(reader: Reader) -> list[Integers]:
     for answer in ANSWERS:
         whole = reader.tokens(TEMPLATE.format("") + f" {answer}.")
         if (whole[: len(before)] != before).any():
-            raise ValueError(f"{answer!r} is not a word of its own to this model's tokeniser")
+            raise ValueError(f"{answer!r} is not a word of its own to this model's tokenizer")
         found.append(whole[len(before) :])
     return found
 

@@ -28,7 +28,7 @@ def instructed_parts(result: PromptResult) -> list[str]:
     if not found:
         return []
     text = (
-        f"Windows of people nobody trained on, five instructions for each, {len(ANSWERS)} answers "
+        f"Windows of unseen people, five instructions for each, {len(ANSWERS)} answers "
         "for all of them (the likeliest by total log-likelihood counts). *Known* wordings were "
         "trained with; *new* ones were not used before. In brackets: 95 % over draws of test "
         "people and seeds. *Left to itself*: the model's own words, always the likeliest token, "

@@ -65,7 +65,7 @@ def best_course(
     Parameters
     ----------
     ridge
-        Of the exact readout: the error that the steps descend is the one it minimises.
+        Of the exact readout: the error that the steps descend is the one it minimizes.
     rounds
         After which to look.
     """

@@ -34,7 +34,7 @@ TUNED_FAST = "fine-tuned for 100 epochs, ten times the rate"
 EVERYBODY = "everybody brings it"
 Right = tuple[int, int]  # clips of the new word, clips of old words
 Outputs = Callable[[Array], Array]
-PREPARE = ct.Prepare(scale="none")
+PREPARE = ct.Preprocessing(scale="none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,16 +165,16 @@ def on_grid(held: Sequence[ct.Recording]) -> Array:
     return np.concatenate(Embedded().rows([one.u for one in held]))
 
 
-def _labelled(clips: Clips, names: tuple[str, ...]) -> Clips:
+def _labeled(clips: Clips, names: tuple[str, ...]) -> Clips:
     return {
-        speaker: [ct.Recording.labelled(one.u, said(one), names) for one in held]
+        speaker: [ct.Recording.labeled(one.u, said(one), names) for one in held]
         for speaker, held in clips.items()
     }
 
 
 def _word(words: Words, word: str) -> WordResult:
     old = tuple(name for name in words.names if name != word)
-    early = _labelled(of_word(words.train, word, other=True), old)
+    early = _labeled(of_word(words.train, word, other=True), old)
     brings = of_word(words.train, word)
     with TemporaryDirectory() as place:
         folder = Path(place) / "first"
@@ -183,7 +183,7 @@ def _word(words: Words, word: str) -> WordResult:
         by_class = BalancedRidge(
             features=run.model.features, classes=old, ridge=float(np.max(run.model.readout.ridge))
         )
-        sums = ct.federate(ct.Plan(algorithm=by_class, prepare=PREPARE), early)
+        sums = ct.federate(ct.Plan(algorithm=by_class, preprocessing=PREPARE), early)
         first = Federation(word, early, run, sums, folder, words.test)
         old_clips = [one for held in early.values() for one in held]
         logistic = softmax_of(on_grid(old_clips), [said(one) for one in old_clips], old)
@@ -226,7 +226,7 @@ def _brought(
 ) -> Brought:
     """Return what comes of one speaker's upload of the new word, and how other methods do."""
     word, names = first.word, (*first.old, first.word)
-    late = {f"{speaker} again": [ct.Recording.labelled(one.u, word, (word,)) for one in clips]}
+    late = {f"{speaker} again": [ct.Recording.labeled(one.u, word, (word,)) for one in clips]}
     out = first.folder.parent / speaker
     grown = ct.join(first.folder, late, out=out, use=[Embedded])
     assert grown.classes == names
@@ -244,10 +244,10 @@ def _brought(
         **others,
         GROWN: grown.readout,
         BALANCED: _balanced(first, late),
-        GAUSSIAN: lambda z: -KnownClasses.of(total, standardise=True).distances(z),
+        GAUSSIAN: lambda z: -KnownClasses.of(total, standardize=True).distances(z),
         MEANS: _means(total),
         MAJORITY: lambda z: np.tile(np.eye(len(names))[majority], (len(z), 1)),
-        ALONE: chosen_readout(alone, "gcv", classes=True, standardise=True)[1],
+        ALONE: chosen_readout(alone, "gcv", classes=True, standardize=True)[1],
     }
     return Brought(
         right={name: first.right(outputs, speaker) for name, outputs in methods.items()},
@@ -266,7 +266,7 @@ def _balanced(first: Federation, late: Mapping[str, Any]) -> Outputs:
     assert isinstance(learned, BalancedRidge)
     algorithm = replace(learned, classes=names)
     brings = {who: [one.among(names) for one in held] for who, held in late.items()}
-    new = ct.federate(ct.Plan(algorithm=algorithm, prepare=PREPARE), brings).state
+    new = ct.federate(ct.Plan(algorithm=algorithm, preprocessing=PREPARE), brings).state
     state = among_by_class(first.by_class.state, first.old, names)
     assert state.total is not None
     assert new.total is not None
@@ -276,14 +276,14 @@ def _balanced(first: Federation, late: Mapping[str, Any]) -> Outputs:
 
 def _everybody(first: Federation, words: Words) -> Outputs:
     names = (*first.old, first.word)
-    everything = _labelled(words.train, names)
+    everything = _labeled(words.train, names)
     run = ct.federate(ct.Pipeline(PREPARE, Embedded()), everything, classes=names)
     return run.model.readout
 
 
 def _means(total: RidgeStatistics) -> Outputs:
     """Return minus the distances from class means, features divided by their spread."""
-    known = KnownClasses.of(total, shrinkage=1.0, standardise=True)
+    known = KnownClasses.of(total, shrinkage=1.0, standardize=True)
     return lambda z: -known.distances(z)
 
 
@@ -295,8 +295,8 @@ def _unknown(first: Federation) -> tuple[dict[str, float], dict[str, tuple[float
     by_class = UnknownThreshold(
         model=first.run.model, sums=first.by_class.state.total, rate=RATE, summed=None
     )
-    own = ct.federate(ct.Plan(algorithm=by_class, prepare=PREPARE), first.early).result
-    shared = ct.tell_unknown(first.run, first.early, rate=RATE)
+    own = ct.federate(ct.Plan(algorithm=by_class, preprocessing=PREPARE), first.early).result
+    shared = ct.reject_unknown(first.run, first.early, rate=RATE)
     truth = np.repeat([1, 0], [len(new), len(old)])
     auroc, told = {}, {}
     for name, model in (("own", own), ("shared", shared)):

@@ -27,7 +27,7 @@ def pooled_outputs(
 
 @dataclass(frozen=True, eq=False)
 class Softmax:
-    """A softmax readout: weights (F + 1, K) of standardised features and a one."""
+    """A softmax readout: weights (F + 1, K) of standardized features and a one."""
 
     weights: Array
     mean: Array

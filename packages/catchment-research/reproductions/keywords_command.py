@@ -12,7 +12,7 @@ from reproductions.options import NO_MEANING, Options, report
 
 
 def keywords(
-    quick: Annotated[bool, typer.Option(help="Two invented words, seconds.")] = False,
+    quick: Annotated[bool, typer.Option(help="Two synthetic words, seconds.")] = False,
     resume: Annotated[bool, typer.Option(help="Keep the words that are there.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("results"),
     data: DataOption = None,
@@ -20,7 +20,7 @@ def keywords(
     """A new keyword, brought by one speaker in one upload: spoken digits, a frozen encoder."""
     from reproductions.keywords import keywords as run
     from reproductions.keywords import load_keywords
-    from reproductions.keywords_data import invented, spoken
+    from reproductions.keywords_data import spoken, synthetic
     from reproductions.keywords_tables import markdown, write
 
     def began(text: str) -> None:
@@ -30,7 +30,7 @@ def keywords(
     if quick:
         typer.echo(NO_MEANING.replace("**", ""))
     result = run(
-        invented() if quick else spoken(data, began),
+        synthetic() if quick else spoken(data, began),
         quick=quick,
         earlier=load_keywords(path) if resume and path.is_file() else None,
         kept=lambda so_far: so_far.save(path),

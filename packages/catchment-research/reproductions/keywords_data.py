@@ -27,7 +27,7 @@ class Embedded(FeatureMap):
 
     n_features: int = SIZE
     grid: int | None = BITS
-    standardise: bool = True
+    standardize: bool = True
 
     @property
     def bounds(self) -> Array:
@@ -56,7 +56,7 @@ def spoken(directory: Path | None = None, began: Callable[[str], None] | None = 
 
     The rows are kept beside the encoder, under a name that says which encoder and clips they are.
     """
-    # They need onnx, which invented rows do not.
+    # They need onnx, which synthetic rows do not.
     from reproductions.speech import load_sound
     from reproductions.speech_graph import locate_networks, write_encoder
 
@@ -95,12 +95,12 @@ def _dealt(sound: Dataset, z: Array) -> Words:
         for k, one in enumerate(held):
             word = sound.classes[int(np.asarray(one.y).argmax())]
             part = test if k in sound.test_positions[speaker] else train
-            made = ct.Recording.labelled(next(rows)[None], word, sound.classes)
+            made = ct.Recording.labeled(next(rows)[None], word, sound.classes)
             part.setdefault(speaker, []).append(made)
     return Words(sound.classes, train, test)
 
 
-def invented(n_clips: int = 12, n_speakers: int = 4, seed: int = 0) -> Words:
+def synthetic(n_clips: int = 12, n_speakers: int = 4, seed: int = 0) -> Words:
     """Return rows that no encoder made, of five words by up to four speakers, for a quick run."""
     rng = np.random.default_rng(seed)
     names = tuple("abcde")
@@ -111,7 +111,7 @@ def invented(n_clips: int = 12, n_speakers: int = 4, seed: int = 0) -> Words:
         accent = 3 * rng.normal(size=SIZE)
         for k, word in enumerate(names):
             z = means[k] + accent + 5 * rng.normal(size=(n_clips, SIZE))
-            made = [ct.Recording.labelled(row[None], word, names) for row in z]
+            made = [ct.Recording.labeled(row[None], word, names) for row in z]
             test.setdefault(speaker, []).extend(made[:4])
             train.setdefault(speaker, []).extend(made[4:])
     return Words(names, train, test)
@@ -120,7 +120,7 @@ def invented(n_clips: int = 12, n_speakers: int = 4, seed: int = 0) -> Words:
 def of_word(clips: Clips, word: str, *, other: bool = False) -> Clips:
     """Return each speaker's clips of a word, or of all others; labels keep their names.
 
-    >>> words = invented()
+    >>> words = synthetic()
     >>> [len(held) for held in of_word(words.test, "a", other=True).values()]
     [16, 16, 16, 16]
     """

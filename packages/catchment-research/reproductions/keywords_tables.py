@@ -146,7 +146,7 @@ def _areas(result: KeywordsResult) -> Iterator[str]:
     yield (
         "Area under the ROC curve with which test clips of the new word (all speakers) are told "
         f"from those of old words, and what is called unknown at a rate of {100 * RATE:g} % "
-        "(`tell_unknown`; the threshold is from training clips). Brackets: Student's 95 % over "
+        "(`reject_unknown`; the threshold is from training clips). Brackets: Student's 95 % over "
         "words. **Test words were seen:** an earlier trial looked at this area with all ten words "
         "before a covariance for each class was recommended (0.966 against 0.952 in that trial), "
         "so the difference of the two is no fresh finding. Few old words are called unknown: the "
@@ -213,8 +213,8 @@ def draw(result: KeywordsResult, path: Path) -> None:
             [max(0.0, 100 * (one.value - one.low)) for one in parts],
             [max(0.0, 100 * (one.high - one.value)) for one in parts],
         ]
-        colour = ("#08519c", "#fdae6b")[k]
-        left.barh(y, middle, 0.36, xerr=ends, color=colour, label=title, error_kw={"lw": 1})
+        color = ("#08519c", "#fdae6b")[k]
+        left.barh(y, middle, 0.36, xerr=ends, color=color, label=title, error_kw={"lw": 1})
     left.set_yticks(range(len(shown)), names)
     left.set_xlim(0, 100)
     left.set_xlabel("accuracy in per cent after one upload")
@@ -237,8 +237,8 @@ def _draw_areas(result: KeywordsResult, ax: object) -> None:
         "shared": ("s", "#6baed6"),
         "largest output": ("x", "#969696"),
     }
-    for name, (mark, colour) in marks.items():
-        ax.plot(x, [w.auroc[name] for w in result.words], mark, color=colour, label=SCORES[name])
+    for name, (mark, color) in marks.items():
+        ax.plot(x, [w.auroc[name] for w in result.words], mark, color=color, label=SCORES[name])
     ax.set_xticks(x, [word.word for word in result.words])
     ax.set_xlabel("the word that nobody has brought yet")
     ax.set_ylabel("area under the ROC curve")

@@ -175,10 +175,10 @@ def _cell(
         return _alone(engines), {}
     engines = engines.ages if name == AGE else engines
     windows = name.startswith("windows")
-    prepare = ct.Prepare(window=WINDOW, step=1) if windows else ct.Prepare()
+    preprocessing = ct.Preprocessing(window=WINDOW, step=1) if windows else ct.Preprocessing()
     options = list(CONTENDERS[name](seed).items())
     runs = {
-        text: ct.federate(ct.Pipeline(prepare, one), engines.train, ridge="groups")
+        text: ct.federate(ct.Pipeline(preprocessing, one), engines.train, ridge="groups")
         for text, one in options[: 1 if quick else None]
     }
     best = min(runs, key=lambda text: _left_out(runs[text]))
@@ -215,12 +215,12 @@ def _alone(engines: Engines) -> LifeCell:
 
     Their predictions are not averaged: the figure is that of a typical owner without the others.
     """
-    run = ct.federate(ct.Pipeline(ct.Prepare(), _diagonal(0, 30, 200)), engines.train)
-    prepared = [run.model.prepare.apply(many)[0].u for many in engines.test.values()]
+    run = ct.federate(ct.Pipeline(ct.Preprocessing(), _diagonal(0, 30, 200)), engines.train)
+    prepared = [run.model.preprocessing.apply(many)[0].u for many in engines.test.values()]
     z = np.stack([rows[-1] for rows in run.model.features.rows(prepared)])
     errors = []
     for statistics in run.training.state.by_client.values():
-        readout = chosen_readout(statistics, "gcv", standardise=True)[1]
+        readout = chosen_readout(statistics, "gcv", standardize=True)[1]
         errors.append(np.clip(readout(z)[:, 0], 0.0, CAP))
     true = np.minimum(engines.cycles_left, CAP)
     typical = int(np.argsort([rmse(said, true) for said in errors])[len(errors) // 2])
@@ -234,18 +234,18 @@ def pooled_difference(model: ct.Model, engines: Engines) -> float:
     """
     from sklearn.linear_model import Ridge
 
-    prepared = model.prepare.apply([r for many in engines.train.values() for r in many])
+    prepared = model.preprocessing.apply([r for many in engines.train.values() for r in many])
     z = np.concatenate(model.features.rows([one.u for one in prepared]))
-    windows = model.prepare.window is not None
+    windows = model.preprocessing.window is not None
     y = np.concatenate([np.atleast_2d(one.y) if windows else one.y for one in prepared])  # type: ignore[arg-type]
-    spread = z.std(axis=0) if model.features.standardise else np.ones(z.shape[1])
+    spread = z.std(axis=0) if model.features.standardize else np.ones(z.shape[1])
     spread[spread == 0] = 1.0
     pooled = Ridge(alpha=float(np.max(model.readout.ridge)), solver="cholesky").fit(z / spread, y)
-    inputs = [piece.u for piece in model.prepare.inputs([r for [r] in engines.test.values()])]
+    inputs = [piece.u for piece in model.preprocessing.inputs([r for [r] in engines.test.values()])]
     rows = np.concatenate(model.features.rows(inputs))
     theirs, ours = pooled.predict(rows / spread).reshape(-1, 1), model.readout(rows)
     raw = np.concatenate([r.u for [r] in engines.train.values()])
-    scale = model.prepare.scale
+    scale = model.preprocessing.scale
     assert not isinstance(scale, str)
     scaled = np.abs(scale.mean - raw.mean(axis=0)) / np.abs(raw.mean(axis=0))
     return float(max(np.abs(ours - theirs).max() / np.abs(theirs).max(), scaled.max()))
@@ -260,7 +260,7 @@ def calibrated(run: Run, engines: Engines) -> dict[str, ct.Model]:
     others = dict(sorted(train.items())[::4])
     fewer = {name: many for name, many in train.items() if name not in others}
     ridge = float(np.max(run.model.readout.ridge)) * len(fewer) / len(train)
-    split = ct.federate(ct.Pipeline(ct.Prepare(), run.model.features), fewer, ridge=ridge)
+    split = ct.federate(ct.Pipeline(ct.Preprocessing(), run.model.features), fewer, ridge=ridge)
     return {
         "normal": run.model,
         "one width": ct.calibrate(run, train),

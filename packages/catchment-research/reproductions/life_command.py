@@ -12,7 +12,7 @@ from reproductions.options import NO_MEANING, Options, report
 
 
 def life(
-    quick: Annotated[bool, typer.Option(help="Invented engines, seconds.")] = False,
+    quick: Annotated[bool, typer.Option(help="Synthetic engines, seconds.")] = False,
     resume: Annotated[bool, typer.Option(help="Keep the cells that are there.")] = False,
     seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 3,
     out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("results"),

@@ -1,4 +1,4 @@
-"""Engines from a start to failure, an engine a client: C-MAPSS FD001, or invented ones."""
+"""Engines from a start to failure, an engine a client: C-MAPSS FD001, or synthetic ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fd001(directory: Path | None = None) -> Engines:
 
 
 def generated(n: int = 12, seed: int = 0) -> Engines:
-    """Return invented engines that wear out, half of them cut off before the end.
+    """Return synthetic engines that wear out, half of them cut off before the end.
 
     >>> engines = generated(4)
     >>> len(engines.train), len(engines.test), engines.cycles_left.shape

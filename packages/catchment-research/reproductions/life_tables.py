@@ -48,7 +48,7 @@ def markdown(result: LifeResult) -> str:
 def _lines(result: LifeResult) -> Iterator[str]:
     raw = np.array(result.cycles_left)
     capped, about = np.minimum(raw, CAP), result.environment
-    which = "Invented engines" if result.quick else "C-MAPSS FD001, simulated turbofan engines"
+    which = "Synthetic engines" if result.quick else "C-MAPSS FD001, simulated turbofan engines"
     yield "# Cycles left of engines nobody trained on (`life`)\n"
     yield (
         f"`python -m reproductions life`, {result.seeds} seeds, {about['platform']}, "

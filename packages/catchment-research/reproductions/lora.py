@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from catchment import Integers
 from catchment.errors import MissingExtraError
-from catchment.federation import Algorithm, Data, Turn
-from catchment.wire import Parts
-from catchment_research.learn import UNKNOWN, Arrays, Mean, Progress, ServerOptimiser, TrainedSum
+from catchment.federation import Algorithm, Data, RoundContext
+from catchment.wire import Message
+from catchment_research.learn import UNKNOWN, Arrays, Mean, Progress, ServerOptimizer, TrainedSum
 from catchment_research.partial import LocalSteps, gaussian
 from catchment_research.prompt import Example, TransformersLM, as_tokens
 
@@ -32,7 +32,7 @@ except ImportError as error:
     raise MissingExtraError("research", needed_for="adapters of language models") from error
 
 Floats = tuple[NDArray[np.float32], ...]
-STEPS = LocalSteps(optimiser="adam", learning_rate=1e-3, batch_size=32)
+STEPS = LocalSteps(optimizer="adam", learning_rate=1e-3, batch_size=32)
 MEAN = Mean()
 
 
@@ -65,7 +65,7 @@ class SoftPrompt:
 
 @dataclass(frozen=True, eq=False)
 class Adapted:
-    """The adapter's values so far, what the server's optimiser remembers, and how clients did."""
+    """The adapter's values so far, what the server's optimizer remembers, and how clients did."""
 
     values: Arrays
     memory: Arrays = ()
@@ -86,7 +86,7 @@ class AdapterTraining(Algorithm[Adapted, TrainedSum, "Speaker"]):
         What is trained.
     steps
         What a client does in a round.
-    optimiser
+    optimizer
         What the server does with the mean change.
     seed
         Of the adapter's start.
@@ -98,7 +98,7 @@ class AdapterTraining(Algorithm[Adapted, TrainedSum, "Speaker"]):
     words: tuple[int, ...]
     adapter: Lora | SoftPrompt
     steps: LocalSteps = STEPS
-    optimiser: ServerOptimiser = MEAN
+    optimizer: ServerOptimizer = MEAN
     seed: int = 0
     initial: Arrays | None = None
 
@@ -109,28 +109,28 @@ class AdapterTraining(Algorithm[Adapted, TrainedSum, "Speaker"]):
 
     def start(self) -> Adapted:
         values = self.initial or tuple(p.astype(np.float64) for p in self.fitted.start)
-        return Adapted(values, self.optimiser.start(values))
+        return Adapted(values, self.optimizer.start(values))
 
-    def broadcast(self, state: Adapted, turn: Turn) -> Parts:
-        return Parts("adapter", {}, tuple(value.astype(np.float32) for value in state.values))
+    def broadcast(self, state: Adapted, context: RoundContext) -> Message:
+        return Message("adapter", {}, tuple(value.astype(np.float32) for value in state.values))
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return all clients: they share one copy of the network, so one thread serves them."""
         return max(1, n_clients)
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> TrainedSum:
-        return self.client_updates(received, [(data, turn)])[0]
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> TrainedSum:
+        return self.client_updates(received, [(data, context)])[0]
 
     def client_updates(
-        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+        self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> list[TrainedSum]:
         values = received.expect("adapter", len(self.fitted.trained)).arrays
         found = []
-        for data, turn in clients:
+        for data, context in clients:
             examples = cast(list[Example], list(data()))
             if not examples:
                 raise ValueError("the client has no examples; pass at least one")
-            after, loss = self._trained(values, examples, turn.rng())
+            after, loss = self._trained(values, examples, context.rng())
             moved = tuple(a.astype(np.float64) - b for a, b in zip(after, values, strict=True))
             found.append(TrainedSum.of(moved, float(len(examples))).told(Progress(loss)))
         return found
@@ -141,8 +141,8 @@ class AdapterTraining(Algorithm[Adapted, TrainedSum, "Speaker"]):
         """Return the values after a client's steps, and the mean loss of the examples they met."""
         fitted, losses, met = self.fitted, 0.0, 0
         fitted.set(values)
-        rule = torch.optim.Adam if self.steps.optimiser == "adam" else torch.optim.SGD
-        optimiser = rule(fitted.trained, lr=self.steps.learning_rate)
+        rule = torch.optim.Adam if self.steps.optimizer == "adam" else torch.optim.SGD
+        optimizer = rule(fitted.trained, lr=self.steps.learning_rate)
         labels = np.array([example.label for example in examples])
         for rows in self.steps.schedule(len(examples), rng):
             rows = rows[rows >= 0]
@@ -154,15 +154,15 @@ class AdapterTraining(Algorithm[Adapted, TrainedSum, "Speaker"]):
                 fitted.trained, torch.autograd.grad(loss, fitted.trained), strict=True
             ):
                 parameter.grad = slope
-            optimiser.step()
+            optimizer.step()
         return fitted.get(), losses / met
 
-    def read_update(self, parts: Parts, turn: Turn) -> TrainedSum:
+    def read_update(self, parts: Message, context: RoundContext) -> TrainedSum:
         shapes = [value.shape for value in self.fitted.start]
-        return TrainedSum.from_parts(parts).expect(*shapes)
+        return TrainedSum.from_message(parts).expect(*shapes)
 
-    def server_update(self, state: Adapted, total: TrainedSum, turn: Turn) -> Adapted:
-        values, memory = self.optimiser.step(state.values, total.mean(), state.memory)
+    def server_update(self, state: Adapted, total: TrainedSum, context: RoundContext) -> Adapted:
+        values, memory = self.optimizer.step(state.values, total.mean(), state.memory)
         return Adapted(values, memory, total.progress(scored=False))
 
     def figures(self, state: Adapted) -> dict[str, float]:
@@ -218,7 +218,7 @@ class _Fitted:
             begin = torch.from_numpy(language.embed(adapter.words).astype(np.float32))
             prompt = torch.nn.Parameter(begin.to(language.device))
             return cls(language, [prompt], prompt, (begin.numpy().copy(),))
-        copy = TransformersLM(deepcopy(language.model), language.tokeniser, language.batch_size)
+        copy = TransformersLM(deepcopy(language.model), language.tokenizer, language.batch_size)
         config = LoraConfig(
             r=adapter.rank, lora_alpha=adapter.alpha, target_modules=list(adapter.targets)
         )

@@ -12,13 +12,13 @@ from itertools import product
 
 from catchment.features import (
     AutoMap,
-    Concat,
     DefaultMap,
     EchoState,
     FeatureMap,
+    FeatureUnion,
     Hydra,
     MiniRocket,
-    Projected,
+    RandomProjection,
     WindowStatistics,
 )
 
@@ -53,7 +53,9 @@ def recipes(seed: int, n_inputs: int) -> tuple[FeatureMap, ...]:
 
 def beside_all(seed: int) -> FeatureMap:
     """Return window statistics beside many convolutions that are mixed into few."""
-    return Concat(WindowStatistics(), Projected(MiniRocket(4032, seed=seed), 600, seed=seed))
+    return FeatureUnion(
+        WindowStatistics(), RandomProjection(MiniRocket(4032, seed=seed), 600, seed=seed)
+    )
 
 
 # A map without a seed is drawn once: window statistics have no second seed.
@@ -70,7 +72,7 @@ METHODS: dict[str, Method | None] = {
     "Hydra, 512": _one(lambda seed: Hydra(512, seed=seed)),
     "Hydra, 1024": _one(lambda seed: Hydra(1024, seed=seed)),
     "MiniRocket, 4032 projected to 504": _one(
-        lambda seed: Projected(MiniRocket(4032, seed=seed), 504, seed=seed)
+        lambda seed: RandomProjection(MiniRocket(4032, seed=seed), 504, seed=seed)
     ),
     "statistics beside 4032 projected to 600": _one(beside_all),
     "default, 510": _one(lambda seed: DefaultMap(510, seed=seed)),

@@ -29,18 +29,18 @@ TITLES = {
 
 def draw(result: MapsResult, names: Sequence[str], *, dark: bool = False) -> Figure:
     """Return a picture with one panel for each set of people."""
-    colours = theme(dark)
+    colors = theme(dark)
     columns = min(2, len(names))
     rows = -(-len(names) // columns)
     figure = Figure(
-        figsize=(5.6 * columns, 4.2 * rows + 1.4), layout="constrained", facecolor=colours.page
+        figsize=(5.6 * columns, 4.2 * rows + 1.4), layout="constrained", facecolor=colors.page
     )
     axes = figure.subplots(rows, columns, squeeze=False)
     methods = list(dict.fromkeys(row.method for name in names for row in result.rows(name)))
     for ax in axes.ravel()[len(names) :]:
         ax.set_visible(False)
     for ax, name in zip(axes.ravel(), names, strict=False):
-        _panel(ax, result, name, methods, colours)
+        _panel(ax, result, name, methods, colors)
     handles: dict[str, Artist] = {}
     for ax in axes.ravel():
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
@@ -49,43 +49,43 @@ def draw(result: MapsResult, names: Sequence[str], *, dark: bool = False) -> Fig
         list(handles.values()), list(handles), loc="outside lower center", ncols=3, frameon=False
     )
     for text in legend.get_texts():
-        text.set_color(colours.text)
+        text.set_color(colors.text)
     return figure
 
 
-def _panel(ax: Axes, result: MapsResult, name: str, methods: list[str], colours: Theme) -> None:
-    dress(ax, colours)
+def _panel(ax: Axes, result: MapsResult, name: str, methods: list[str], colors: Theme) -> None:
+    dress(ax, colors)
     ax.set_xscale("log")
-    ax.set_title(TITLES.get(name, name), loc="left", color=colours.text)
-    ax.set_xlabel("MB up, largest client, all rounds", color=colours.text)
-    ax.set_ylabel("accuracy on unseen people (%)", color=colours.text)
+    ax.set_title(TITLES.get(name, name), loc="left", color=colors.text)
+    ax.set_xlabel("MB up, largest client, all rounds", color=colors.text)
+    ax.set_ylabel("accuracy on unseen people (%)", color=colors.text)
     for row in result.rows(name):
         if row.method != MAJORITY:
-            _point(ax, row, methods.index(row.method), colours)
+            _point(ax, row, methods.index(row.method), colors)
     for target in TARGETS:
         if target.set == name and target.megabytes < float("inf"):
             ax.plot(
                 [target.megabytes, target.megabytes],
                 [100 * target.accuracy, ax.get_ylim()[1]],
-                color=colours.muted,
+                color=colors.muted,
                 lw=1,
                 ls=":",
             )
-            ax.axhline(100 * target.accuracy, color=colours.muted, lw=1, ls=":")
+            ax.axhline(100 * target.accuracy, color=colors.muted, lw=1, ls=":")
 
 
-def _point(ax: Axes, row: Row, number: int, colours: Theme) -> None:
-    colour = colours.series[number % len(colours.series)]
+def _point(ax: Axes, row: Row, number: int, colors: Theme) -> None:
+    color = colors.series[number % len(colors.series)]
     if row.method.startswith(AEON):
         # Pooled data are not sent: a line, not a point.
-        ax.axhline(100 * row.accuracy, color=colour, lw=1, ls="--", label=row.method)
+        ax.axhline(100 * row.accuracy, color=color, lw=1, ls="--", label=row.method)
         return
     ax.plot(
         [row.largest("largest_up") / MEGABYTE],
         [100 * row.accuracy],
-        # After all markers have had a turn they go on with other colours.
+        # After all markers have had a turn they go on with other colors.
         marker=MARKERS[(number + 5 * (number // len(MARKERS))) % len(MARKERS)],
-        color=colour,
+        color=color,
         ls="",
         ms=13 if row.method in RULES else 7,
         label=row.method,

@@ -71,7 +71,7 @@ def folded(name: str, *, directory: Path | None = None) -> FoldedSet:
     """
     if name == SYNTHETIC:
         users = synthetic_wearables(6, 0, windows_per_user=30)
-        note = "invented signals: the figures say nothing about people"
+        note = "synthetic signals: the figures say nothing about people"
         return _by_folds(name, users, ACTIVITIES, (note,))
     if name in ucr.SETS:
         return dealt(ucr.load_problem(name, directory=directory))

@@ -50,7 +50,7 @@ def markdown(result: MapsResult, published: Mapping[tuple[str, str], float] | No
     published
         Accuracies of others by problem and method, as `reproductions.data.ucr.published` has them.
     """
-    parts = ["# Feature maps on people nobody trained on", _preamble(result)]
+    parts = ["# Feature maps on unseen people", _preamble(result)]
     for name in result.sets:
         if name not in ucr.SETS:
             parts += [f"## {name}", _about(result, name), people_table(result.rows(name))]
@@ -201,11 +201,11 @@ def _preamble(result: MapsResult) -> str:
     kind = "quick run" if result.quick else "run"
     return (
         "Accuracy in per cent over all windows of people who did not train: mean ± standard "
-        "deviation over seeds of the map. Every person is scaled alone, by unlabelled data of "
+        "deviation over seeds of the map. Every person is scaled alone, by unlabeled data of "
         "their own. The ridge, and the map where a method has several, is the one with the least "
         "error on training people left out; test people choose nothing. The interval is that of "
         "2 000 draws of people with replacement. MB up is what one client sends in all rounds "
-        "together: sums as a secure sum needs them, of the largest client and in the mean; and "
+        "together: sums as secure aggregation needs them, of the largest client and in the mean; and "
         "the largest as `federate` sends it without one, in fewer numbers that say the same. CPU "
         "seconds are of all clients' features and sums together, and of the "
         "choice of the ridge and the solution in one fold.\n\n"

@@ -1,4 +1,4 @@
-"""Feature maps on people nobody trained on, and on problems of the UCR archive: accuracy and bytes.
+"""Feature maps on unseen people, and on problems of the UCR archive: accuracy and bytes.
 
 Every client's statistics are made once; a fold is the sum of those who train in it. The ridge, and
 the map where there are several, is the one with the least error on training clients left out, as
@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from catchment import Array, Integers, evaluate, federate, single_blas_thread
-from catchment.data import Prepare, Recording
+from catchment.data import Preprocessing, Recording
 from catchment.features import FeatureMap, Pipeline
-from catchment.federation import SmallestUpload, Turn
+from catchment.federation import LowRankUpload, RoundContext
 from catchment.federation.learn import nrmse_of
 from catchment.readout import (
     RidgeChoice,
@@ -199,13 +199,13 @@ class Prepared:
 
         One scale for all is fitted on the training clients of the only fold.
         """
-        prepare = Prepare(scale=data.scale)
-        if not prepare.is_fitted:
+        preprocessing = Preprocessing(scale=data.scale)
+        if not preprocessing.is_fitted:
             if len(data.folds) != 1:
                 raise ValueError("one scale for all training clients needs one fold; scale by own")
-            moments = (prepare.moments(data.clients[name]) for name in data.training(0))
-            prepare = prepare.fitted(reduce(add, moments))
-        return cls(data, {name: prepare.apply(own) for name, own in data.clients.items()})
+            moments = (preprocessing.moments(data.clients[name]) for name in data.training(0))
+            preprocessing = preprocessing.fitted(reduce(add, moments))
+        return cls(data, {name: preprocessing.apply(own) for name, own in data.clients.items()})
 
     @property
     def n_inputs(self) -> int:
@@ -268,7 +268,7 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
         training = data.training(fold)
         best, choice = selected(built, held, training)
         total = reduce(add, (held[best][name].statistics for name in training))
-        scale = scale_of(total, built[best].standardise)
+        scale = scale_of(total, built[best].standardize)
         with single_blas_thread():
             readout = solve_readout(total, choice.best, scale=scale)
         server += time.process_time() - begun
@@ -306,7 +306,7 @@ def rounds_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feat
     accumulate_with_rows(features, next(iter(prepared.clients.values()))[:1], classes=True)
     training = {name: list(data.clients[name]) for name in data.training(0)}
     begun = time.process_time()
-    pipeline = Pipeline(Prepare(scale=data.scale), features)
+    pipeline = Pipeline(Preprocessing(scale=data.scale), features)
     run = federate(pipeline, training, classes=data.classes, upload=ConjugateGradients, threads=1)
     seconds = time.process_time() - begun
     scores = evaluate(run.model, {name: list(data.clients[name]) for name in data.folds[0]})
@@ -354,7 +354,7 @@ def selected(
         if one.n_features > MANY_COLUMNS and len(blocks) > GROUPS:
             blocks = [reduce(add, blocks[g::GROUPS]) for g in range(GROUPS)]
         with single_blas_thread():
-            choice = choose_by_blocks(blocks, standardise=one.standardise, threads=1)
+            choice = choose_by_blocks(blocks, standardize=one.standardize, threads=1)
         error = nrmse_of(choice, reduce(add, blocks)) if len(built) > 1 else 0.0
         if best is None or error < best[0]:
             best = error, k, choice
@@ -375,8 +375,8 @@ def uploads(
         sum(len(rows[name].statistics.parts().to_bytes()) for rows in held) for name in training
     ]
     most = max(training, key=lambda name: held[0][name].statistics.n_rows)
-    smallest, turn = SmallestUpload(), Turn(0, ())
-    own = [smallest.on_client(rows[most].statistics, turn) for rows in held]
+    smallest, context = LowRankUpload(), RoundContext(0, ())
+    own = [smallest.on_client(rows[most].statistics, context) for rows in held]
     return sizes, sum(len(one.parts().to_bytes()) for one in own)
 
 

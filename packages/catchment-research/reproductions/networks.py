@@ -2,7 +2,7 @@
 
 The paper does not print its architectures; they were identified by their counts: the convolutional
 network of federated EMNIST (1 690 046 parameters), the second version of ResNet-18 with group
-normalisation and 100 outputs (11 227 812), and a Transformer for next-word prediction (2 277 984).
+normalization and 100 outputs (11 227 812), and a Transformer for next-word prediction (2 277 984).
 An echo-state network is the limit case: its recurrent part is frozen whole.
 """
 
@@ -52,7 +52,7 @@ class EmnistCnn(nn.Module):
 
 
 class _Residual(nn.Module):
-    """Two 3 x 3 convolutions, each behind its normalisation; a 1 x 1 one may go around them."""
+    """Two 3 x 3 convolutions, each behind its normalization; a 1 x 1 one may go around them."""
 
     def __init__(self, before: int, after: int, *, stride: int = 1, first: bool = False) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class _Residual(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """ResNet-18 of the second kind (normalisation before convolution) with group normalisation.
+    """ResNet-18 of the second kind (normalization before convolution) with group normalization.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class ResNet18(nn.Module):
 
 
 class _Layer(nn.Module):
-    """Self-attention and a feed-forward part, each with a residual and a layer normalisation."""
+    """Self-attention and a feed-forward part, each with a residual and a layer normalization."""
 
     def __init__(self, width: int, hidden: int, heads: int) -> None:
         super().__init__()

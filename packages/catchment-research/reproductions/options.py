@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 # What a study calls the number of its reservoirs drawn anew.
-SEEDS = ("seeds", "repetitions", "retrainings", "initialisations")
+SEEDS = ("seeds", "repetitions", "retrainings", "initializations")
 NO_MEANING = (
     "**A quick run: its figures mean nothing.** It shows that everything works, with too little "
     "data and training to measure anything."

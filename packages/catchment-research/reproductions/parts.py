@@ -76,7 +76,7 @@ STUDIES = {
         Study(
             "variance",
             "VarianceSettings",
-            draws="initialisations",
+            draws="initializations",
             sets=("uci_har", "hhar", "wisdm_watch"),
         ),
         Study("unseen", "UnseenSettings", sets=("uci_har",)),
@@ -223,7 +223,7 @@ def subjects(study: Study, part: Part, settings: Any, directory: Path | None) ->
         return people(part.set, paper=study.paper, directory=directory)
     except MissingDataError as error:
         raise MissingDataError(
-            f"{error}; or run on invented people with --sets synthetic"
+            f"{error}; or run on synthetic people with --sets synthetic"
         ) from error
 
 

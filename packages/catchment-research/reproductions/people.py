@@ -80,7 +80,7 @@ class People:
 def people(
     name: str, *, paper: Paper = "fedip", directory: Path | None = None, seed: int = 0
 ) -> People:
-    """Return the subjects of a data set, or invented ones for `synthetic`.
+    """Return the subjects of a data set, or synthetic ones for `synthetic`.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def people(
 def recorded(name: str, *, paper: Paper = "fedip", directory: Path | None = None) -> Dataset:
     """Return the recordings of a set of people, cut as a paper cuts them."""
     if name == SYNTHETIC:
-        return invented_people()
+        return synthetic_recordings()
     if name == SPOKEN:
         return _spoken(directory)
     if name not in SETS:
@@ -120,18 +120,18 @@ def available(
 
 
 def synthetic_people(*, n_users: int = 15, windows: int = 60, seed: int = 0) -> People:
-    """Return invented people, for a look at the machinery; their figures mean nothing.
+    """Return synthetic people, for a look at the machinery; their figures mean nothing.
 
     >>> len(synthetic_people(n_users=5, windows=4).train)
     3
     """
-    return split(invented_people(n_users=n_users, windows=windows, seed=seed), seed=seed)
+    return split(synthetic_recordings(n_users=n_users, windows=windows, seed=seed), seed=seed)
 
 
-def invented_people(*, n_users: int = 15, windows: int = 60, seed: int = 0) -> Dataset:
-    """Return the recordings of invented people."""
+def synthetic_recordings(*, n_users: int = 15, windows: int = 60, seed: int = 0) -> Dataset:
+    """Return the recordings of synthetic people."""
     users = synthetic_wearables(n_users, seed, windows_per_user=windows)
-    note = "invented signals: the figures say nothing about people"
+    note = "synthetic signals: the figures say nothing about people"
     return Dataset(
         name=SYNTHETIC, clients=users, channels=CHANNELS, classes=ACTIVITIES, notes=(note,)
     )
@@ -169,7 +169,7 @@ def rotations(data: Dataset, *, folds: int = 5, seed: int = 0) -> tuple[People, 
     People are dealt to folds at random. In each split one fold tests, the next one validates, and
     the others train: whatever is chosen in a split is chosen by people who are not tested in it.
 
-    >>> split_five = rotations(invented_people(n_users=10, windows=2))
+    >>> split_five = rotations(synthetic_recordings(n_users=10, windows=2))
     >>> sorted(name for one in split_five for name in one.test) == sorted(split_five[0].everyone)
     True
     """

@@ -69,7 +69,7 @@ def run_people(study: str, options: Options) -> None:
     typer.echo(markdown(result))
     if any(one.name == SYNTHETIC for one in result.sets):
         typer.echo(
-            "These people are invented: no public set was found, or synthetic was asked for."
+            "These people are synthetic: no public set was found, or synthetic was asked for."
         )
     report(write(result, options.folder, merge=options.merge), options)
 

@@ -27,7 +27,7 @@ def confusion(one: SetResult, method: str, share: float, repetition: int | None 
 
 
 def balanced(one: SetResult, method: str, share: float) -> float:
-    """Return the mean over classes of the share that is recognised, over repetitions; or NaN."""
+    """Return the mean over classes of the share that is recognized, over repetitions; or NaN."""
     counts = confusion(one, method, share)
     return float("nan") if counts is None else counts.balanced_accuracy
 

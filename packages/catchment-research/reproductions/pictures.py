@@ -28,54 +28,54 @@ def draw(study: StudyResult, *, dark: bool = False) -> Figure:
     """Return a picture with two rows per set: accuracy by share, and each subject's accuracy."""
     if study.name in OWN:
         return OWN[study.name](study, dark=dark)
-    colours = theme(dark)
+    colors = theme(dark)
     n = len(study.sets)
     if all(len(one.shares) == 1 for one in study.sets):
-        return _of_one_share(study, colours)
-    figure = Figure(figsize=(4.2 * n + 1.2, 7), layout="constrained", facecolor=colours.page)
+        return _of_one_share(study, colors)
+    figure = Figure(figsize=(4.2 * n + 1.2, 7), layout="constrained", facecolor=colors.page)
     axes = figure.subplots(2, n, squeeze=False)
     for column, one in enumerate(study.sets):
-        _shares(axes[0, column], study.name, one, colours)
-        _subjects(axes[1, column], one, colours)
-    axes[0, 0].set_ylabel("test accuracy (%)", color=colours.text)
-    axes[1, 0].set_ylabel("accuracy of each test subject (%)", color=colours.text)
+        _shares(axes[0, column], study.name, one, colors)
+        _subjects(axes[1, column], one, colors)
+    axes[0, 0].set_ylabel("test accuracy (%)", color=colors.text)
+    axes[1, 0].set_ylabel("accuracy of each test subject (%)", color=colors.text)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     legend = figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     for text in legend.get_texts():
-        text.set_color(colours.text)
+        text.set_color(colors.text)
     return figure
 
 
-def _of_one_share(study: StudyResult, colours: Theme) -> Figure:
+def _of_one_share(study: StudyResult, colors: Theme) -> Figure:
     """Return each subject's accuracy alone: with one share there is no course to draw."""
     wide = [max(3.0, 0.3 * len(one.methods)) for one in study.sets]
-    figure = Figure(figsize=(sum(wide) + 1.2, 4.8), layout="constrained", facecolor=colours.page)
+    figure = Figure(figsize=(sum(wide) + 1.2, 4.8), layout="constrained", facecolor=colors.page)
     axes = figure.subplots(1, len(wide), squeeze=False, width_ratios=wide)[0]
     for ax, one in zip(axes, study.sets, strict=True):
-        _subjects(ax, one, colours)
-        ax.set_title(one.name, loc="left", color=colours.text)
-    axes[0].set_ylabel("accuracy of each test subject (%)", color=colours.text)
+        _subjects(ax, one, colors)
+        ax.set_title(one.name, loc="left", color=colors.text)
+    axes[0].set_ylabel("accuracy of each test subject (%)", color=colors.text)
     return figure
 
 
-def _shares(ax: Axes, study: str, one: SetResult, colours: Theme) -> None:
-    dress(ax, colours)
-    ax.set_title(one.name, loc="left", color=colours.text)
+def _shares(ax: Axes, study: str, one: SetResult, colors: Theme) -> None:
+    dress(ax, colors)
+    ax.set_title(one.name, loc="left", color=colors.text)
     for k, method in enumerate(one.methods):
-        colour = colours.muted if method == "random" else colours.series[k % len(colours.series)]
+        color = colors.muted if method == "random" else colors.series[k % len(colors.series)]
         x = 100 * np.array(one.shares)
         y = np.array([100 * one.mean(method, share) for share in one.shares])
         e = np.array([_bar(one, method, share) for share in one.shares]).T
-        style = "--" if k >= len(colours.series) else "-"
-        ax.errorbar(x, y, e, color=colour, marker="o", ms=4, ls=style, capsize=2, label=method)
+        style = "--" if k >= len(colors.series) else "-"
+        ax.errorbar(x, y, e, color=color, marker="o", ms=4, ls=style, capsize=2, label=method)
         paper = [printed(study, one.name, method, share) for share in one.shares]
         if any(value is not None for value in paper):
             known = [(a, b) for a, b in zip(x, paper, strict=True) if b is not None]
-            ax.plot(*zip(*known, strict=True), color=colour, ls=":", marker="x", ms=4, lw=0.8)
-    ax.set_xlabel("training subjects (%); dotted: the paper", color=colours.text)
+            ax.plot(*zip(*known, strict=True), color=color, ls=":", marker="x", ms=4, lw=0.8)
+    ax.set_xlabel("training subjects (%); dotted: the paper", color=colors.text)
     always = majority(one, one.shares[-1])
     if always and "majority" not in one.methods:
-        ax.axhline(100 * over_people(always).value, color=colours.muted, lw=0.8, ls="--")
+        ax.axhline(100 * over_people(always).value, color=colors.muted, lw=0.8, ls="--")
 
 
 def _bar(one: SetResult, method: str, share: float) -> tuple[float, float]:
@@ -88,12 +88,12 @@ def _bar(one: SetResult, method: str, share: float) -> tuple[float, float]:
     return max(0.0, 100 * (mean - known.low)), max(0.0, 100 * (known.high - mean))
 
 
-def _subjects(ax: Axes, one: SetResult, colours: Theme) -> None:
-    dress(ax, colours)
+def _subjects(ax: Axes, one: SetResult, colors: Theme) -> None:
+    dress(ax, colors)
     last = one.shares[-1]
     methods = [method for method in one.methods if method != "random"]
     for k, method in enumerate(methods):
-        colour = colours.series[one.methods.index(method) % len(colours.series)]
+        color = colors.series[one.methods.index(method) % len(colors.series)]
         cells = one.of(method, last)
         names = sorted({name for c in cells for name in c.by_subject})
         means = [
@@ -101,6 +101,6 @@ def _subjects(ax: Axes, one: SetResult, colours: Theme) -> None:
             for name in names
         ]
         place = k + np.linspace(-0.2, 0.2, len(names)) if len(names) > 1 else np.array([float(k)])
-        ax.plot(place, means, "o", ms=4, color=colour, alpha=0.8)
-        ax.hlines(float(np.mean(means)), k - 0.3, k + 0.3, color=colour)
+        ax.plot(place, means, "o", ms=4, color=color, alpha=0.8)
+        ax.hlines(float(np.mean(means)), k - 0.3, k + 0.3, color=color)
     ax.set_xticks(range(len(methods)), methods, rotation=60, ha="right", fontsize=8)

@@ -122,8 +122,8 @@ class Series:
         def recordings(some: Bytes, labels: Bytes) -> list[Recording]:
             u = np.zeros((len(some), n_pixels + 1, 1))
             u[:, :-1, 0] = (some.reshape(len(some), -1)[:, places] - mean) * (LARGEST / 255)
-            labelled, n_classes = Recording.labelled, len(images.classes)
-            return [labelled(x, int(k), n_classes) for x, k in zip(u, labels, strict=True)]
+            labeled, n_classes = Recording.labeled, len(images.classes)
+            return [labeled(x, int(k), n_classes) for x, k in zip(u, labels, strict=True)]
 
         train = recordings(images.train, images.train_labels)
         positions = images.positions
@@ -155,7 +155,7 @@ def map_of(contender: str, width: int, seed: int, option: Option, series: Series
     )
     if contender == COSINES:
         scale = min(NARROWEST, narrow / series.apart(built))
-        built = ct.RandomFourier(built, width, seed, scale)
+        built = ct.RandomFourierFeatures(built, width, seed, scale)
     return built.build(1, per_step=False, classes=True)
 
 
@@ -179,7 +179,7 @@ def measured(cell: PixelCell, series: Series, device: str | None, *, test: bool)
     start = time.perf_counter()
     features = map_of(cell.contender, cell.width, cell.seed, cell.option, series)
     total = accumulate(features, series.fit, classes=True, device=device)
-    scale = scale_of(total, features.standardise)
+    scale = scale_of(total, features.standardize)
     readouts = [solve_readout(total.floats, r * total.weight, scale=scale) for r in RIDGES]
     right = shares_right(features, readouts, series.held_out, device)
     best = int(np.flatnonzero(right == right.max())[-1])
@@ -192,7 +192,7 @@ def measured(cell: PixelCell, series: Series, device: str | None, *, test: bool)
 
 
 def _solved(features: FeatureMap, total: ct.RidgeStatistics, ridge: float) -> Readout:
-    scale = scale_of(total, features.standardise)
+    scale = scale_of(total, features.standardize)
     return solve_readout(total, ridge * total.weight, scale=scale)
 
 
@@ -202,7 +202,7 @@ def together(cell: PixelCell, series: Series, device: str | None) -> Together:
     pooled = accumulate(features, [*series.fit, *series.held_out], classes=True, device=device)
     readout = _solved(features, pooled, cell.ridge)
     run = ct.federate(
-        ct.Pipeline(ct.Prepare(scale="none"), features),
+        ct.Pipeline(ct.Preprocessing(scale="none"), features),
         series.clients,
         ridge=cell.ridge * pooled.weight,
         classes=series.classes,
@@ -302,14 +302,14 @@ def chosen(cells: Sequence[PixelCell]) -> Option:
     return max((c for c in cells if c.test is None), key=lambda c: c.held_out).option
 
 
-def invented(n: int = 120) -> Images:
+def synthetic(n: int = 120) -> Images:
     """Return small images of three classes, by 13 writers: another third of each is bright."""
     labels = (np.arange(n) % 3).astype(np.uint8)
     images = np.random.default_rng(0).integers(0, 120, size=(n, 6, 6), dtype=np.uint8)
     images += 60 * (np.arange(6) // 2 == labels[:, None])[:, :, None].astype(np.uint8)
     test, train = slice(0, n // 4), slice(n // 4, n)
     return Images(
-        name="invented",
+        name="synthetic",
         train=images[train],
         train_labels=labels[train],
         test=images[test],

@@ -12,7 +12,7 @@ from reproductions.options import NO_MEANING, Options, listed, report
 
 
 def pixels(
-    quick: Annotated[bool, typer.Option(help="Invented images, seconds.")] = False,
+    quick: Annotated[bool, typer.Option(help="Synthetic images, seconds.")] = False,
     resume: Annotated[bool, typer.Option(help="Keep the cells that are there.")] = False,
     sets: Annotated[str, typer.Option(help="Of images.")] = "mnist_writers,fashion_mnist",
     seeds: Annotated[int, typer.Option(help="How many seeds.", min=1)] = 3,
@@ -22,7 +22,7 @@ def pixels(
 ) -> None:
     """Images pixel by pixel, in order and permuted, by diagonal reservoirs in closed form."""
     from reproductions.data.load import load_images
-    from reproductions.pixels import WIDTHS, invented, load_pixels
+    from reproductions.pixels import WIDTHS, load_pixels, synthetic
     from reproductions.pixels import pixels as run
     from reproductions.pixels_tables import markdown, write
 
@@ -31,7 +31,7 @@ def pixels(
         typer.echo(NO_MEANING.replace("**", ""))
     names = listed(sets) or ()
     result = run(
-        [invented()] if quick else [load_images(name, directory=data) for name in names],
+        [synthetic()] if quick else [load_images(name, directory=data) for name in names],
         seeds=1 if quick else seeds,
         widths=dict.fromkeys(WIDTHS, (40,)) if quick else WIDTHS,
         searched=40 if quick else 2000,

@@ -62,7 +62,7 @@ def _lines(result: PixelResult) -> Iterator[str]:
         f"`python -m reproductions pixels`, {result.device}, numpy {about['numpy']}. An image "
         "is a series of its pixels, row after row (*in order*) or in one random order for all "
         "(*permuted*), and one blank step. The map is a linear `DiagonalReservoir`: its "
-        f"states after the last step, or random cosines (`RandomFourier`) of {N_STATES} such "
+        f"states after the last step, or random cosines (`RandomFourierFeatures`) of {N_STATES} such "
         "states, whose kernel is the narrower, the larger the narrowness. "
         "Nothing but the readout is trained, by one "
         f"solution in closed form. Memory and narrowness are chosen with seed {SEARCH_SEED} by "

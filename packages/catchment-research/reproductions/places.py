@@ -107,7 +107,7 @@ def locate(name: str, *, directory: Path | str | None = None) -> Place:
 
     >>> locate("cifar10", directory="no/such/place")
     Traceback (most recent call last):
-    catchment.errors.MissingDataError: cifar10 (colour images, 32 x 32) is not in ...
+    catchment.errors.MissingDataError: cifar10 (color images, 32 x 32) is not in ...
     """
     place = find(name, directory=directory)
     if place is None:

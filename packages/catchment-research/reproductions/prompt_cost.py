@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_research.learn import TrainedSum
 from catchment_research.prompt import Answer, Projection, Question
 
@@ -249,8 +249,8 @@ def messages(size: Size, examples: int, setting: Setting = PUBLISHED) -> tuple[i
     W_out = np.zeros((k, setting.features))
     change = TrainedSum.of((W_out,), float(examples)).parts()
     arrays = tuple(array.astype(np.float32) for array in change.arrays)
-    up = len(Parts(change.kind, change.facts, arrays).to_bytes())
-    down = len(Parts("controller", {}, (W_out.astype(np.float32),)).to_bytes())
+    up = len(Message(change.kind, change.facts, arrays).to_bytes())
+    down = len(Message("controller", {}, (W_out.astype(np.float32),)).to_bytes())
     for first in range(0, examples, 16):
         n = min(16, examples - first)
         question = Question(np.zeros((n, k)), [np.zeros(0, dtype=np.int64)], n)

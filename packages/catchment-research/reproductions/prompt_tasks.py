@@ -4,7 +4,7 @@
 - Sentiment (SST-2): the model reads a film review and says whether it is positive. The reservoir
   reads the same words, as embeddings brought down to a few channels at random.
 - Sensors to words: the model reads nothing but "The person is"; what the person does is in a window
-  of motion signals that only the reservoir has seen. Test subjects are people nobody trained on.
+  of motion signals that only the reservoir has seen. Test subjects are unseen people.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def routing_task(
         clients={f"client-{k:03d}": drawn(per_client) for k in range(n_clients)},
         development=drawn(n_test),
         test=drawn(n_test),
-        notes=("invented signals",),
+        notes=("synthetic signals",),
     )
 
 
@@ -192,7 +192,7 @@ def sst2_task(
 
     train = [read(text) for text in texts.train]
     # Labels decide who gets what; the signals are not looked at.
-    places = [Recording.labelled([[float(k)]], e.label, 2) for k, e in enumerate(train)]
+    places = [Recording.labeled([[float(k)]], e.label, 2) for k, e in enumerate(train)]
     cut = label_skew(places, n_clients, alpha=alpha, seed=seed)
     return WordTask(
         name="sst2",
@@ -252,7 +252,7 @@ def sensors_task(
 
 
 def recorded(examples: Sequence[Example], n_classes: int) -> list[Recording]:
-    """Return examples as labelled sequences, for readouts that need no language model.
+    """Return examples as labeled sequences, for readouts that need no language model.
 
     >>> recorded([Example(1, np.zeros((4, 2)))], 3)[0].y
     array([0., 1., 0.])
@@ -261,7 +261,7 @@ def recorded(examples: Sequence[Example], n_classes: int) -> list[Recording]:
     if len(signals) < len(examples):
         raise ValueError("an example has no signal; a readout needs one")
     return [
-        Recording.labelled(u, example.label, n_classes)
+        Recording.labeled(u, example.label, n_classes)
         for u, example in zip(signals, examples, strict=True)
     ]
 

@@ -86,7 +86,7 @@ def skew_gains(study: StudyResult) -> str:
 
 
 def skew_deviations(study: StudyResult) -> str:
-    """Return for each set and pooling the deviation over initialisations, by dealing."""
+    """Return for each set and pooling the deviation over initializations, by dealing."""
     names = dealings(study.sets[0])
     rows = []
     for one in study.sets:

@@ -53,7 +53,7 @@ class HiddenStates(FeatureMap):
     grid: int = 12
     n_features: int = WIDTH
     n_inputs = 1
-    standardise = True
+    standardize = True
     bounds = property(lambda self: np.full(self.n_features, BOUND))
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
@@ -159,7 +159,7 @@ def _cell(model: str, task: WordTask, seed: int, limit: int, say: Began) -> dict
         for kind in ("mean", "last"):
             say(f"seed {seed}: layer {layer}, {kind}")
             made = HiddenStates(model, layer, kind)
-            pipeline = ct.Pipeline(ct.Prepare(scale="none"), made)
+            pipeline = ct.Pipeline(ct.Preprocessing(scale="none"), made)
             run = ct.federate(pipeline, clients, classes=SENTIMENTS)
             value = _accuracy(run.model, development)
             tried[f"{layer} {kind}"] = value
@@ -185,9 +185,9 @@ def _cell(model: str, task: WordTask, seed: int, limit: int, say: Began) -> dict
 
 
 def _recordings(examples: Sequence[Example]) -> list[ct.Recording]:
-    """Return the tokens of each example's context as a labelled recording (T, 1)."""
+    """Return the tokens of each example's context as a labeled recording (T, 1)."""
     return [
-        ct.Recording.labelled(np.asarray(e.context, dtype=float)[:, None], e.label, 2)
+        ct.Recording.labeled(np.asarray(e.context, dtype=float)[:, None], e.label, 2)
         for e in examples
     ]
 

@@ -3,7 +3,7 @@
 The windows of a split's training people are dealt to as many clients as there are people, by shares
 of each class drawn from a Dirichlet distribution: at alpha .05 a client has hardly more than one
 class, at 10 nearly all alike. Beside these there are the people themselves, clients dealt at
-random, and one client who has everything. Test people stay people whom nobody trained on.
+random, and one client who has everything. Test people stay unseen people.
 
 The exact sum (IncFed) cannot depend on the dealing, and the study refuses to go on if it does; nor
 can plasticity from summed moments. Averages can: of readouts solved alone, of readouts trained by
@@ -28,7 +28,7 @@ from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.features.echo_state import Pool
-from catchment.federation import Limits, Plan, Turn, WeightedSum
+from catchment.federation import Limits, Plan, RoundContext, WeightedSum
 from catchment_lab.search import Adaptation, Random, Space
 from catchment_research.plasticity import (
     FederatedPlasticity,
@@ -67,7 +67,7 @@ class SkewSettings:
         Means and widths of plasticity's target that validation chooses from.
     relative_rate, epochs, rounds
         Of plasticity; the learning rate is divided by the square of the width.
-    initialisations, judging
+    initializations, judging
         Reservoirs drawn, and how many of them judge the rules.
     pools
         How a sequence's states become one row; averages of readouts have the first only.
@@ -86,7 +86,7 @@ class SkewSettings:
     relative_rate: float = 1e-2
     epochs: int = 3
     rounds: int = 4
-    initialisations: int = 5
+    initializations: int = 5
     judging: int = 2
     pools: tuple[Pool, ...] = ("mean", "last")
     averaging_rounds: int = 200
@@ -104,7 +104,7 @@ QUICK = SkewSettings(
     rules=((0.0, 0.3),),
     epochs=1,
     rounds=2,
-    initialisations=2,
+    initializations=2,
     judging=1,
     averaging_rounds=20,
     local_steps=(10,),
@@ -134,8 +134,8 @@ def skew(people: People, settings: SkewSettings, began: Began | None = None) -> 
         Measure("label distance", name, label_distance(clients), fold=people.fold)
         for name, clients in dealings.items()
     ]
-    for draw in range(settings.initialisations):
-        say(f"{people.name}: initialisation {draw + 1} of {settings.initialisations}")
+    for draw in range(settings.initializations):
+        say(f"{people.name}: initialization {draw + 1} of {settings.initializations}")
         study = Draw(people, settings, drawn(recipe, draw), adaptation, draw)
         found, more = study.compared(dealings)
         cells += found
@@ -216,15 +216,15 @@ def adapted(
     state = algorithm.start()
     drift = (float("nan"), float("nan"))
     for k in range(adaptation.rounds):
-        turn = Turn(k, tuple(sorted(clients)))
-        sent = algorithm.broadcast(state, turn)
+        context = RoundContext(k, tuple(sorted(clients)))
+        sent = algorithm.broadcast(state, context)
         updates = [
-            algorithm.client_update(sent, _given(clients[name]), turn.at(name))
-            for name in turn.cohort
+            algorithm.client_update(sent, _given(clients[name]), context.at(name))
+            for name in context.cohort
         ]
         if k == 0:
             drift = apart(updates)
-        state = algorithm.server_update(state, reduce(add, updates), turn)
+        state = algorithm.server_update(state, reduce(add, updates), context)
     return algorithm.result(state), drift
 
 

@@ -26,7 +26,7 @@ def dealings(one: SetResult) -> tuple[str, ...]:
 
 
 def measured(one: SetResult, name: str, dealing: str) -> float:
-    """Return the mean of a measure over folds and initialisations."""
+    """Return the mean of a measure over folds and initializations."""
     values = [m.value for m in one.measures if m.name == name and m.method == dealing]
     return float(np.mean(values)) if values else float("nan")
 
@@ -46,8 +46,8 @@ def sections(one: SetResult) -> list[str]:
     ]
     for pool in pools(one):
         parts += [
-            f"Pooled by {pool}: test accuracy ± deviation over initialisations, and what "
-            "plasticity adds to the exact readout, over people and initialisations.",
+            f"Pooled by {pool}: test accuracy ± deviation over initializations, and what "
+            "plasticity adds to the exact readout, over people and initializations.",
             _accuracies(one, pool),
         ]
     return [*parts, "What was selected.", _selected(one)]
@@ -142,5 +142,5 @@ def _gain_sentence(one: SetResult, worst: str, pool: str) -> str:
     return (
         f"{one.name}, {pool}: FedIP adds {at_worst.shown(sign=True)} points at {worst}, "
         f"{at_even.shown(sign=True)} at {EVEN}; between the two {change.shown(sign=True)}. "
-        f"Deviation over initialisations {spread}, {plain:.2f} without plasticity"
+        f"Deviation over initializations {spread}, {plain:.2f} without plasticity"
     )

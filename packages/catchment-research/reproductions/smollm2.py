@@ -84,12 +84,12 @@ def packaged_weights() -> Path | None:
 
 
 def convert(source: Path, folder: Path) -> Path:
-    """Return a folder with a GGUF file's configuration, tokeniser and float16 weights.
+    """Return a folder with a GGUF file's configuration, tokenizer and float16 weights.
 
     Parameters
     ----------
     source
-        A GGUF file of a Llama-type model with a byte-level tokeniser.
+        A GGUF file of a Llama-type model with a byte-level tokenizer.
     folder
         Made whole or not at all.
     """
@@ -99,7 +99,7 @@ def convert(source: Path, folder: Path) -> Path:
         made = Path(temporary) / folder.name
         made.mkdir()
         (made / "config.json").write_text(json.dumps(configuration(file), indent=1) + "\n")
-        write_tokeniser(file.entries, made)
+        write_tokenizer(file.entries, made)
         weights = {name: value.astype(np.float16) for name, value in renamed(file)}
         save_file(weights, made / "model.safetensors", metadata={"format": "pt"})
         if not is_model(folder):
@@ -172,31 +172,31 @@ def unwoven(weight: Floats, heads: int) -> Floats:
     return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(rows, columns)
 
 
-def write_tokeniser(entries: Mapping[str, Any], folder: Path) -> None:
-    """Write a byte-level tokeniser's pieces and merges as tokenizers keeps them."""
+def write_tokenizer(entries: Mapping[str, Any], folder: Path) -> None:
+    """Write a byte-level tokenizer's pieces and merges as tokenizers keeps them."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
     if entries.get("tokenizer.ggml.model") != "gpt2":
         raise IntegrityError(
-            f"the tokeniser is of type {entries.get('tokenizer.ggml.model')!r}; "
+            f"the tokenizer is of type {entries.get('tokenizer.ggml.model')!r}; "
             "only byte-level pieces (gpt2) are read"
         )
     pieces = entries["tokenizer.ggml.tokens"]
     merges = [tuple(merge.split(" ", 1)) for merge in entries["tokenizer.ggml.merges"]]
     vocabulary = {piece: number for number, piece in enumerate(pieces)}
-    tokeniser = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False)
     splits_digits = entries.get("tokenizer.ggml.pre") == "smollm"
-    tokeniser.pre_tokenizer = (
+    tokenizer.pre_tokenizer = (
         pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), bytes_])
         if splits_digits
         else bytes_
     )
-    tokeniser.decoder = decoders.ByteLevel()
+    tokenizer.decoder = decoders.ByteLevel()
     kinds = entries.get("tokenizer.ggml.token_type", [1] * len(pieces))
     markers = [p for p, kind in zip(pieces, kinds, strict=True) if kind == _CONTROL]
-    tokeniser.add_special_tokens([AddedToken(p, normalized=False) for p in markers])
-    tokeniser.save(str(folder / "tokenizer.json"))
+    tokenizer.add_special_tokens([AddedToken(p, normalized=False) for p in markers])
+    tokenizer.save(str(folder / "tokenizer.json"))
     named = {
         f"{role}_token": pieces[entries[f"tokenizer.ggml.{key}_token_id"]]
         for role, key in (("bos", "bos"), ("eos", "eos"), ("pad", "padding"))

@@ -52,7 +52,7 @@ class Method:
     name: str
     make: Callable[[], FeatureMap]
     sound: bool
-    prepare: ct.Prepare = field(default_factory=ct.Prepare)
+    preprocessing: ct.Preprocessing = field(default_factory=ct.Preprocessing)
 
 
 # Rows of a frozen map do not depend on who else is trained with, so each clip is encoded once.
@@ -78,8 +78,8 @@ class Remembered(FeatureMap):
         return self.inner.grid
 
     @property
-    def standardise(self) -> bool:
-        return self.inner.standardise
+    def standardize(self) -> bool:
+        return self.inner.standardize
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the row (1, F) of each recording's inputs (T, I)."""
@@ -98,7 +98,7 @@ def methods(directory: Path | None = None) -> tuple[Method, ...]:
         made = ct.Encoder(path, sha256, layout="1T", pool=pool, bound=128.0)  # type: ignore[arg-type]
         return Remembered(made.build(1, per_step=False, classes=True))
 
-    raw = ct.Prepare(scale="none")
+    raw = ct.Preprocessing(scale="none")
     found = [
         Method("speech encoder, mean", lambda: encoder("mean"), True, raw),
         Method("speech encoder, all seven", lambda: encoder("flatten"), True, raw),
@@ -154,7 +154,7 @@ def speech(
 def _cell(method: Method, data: Dataset, speaker: str) -> Cell:
     start = time.perf_counter()
     clients = {name: held for name, held in data.clients.items() if name != speaker}
-    pipeline = ct.Pipeline(method.prepare, method.make())
+    pipeline = ct.Pipeline(method.preprocessing, method.make())
     run: Run = ct.federate(pipeline, clients, ridge="clients", classes=data.classes)
     tested = data.clients[speaker]
     right = _right(run.model, tested)

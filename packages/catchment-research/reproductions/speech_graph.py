@@ -3,7 +3,7 @@
 Two published networks (mel bands of 16 kHz sound; an embedding of 76 frames of them: Lin et al.
 2020, "Training keyword spotters with limited and synthesized speech data") are joined to what goes
 before and between them: the rate is doubled by the filter of `scipy.signal.resample_poly`, the peak
-is scaled, the clip is centred in 20 960 samples, and seven windows of frames are cut.
+is scaled, the clip is centered in 20 960 samples, and seven windows of frames are cut.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def joined(networks: Mapping[str, Path]) -> onnx.ModelProto:
     mel, embedding = (_read(networks[name], sha256) for name, sha256 in FILES.items())
     # Sizes that the publisher left open, and that windows of one length settle.
     del mel.graph.output[0].type.tensor_type.shape.dim[:]
-    front = compose.merge_models(_before(), mel, io_map=[("centred", "input")], prefix2="mel/")
+    front = compose.merge_models(_before(), mel, io_map=[("centered", "input")], prefix2="mel/")
     framed = compose.merge_models(front, _between(), io_map=[("mel/output", "mel_frames")])
     whole = compose.merge_models(framed, embedding, io_map=[("windows", "input_1")], prefix2="net/")
     out = compose.merge_models(whole, _after(), io_map=[("net/conv2d_19", "found")])
@@ -92,7 +92,7 @@ def _read(path: Path, sha256: str) -> onnx.ModelProto:
 
 
 def _before() -> onnx.ModelProto:
-    """Return what makes samples (1, T) at 8 kHz a centred clip (1, 20 960) at 16 kHz."""
+    """Return what makes samples (1, T) at 8 kHz a centered clip (1, 20 960) at 16 kHz."""
     nodes: list[tuple[str, list[str], list[str], dict[str, Any]]] = [
         ("Unsqueeze", ["audio", "one"], ["channel"], {}),
         # Half a filter is cut off before, and half less one sample after: 2 T samples are left.
@@ -109,8 +109,8 @@ def _before() -> onnx.ModelProto:
         ("Sub", ["length", "n_samples"], ["missing"], {}),
         ("Div", ["missing", "two"], ["left"], {}),
         ("Sub", ["missing", "left"], ["right"], {}),
-        ("Concat", ["zero", "left", "zero", "right"], ["pads"], {"axis": 0}),
-        ("Pad", ["clip", "pads"], ["centred"], {"mode": "constant"}),
+        ("FeatureUnion", ["zero", "left", "zero", "right"], ["pads"], {"axis": 0}),
+        ("Pad", ["clip", "pads"], ["centered"], {"mode": "constant"}),
     ]
     constants: dict[str, Any] = {
         "taps": doubling_filter()[None, None],
@@ -119,7 +119,7 @@ def _before() -> onnx.ModelProto:
         "length": np.array([LENGTH]),
         **{name: np.array([k]) for k, name in enumerate(("zero", "one", "two"))},
     }
-    return _model("before", nodes, constants, ("audio", [1, "T"]), ("centred", [1, LENGTH]))
+    return _model("before", nodes, constants, ("audio", [1, "T"]), ("centered", [1, LENGTH]))
 
 
 def _between() -> onnx.ModelProto:

@@ -4,7 +4,7 @@ A federation of twenty people trains twenty copies of one network for a round; f
 seeds and a few settings make thousands. A copy alone leaves a GPU idle, so every parameter has a
 leading axis of M models here, and a convolution of all of them is one batched matrix product.
 
-`cnn` has three convolutions with batch normalisation and pooling; `inception` is one network of
+`cnn` has three convolutions with batch normalization and pooling; `inception` is one network of
 InceptionTime (Fawaz et al., 2020): six modules with kernels of 39, 19 and 9 steps, two residual
 connections. Only torch is imported, so that the file runs where nothing else is installed.
 """
@@ -22,7 +22,7 @@ from torch.nn import functional
 Stack = dict[str, Tensor]
 KERNELS = (39, 19, 9)
 FILTERS = 32
-MOMENTUM = 0.1  # of the running moments that a batch normalisation uses in prediction
+MOMENTUM = 0.1  # of the running moments that a batch normalization uses in prediction
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _conv(x: Tensor, weights: Tensor) -> Tensor:
 
 
 def _norm(model: Mapping[str, Tensor], name: str, x: Tensor, moments: Stack | None) -> Tensor:
-    """Return (M, B, T, O) with every model's channels normalised over its own batch."""
+    """Return (M, B, T, O) with every model's channels normalized over its own batch."""
     x = x.float()
     if moments is None:
         mean, variance = model[f"{name}.mean"], model[f"{name}.variance"]

@@ -245,7 +245,7 @@ def closed_form(options: Sequence[Option], people: People, n_classes: int, seed:
             last = built.fingerprint, option.window
         ridge = FederatedRidge(
             features=built,
-            standardise=built.standardise if option.standardise is None else option.standardise,
+            standardize=built.standardize if option.standardize is None else option.standardize,
             classes=tuple(map(str, range(n_classes))),
         )
         for k, test in enumerate(parts):

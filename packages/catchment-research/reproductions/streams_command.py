@@ -31,7 +31,9 @@ def streams(
     labels: Annotated[
         Path | None, typer.Option(help="What reproductions.streams_gru wrote elsewhere.")
     ] = None,
-    invented: Annotated[bool, typer.Option(help="Invented people instead of MotionSense.")] = False,
+    synthetic: Annotated[
+        bool, typer.Option(help="Synthetic people instead of MotionSense.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("results"),
     data: DataOption = None,
 ) -> None:
@@ -55,7 +57,7 @@ def streams(
     settings = QUICK if quick else StreamSettings()
     if seeds is not None:
         settings = replace(settings, seeds=tuple(range(seeds)))
-    people, n_classes = generated(settings.most_people or 12) if invented else motionsense(data)
+    people, n_classes = generated(settings.most_people or 12) if synthetic else motionsense(data)
     some = dict(sorted(people.items())[: settings.most_people])
 
     def make(task: Task, seed: int) -> People:

@@ -15,10 +15,10 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.features import (
     NVAR,
-    Concat,
     DiagonalReservoir,
     EchoState,
     FeatureMap,
+    FeatureUnion,
     MiniRocket,
     WindowStatistics,
 )
@@ -37,7 +37,7 @@ class Option:
     label: str
     describe: Callable[[int], FeatureMap]  # of a seed
     window: int | None = None
-    standardise: bool | None = None  # whether columns are divided by their spread; None: as usual
+    standardize: bool | None = None  # whether columns are divided by their spread; None: as usual
 
     def build(self, n_inputs: int, seed: int) -> FeatureMap:
         per_step = self.window is None
@@ -62,7 +62,7 @@ class Option:
         if self.window is not None:
             labels = np.concatenate([s.label[s.judged] for s in streams]).tolist()
             data = [
-                Recording.labelled(u, label, n_classes)
+                Recording.labeled(u, label, n_classes)
                 for u, label in zip(self.windows(streams), labels, strict=True)
             ]
         else:
@@ -101,7 +101,7 @@ def _state_bytes(inner: FeatureMap, n_inputs: int) -> int:
             return inner.state_bytes
         case NVAR():
             return NUMBER * n_inputs * (inner.delays - 1) * inner.stride
-        case Concat():
+        case FeatureUnion():
             return sum(_state_bytes(part, n_inputs) for part in inner.maps)
         case EchoState():
             return NUMBER * inner.reservoir.n_units
@@ -116,21 +116,21 @@ SLOW_AND_FAST = Spread("log_uniform", 0.02, 0.5)
 def _reservoirs(
     units: int | tuple[int, ...], leaks: Sequence[float | Spread], scalings: Sequence[float]
 ) -> tuple[Option, ...]:
-    """Return options of leak and input scaling, with columns as they are and standardised."""
+    """Return options of leak and input scaling, with columns as they are and standardized."""
 
-    def option(leak: float | Spread, scaling: float, standardise: bool) -> Option:
+    def option(leak: float | Spread, scaling: float, standardize: bool) -> Option:
         shown = f"{leak:g}" if isinstance(leak, float) else f"{leak.low:g} to {leak.high:g}"
         return Option(
-            f"leak {shown}, scaling {scaling:g}" + ", standardised" * standardise,
+            f"leak {shown}, scaling {scaling:g}" + ", standardized" * standardize,
             lambda seed: EchoState(units, seed=seed, leak_rate=leak, input_scaling=scaling),
-            standardise=standardise,
+            standardize=standardize,
         )
 
     return tuple(
-        option(leak, scaling, standardise)
+        option(leak, scaling, standardize)
         for leak in leaks
         for scaling in scalings
-        for standardise in (False, True)
+        for standardize in (False, True)
     )
 
 
@@ -143,7 +143,7 @@ def _beside(leak: float | Spread, scaling: float) -> Option:
     shown = f"{leak:g}" if isinstance(leak, float) else f"{leak.low:g} to {leak.high:g}"
     return Option(
         f"leak {shown}, scaling {scaling:g}",
-        lambda seed: Concat(
+        lambda seed: FeatureUnion(
             ExponentialMeans(_rates(3)),
             EchoState(100, seed=seed, leak_rate=leak, input_scaling=scaling, input=False),
         ),

@@ -53,7 +53,7 @@ def motionsense(directory: Path | None = None) -> tuple[dict[str, list[Recording
 
 
 def generated(n_people: int = 6, seed: int = 0) -> tuple[dict[str, list[Recording]], int]:
-    """Return invented people's recordings, for a look at the machinery.
+    """Return synthetic people's recordings, for a look at the machinery.
 
     >>> people, n_classes = generated(2)
     >>> len(people), n_classes

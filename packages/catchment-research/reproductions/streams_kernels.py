@@ -13,7 +13,7 @@ def forgotten_shares(x, positions, dilation, first, channels, biases, rate, out)
     Parameters
     ----------
     x
-        (I, T) whole numbers, small enough for sums of 32 bits; zeros come before them.
+        (I, T) integers, small enough for sums of 32 bits; zeros come before them.
     positions
         (F, 9): the three taps with weight 2 come first, the six with weight -1 after them.
     dilation, biases

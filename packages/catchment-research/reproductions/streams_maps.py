@@ -29,7 +29,7 @@ class Lags(FeatureMap):
     grid: int | None = 12
     n_inputs: int | None = None
     per_step = True
-    standardise = True
+    standardize = True
     bounds = property(lambda self: np.full(self.n_features, RANGE))
 
     @property
@@ -68,7 +68,7 @@ class ExponentialMeans(FeatureMap):
     grid: int | None = 12
     n_inputs: int | None = None
     per_step = True
-    standardise = True
+    standardize = True
 
     @property
     def n_features(self) -> int:
@@ -110,7 +110,7 @@ class StreamingMiniRocket(FeatureMap):
     """MiniRocket's kernels on a stream: exponential means of "above the bias", one row per step.
 
     Kernels, dilations, channels and biases are those of `MiniRocket(features, seed, length)`. A
-    share of steps becomes p + (1[C > bias] - p) 2^-rate, in whole numbers of 16 bits.
+    share of steps becomes p + (1[C > bias] - p) 2^-rate, in integers of 16 bits.
     """
 
     features: int = 504
@@ -120,7 +120,7 @@ class StreamingMiniRocket(FeatureMap):
     grid: int | None = 8
     n_inputs: int | None = None
     per_step = True
-    standardise = True
+    standardize = True
     bounds = property(lambda self: np.full(self.n_features, 1.0))
 
     @property

@@ -44,7 +44,7 @@ TITLES = {
     "incfed": "Readouts from sums, from averages, and from pooled data",
     "fedip": "Federated intrinsic plasticity before the exact readout",
     "skew": "What averages lose when clients differ",
-    "variance": "Plasticity over several initialisations",
+    "variance": "Plasticity over several initializations",
     "unseen": "UCI HAR, the publisher's test subjects",
 }
 
@@ -53,7 +53,7 @@ def table(study: str, one: SetResult) -> str:
     """Return a set's accuracies as a Markdown table, methods by rows and shares by columns.
 
     The last columns are of the largest share: all test people with an interval over them, and the
-    mean over classes of the share that is recognised.
+    mean over classes of the share that is recognized.
     """
     last = one.shares[-1]
     shares = [f"{share:.0%}" for share in one.shares]
@@ -200,7 +200,7 @@ def _preamble(study: StudyResult) -> str:
     e = study.environment
     kind = "A quick run" if study.quick else "A full run"
     return (
-        "Test accuracy in per cent on people nobody trained on: mean ± standard deviation (n - 1) "
+        "Test accuracy in per cent on unseen people: mean ± standard deviation (n - 1) "
         "over repetitions, of the mean over folds where there are several. *Over people* counts "
         "the sequences of all test people, with a 95 % interval over people and repetitions drawn "
         "with replacement; differences are paired by both, and bold where their interval leaves "

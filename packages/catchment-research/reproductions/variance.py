@@ -1,6 +1,6 @@
 """Does federated plasticity make results depend less on the draw of the reservoir?
 
-Centralised plasticity is known to; the FedIP paper reports that its averages do not, and leaves the
+Centralized plasticity is known to; the FedIP paper reports that its averages do not, and leaves the
 question open. Here the same reservoir sizes are drawn anew several times, adapted in several
 ways, and given exact readouts. The target's width is chosen on the validation subjects for each way
 and pooling, from the mean over all draws; the test subjects only see the choice.
@@ -34,7 +34,7 @@ class VarianceSettings:
 
     Parameters
     ----------
-    initialisations
+    initializations
         Reservoirs drawn.
     target_stds
         Widths of the Gaussian target tried.
@@ -48,7 +48,7 @@ class VarianceSettings:
     spectral_radius: float = 0.9
     leak_rate: float = 0.3
     input_scaling: float = 0.5
-    initialisations: int = 5
+    initializations: int = 5
     target_stds: tuple[float, ...] = (0.2, 0.5)
     relative_rate: float = 1e-2
     rounds: int = 4
@@ -57,7 +57,7 @@ class VarianceSettings:
     seed: int = 0
 
 
-QUICK = VarianceSettings(units=60, initialisations=3, target_stds=(0.5,), rounds=2, steps=40_000)
+QUICK = VarianceSettings(units=60, initializations=3, target_stds=(0.5,), rounds=2, steps=40_000)
 Way = Callable[[Reservoir, IntrinsicPlasticity, int, People], Reservoir]
 
 
@@ -74,8 +74,8 @@ def uniform(reservoir: Reservoir, rule: IntrinsicPlasticity, n: int, people: Peo
 
 def momentum(reservoir: Reservoir, rule: IntrinsicPlasticity, n: int, people: People) -> Reservoir:
     """A server that keeps half of its velocity, and goes half as far at a time."""
-    optimiser = Momentum(learning_rate=0.5, momentum=0.5)
-    algorithm = FederatedPlasticity(reservoir=reservoir, rule=rule, optimiser=optimiser)
+    optimizer = Momentum(learning_rate=0.5, momentum=0.5)
+    algorithm = FederatedPlasticity(reservoir=reservoir, rule=rule, optimizer=optimizer)
     return _federated(algorithm, n, people)
 
 
@@ -112,24 +112,24 @@ WAYS: dict[str, Way] = {
 
 
 def variance(people: People, settings: VarianceSettings, began: Began | None = None) -> SetResult:
-    """Return one cell per way, pooling and initialisation, methods named like `moments / mean`.
+    """Return one cell per way, pooling and initialization, methods named like `moments / mean`.
 
     Parameters
     ----------
     began
         Called with a line of text as the parts begin.
     """
-    parts = [drawn(people, settings, draw, began) for draw in range(settings.initialisations)]
+    parts = [drawn(people, settings, draw, began) for draw in range(settings.initializations)]
     return chosen(reduce(joined, parts), settings)
 
 
 def drawn(
     people: People, settings: VarianceSettings, draw: int, began: Began | None = None
 ) -> SetResult:
-    """Return the cells of one initialisation with every width, as `tried`; none is chosen yet."""
+    """Return the cells of one initialization with every width, as `tried`; none is chosen yet."""
     start = time.perf_counter()
     if began:
-        began(f"{people.name}: initialisation {draw + 1} of {settings.initialisations}")
+        began(f"{people.name}: initialization {draw + 1} of {settings.initializations}")
     people = people.within(settings.steps)
     tried = [
         trained_cell(_tried(way, pool, std), reservoir, pool, people, 1.0, draw)

@@ -19,7 +19,7 @@ PEOPLE = [f"person-{k:02d}" for k in range(15)] + ["ann"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with one CSV per person: labelled windows of six channels, some gaps."""
+    """Return a folder with one CSV per person: labeled windows of six channels, some gaps."""
     place = tmp_path_factory.mktemp("recordings")
     rng = np.random.default_rng(0)
     users = synthetic_wearables(len(PEOPLE), seed=0, windows_per_user=20, steps=100)
@@ -58,7 +58,7 @@ def test_one_owner_forecasts() -> None:
     hours = np.arange(24 * 30.0)
     load = 400 + 80 * np.sin(hours * 2 * np.pi / 24) + 20 * np.sin(hours * 2 * np.pi / 168)
     past, future = load[:-24], load[-24:]
-    pipeline = ct.Pipeline(ct.Prepare(horizon=1), ct.EchoState(100))
+    pipeline = ct.Pipeline(ct.Preprocessing(horizon=1), ct.EchoState(100))
     model = ct.fit(pipeline, [ct.Recording(past, channels=("load",))])
     ahead = model.forecast(past, 24)
     assert ahead.shape == (24, 1)
@@ -100,9 +100,9 @@ def test_many_owners(people: Clients, tmp_path: Path) -> None:
 
 def test_many_owners_hidden_in_a_sum(people: Clients) -> None:
     train, test = ct.split(people, test=0.25, seed=0)
-    keys = ct.make_identities(train)
+    keys = ct.generate_keys(train)
     described = ct.EchoState(8, pool="mean", input=False)
-    private = ct.federate(described, train, protect=[ct.SecureSum(keys)])
+    private = ct.federate(described, train, protections=[ct.SecureAggregation(keys)])
     open_ = ct.federate(described, train, ridge="gcv")
     np.testing.assert_allclose(
         private.model.readout.weights, open_.model.readout.weights, rtol=1e-6, atol=1e-9
@@ -129,8 +129,8 @@ def test_a_run_is_kept_where_out_says(people: Clients, tmp_path: Path) -> None:
 
 def test_maps_are_put_together(people: Clients) -> None:
     train, test = ct.split(people, test=0.25, seed=0)
-    both = ct.Concat(ct.EchoState(10), ct.MiniRocket(42))
-    small = ct.Projected(ct.MiniRocket(504), 63)
+    both = ct.FeatureUnion(ct.EchoState(10), ct.MiniRocket(42))
+    small = ct.RandomProjection(ct.MiniRocket(504), 63)
     for described, columns in ((both, 2 * (10 + 6) + 42), (small, 63)):
         run = ct.federate(described, train)
         assert run.model.features.n_features == columns
@@ -142,14 +142,14 @@ def test_maps_are_put_together(people: Clients) -> None:
 def test_what_happens_before_the_readout_is_one_value(people: Clients) -> None:
     def pipeline(**changes: object) -> ct.Pipeline:
         settings: dict[str, object] = {"gaps": "hold", "window": 25, "scale": "none"}
-        prepare = ct.Prepare(**settings | changes)  # type: ignore[arg-type]
-        return ct.Pipeline(prepare, ct.EchoState(20, seed=3)).built(6, per_step=False)
+        preprocessing = ct.Preprocessing(**settings | changes)  # type: ignore[arg-type]
+        return ct.Pipeline(preprocessing, ct.EchoState(20, seed=3)).built(6, per_step=False)
 
     same, other = pipeline(), pipeline()
     assert same.fingerprint == other.fingerprint
     changed = [pipeline(gaps="interpolate"), pipeline(window=30), pipeline(scale="own")]
     assert len({same.fingerprint, *(one.fingerprint for one in changed)}) == 4
-    windows = ct.Pipeline(ct.Prepare(window=25, scale="federated"), ct.EchoState(20, seed=3))
+    windows = ct.Pipeline(ct.Preprocessing(window=25, scale="federated"), ct.EchoState(20, seed=3))
     model = ct.fit(windows, people["ann"])
     steps = people["person-01"][0].n_steps
     assert len(model.predict(people["person-01"][0])) == steps // 25
@@ -159,14 +159,14 @@ def test_scikit_learn_is_the_same_thing_with_its_habits(people: Clients) -> None
     X = [recording.u for recording in people["ann"]]
     y = [(people.classes or ())[int(r.y.argmax())] for r in people["ann"] if r.y is not None]
     classifier = EchoStateClassifier(units=50).fit(X, y)
-    data = [ct.Recording.labelled(u, label, sorted(set(y))) for u, label in zip(X, y, strict=True)]
+    data = [ct.Recording.labeled(u, label, sorted(set(y))) for u, label in zip(X, y, strict=True)]
     model = ct.fit(ct.EchoState(50), data)
     assert_array_equal(classifier.model_.readout.weights, model.readout.weights)
     assert_array_equal(classifier.model_.readout.intercept, model.readout.intercept)
 
 
 def test_a_client_is_taken_out_of_the_sum(people: Clients) -> None:
-    described = ct.Pipeline(ct.Prepare(scale="none"), ct.EchoState(10))
+    described = ct.Pipeline(ct.Preprocessing(scale="none"), ct.EchoState(10))
     run = ct.federate(described, people)
     without = {name: held for name, held in people.items() if name != "ann"}
     ann = ct.federate(described, {"ann": people["ann"]}).statistics

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from catchment.errors import IntegrityError
-from catchment.wire import MAGIC, NOTHING, VERSION, Parts, digest, join, split
+from catchment.wire import MAGIC, NOTHING, VERSION, Message, digest, join, split
 
 dtypes = st.sampled_from(
     [np.float64, np.float32, np.int64, np.uint64, np.uint32, np.int8, np.uint8]
@@ -34,7 +34,7 @@ scalars = (
 facts = st.dictionaries(
     st.text(), st.recursive(scalars, lambda s: st.lists(s, max_size=3), max_leaves=6)
 )
-values = st.builds(Parts, st.text(), facts, st.lists(arrays, max_size=3).map(tuple))
+values = st.builds(Message, st.text(), facts, st.lists(arrays, max_size=3).map(tuple))
 keys = st.sampled_from(["kind", "facts", "arrays", "x"])
 JSON: st.SearchStrategy[Any] = st.recursive(
     scalars, lambda s: st.lists(s, max_size=4) | st.dictionaries(keys, s), max_leaves=12
@@ -51,7 +51,7 @@ def with_header(header: object, payload: bytes = b"") -> bytes:
     return signed(struct.pack("<I", len(text)) + text + payload)
 
 
-def same(a: Parts, b: Parts) -> bool:
+def same(a: Message, b: Message) -> bool:
     return (
         a.kind == b.kind
         and dict(a.facts) == dict(b.facts)
@@ -65,21 +65,21 @@ def same(a: Parts, b: Parts) -> bool:
 
 @settings(max_examples=100)
 @given(value=values)
-def test_what_comes_out_is_what_went_in(value: Parts) -> None:
+def test_what_comes_out_is_what_went_in(value: Message) -> None:
     message = value.to_bytes()
-    got = Parts.from_bytes(message)
+    got = Message.from_bytes(message)
     assert same(got, value)
     assert got.to_bytes() == message
 
 
 @settings(max_examples=60)
-@given(value=values | st.builds(Parts, st.text(), st.dictionaries(st.text(), st.text())))
-def test_what_is_known_without_reading_is_what_is_read(value: Parts) -> None:
+@given(value=values | st.builds(Message, st.text(), st.dictionaries(st.text(), st.text())))
+def test_what_is_known_without_reading_is_what_is_read(value: Message) -> None:
     """To the bit, in the same order, and in memory of its own."""
     known = value.as_read()
     if known is None:
         return
-    read = Parts.from_bytes(value.to_bytes())
+    read = Message.from_bytes(value.to_bytes())
     assert same(known, read)
     assert [*known.facts] == [*read.facts]
     pairs = [*zip(known.arrays, read.arrays, strict=True)]
@@ -91,39 +91,39 @@ def test_what_is_known_without_reading_is_what_is_read(value: Parts) -> None:
 def test_statistics_are_known_without_reading_and_surprises_are_not() -> None:
     """Of half a character, a name that is a number or a long text only reading tells."""
     one = np.arange(3)
-    assert Parts("ridge-statistics", {"fingerprint": "f", "grid": "[8]"}, (one,)).as_read()
+    assert Message("ridge-statistics", {"fingerprint": "f", "grid": "[8]"}, (one,)).as_read()
     odd: list[Any] = ["\ud800", "x" * 2000, 2**70, [1], float("1e300")]
-    assert not any(Parts("k", {"a": fact}).as_read() for fact in odd)
-    assert Parts("k", {1: "a"}).as_read() is None  # type: ignore[dict-item]
-    assert Parts("k", {}, (one[::2],)).as_read() is None
-    assert Parts("k", {}, (one.astype(">i8"),)).as_read() is None
+    assert not any(Message("k", {"a": fact}).as_read() for fact in odd)
+    assert Message("k", {1: "a"}).as_read() is None  # type: ignore[dict-item]
+    assert Message("k", {}, (one[::2],)).as_read() is None
+    assert Message("k", {}, (one.astype(">i8"),)).as_read() is None
 
 
 @given(value=values, data=st.data())
-def test_any_flipped_bit_is_found(value: Parts, data: st.DataObject) -> None:
+def test_any_flipped_bit_is_found(value: Message, data: st.DataObject) -> None:
     message = bytearray(value.to_bytes())
     place = data.draw(st.integers(0, 8 * len(message) - 1))
     message[place // 8] ^= 1 << place % 8
     with pytest.raises(IntegrityError):
-        Parts.from_bytes(bytes(message))
+        Message.from_bytes(bytes(message))
 
 
 @settings(max_examples=60)
 @given(value=values, data=st.data())
-def test_a_message_cut_short_or_drawn_out_is_found(value: Parts, data: st.DataObject) -> None:
+def test_a_message_cut_short_or_drawn_out_is_found(value: Message, data: st.DataObject) -> None:
     message = value.to_bytes()
     end = data.draw(st.integers(0, len(message) - 1))
     more = data.draw(st.binary(min_size=1, max_size=9))
     for wrong in (message[:end], message + more):
         with pytest.raises(IntegrityError):
-            Parts.from_bytes(wrong)
+            Message.from_bytes(wrong)
 
 
 @settings(max_examples=150)
 @given(header=JSON, payload=st.binary(max_size=40))
 def test_a_lying_header_with_the_right_checksum_is_found(header: object, payload: bytes) -> None:
     try:
-        got = Parts.from_bytes(with_header(header, payload))
+        got = Message.from_bytes(with_header(header, payload))
     except IntegrityError:
         return
     assert sum(array.nbytes for array in got.arrays) == len(payload)
@@ -148,7 +148,7 @@ def test_a_lying_header_with_the_right_checksum_is_found(header: object, payload
 )
 def test_shapes_that_promise_more_than_came_cost_nothing(listed: list[object]) -> None:
     with pytest.raises(IntegrityError):
-        Parts.from_bytes(with_header({"kind": "k", "facts": {}, "arrays": listed}, bytes(8)))
+        Message.from_bytes(with_header({"kind": "k", "facts": {}, "arrays": listed}, bytes(8)))
 
 
 @pytest.mark.parametrize(
@@ -156,23 +156,23 @@ def test_shapes_that_promise_more_than_came_cost_nothing(listed: list[object]) -
 )
 def test_bodies_without_a_header_are_refused(body: bytes) -> None:
     with pytest.raises(IntegrityError):
-        Parts.from_bytes(signed(body))
+        Message.from_bytes(signed(body))
 
 
 def test_a_deeply_nested_header_is_refused() -> None:
     text = b"[" * 200_000 + b"]" * 200_000
     with pytest.raises(IntegrityError):
-        Parts.from_bytes(signed(struct.pack("<I", len(text)) + text))
+        Message.from_bytes(signed(struct.pack("<I", len(text)) + text))
 
 
 def test_strangers_newer_formats_and_too_large_messages_are_named() -> None:
-    message = Parts("k", {}, (np.arange(4.0),)).to_bytes()
+    message = Message("k", {}, (np.arange(4.0),)).to_bytes()
     with pytest.raises(IntegrityError, match="not a catchment message"):
-        Parts.from_bytes(b"RIFF" + message[4:])
+        Message.from_bytes(b"RIFF" + message[4:])
     with pytest.raises(IntegrityError, match="newer than"):
-        Parts.from_bytes(signed(message[46:], version=VERSION + 1))
+        Message.from_bytes(signed(message[46:], version=VERSION + 1))
     with pytest.raises(IntegrityError, match="the limit is 20"):
-        Parts.from_bytes(message, limit=20)
+        Message.from_bytes(message, limit=20)
 
 
 def test_equal_values_give_equal_bytes_whatever_their_memory() -> None:
@@ -181,38 +181,38 @@ def test_equal_values_give_equal_bytes_whatever_their_memory() -> None:
     swapped = matrix.astype(">f8")
     strided = np.repeat(matrix, 2, axis=1)[:, ::2]
     every = (matrix, turned, swapped, strided)
-    messages = {Parts("k", {"b": 1, "a": 2}, (m,)).to_bytes() for m in every}
-    messages.add(Parts("k", {"a": 2, "b": 1}, (matrix,)).to_bytes())
+    messages = {Message("k", {"b": 1, "a": 2}, (m,)).to_bytes() for m in every}
+    messages.add(Message("k", {"a": 2, "b": 1}, (matrix,)).to_bytes())
     assert len(messages) == 1
 
 
 def test_the_digest_is_that_of_the_body() -> None:
-    message = Parts("k", {}, (np.arange(3.0),)).to_bytes()
+    message = Message("k", {}, (np.arange(3.0),)).to_bytes()
     assert digest(message) == hashlib.sha256(message[46:]).digest()
 
 
 def test_arrays_of_objects_and_facts_that_are_not_numbers_do_not_travel() -> None:
     with pytest.raises(TypeError, match="do not travel"):
-        Parts("k", {}, (np.array([None]),)).to_bytes()
+        Message("k", {}, (np.array([None]),)).to_bytes()
     with pytest.raises(ValueError, match="not JSON compliant"):
-        Parts("k", {"x": float("nan")}).to_bytes()
+        Message("k", {"x": float("nan")}).to_bytes()
 
 
 def test_what_arrives_may_be_changed_without_changing_the_message() -> None:
-    message = Parts("k", {"n": 1}, (np.zeros(2),)).to_bytes()
-    first = Parts.from_bytes(message)
+    message = Message("k", {"n": 1}, (np.zeros(2),)).to_bytes()
+    first = Message.from_bytes(message)
     first.arrays[0][0] = 5.0
     facts: Any = first.facts
     facts["n"] = 2
-    again = Parts.from_bytes(message)
+    again = Message.from_bytes(message)
     assert again.arrays[0][0] == 0.0
     assert again.facts["n"] == 1
 
 
 @settings(max_examples=40)
 @given(named=st.dictionaries(st.text(), values, max_size=4))
-def test_joined_values_come_apart_again(named: dict[str, Parts]) -> None:
-    together = Parts.from_bytes(join("all", named).to_bytes())
+def test_joined_values_come_apart_again(named: dict[str, Message]) -> None:
+    together = Message.from_bytes(join("all", named).to_bytes())
     apart = split(together, "all")
     assert list(apart) == list(named)
     assert all(same(apart[name], named[name]) for name in named)
@@ -225,7 +225,7 @@ def test_parts_that_do_not_use_each_array_once_are_refused(counts: list[Any]) ->
     entries: Any = [
         {"name": str(k), "kind": "k", "facts": {}, "arrays": n} for k, n in enumerate(counts)
     ]
-    parts = Parts("all", {"parts": entries}, (np.zeros(1), np.ones(1)))
+    parts = Message("all", {"parts": entries}, (np.zeros(1), np.ones(1)))
     with pytest.raises(IntegrityError):
         split(parts, "all")
 
@@ -233,7 +233,7 @@ def test_parts_that_do_not_use_each_array_once_are_refused(counts: list[Any]) ->
 def test_two_parts_of_one_name_or_of_another_kind_are_refused() -> None:
     entry: Any = {"name": "a", "kind": "k", "facts": {}, "arrays": 0}
     with pytest.raises(IntegrityError):
-        split(Parts("all", {"parts": [entry, entry]}), "all")
+        split(Message("all", {"parts": [entry, entry]}), "all")
     with pytest.raises(IntegrityError):
         split(join("other", {}), "all")
     with pytest.raises(IntegrityError):
@@ -242,4 +242,4 @@ def test_two_parts_of_one_name_or_of_another_kind_are_refused() -> None:
 
 def test_expect_names_what_came() -> None:
     with pytest.raises(IntegrityError, match="expected 'a' with 1 arrays, got 'b' with 0"):
-        Parts("b").expect("a", 1)
+        Message("b").expect("a", 1)

@@ -1,4 +1,4 @@
-"""Packed whole numbers: exact, one form for one value, and lies cost nothing."""
+"""Packed integers: exact, one form for one value, and lies cost nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError
-from catchment.wire import CHUNK, FEWEST, MAGIC, VERSION, Parts, check_length, packed, unpacked
+from catchment.wire import CHUNK, FEWEST, MAGIC, VERSION, Message, check_length, packed, unpacked
 
 EXTREMES = [0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63), 2**40 - 1, -(2**31)]
 
@@ -76,8 +76,8 @@ def test_an_array_travels_packed_only_if_that_is_shorter_and_keeps_its_shape() -
         (np.arange(600, dtype=np.uint64), False),
     ]
     for array, shorter in cases:
-        message = Parts("k", {"a": 1}, (array, np.array([1.5]))).to_bytes()
-        got = Parts.from_bytes(message)
+        message = Message("k", {"a": 1}, (array, np.array([1.5]))).to_bytes()
+        got = Message.from_bytes(message)
         assert got.arrays[0].dtype == array.dtype
         np.testing.assert_array_equal(got.arrays[0], array)
         np.testing.assert_array_equal(got.arrays[1], [1.5])
@@ -94,13 +94,13 @@ def test_equal_numbers_give_equal_bytes_whatever_their_memory() -> None:
         matrix.astype(">i8"),
         np.repeat(matrix, 2, 1)[:, ::2],
     )
-    assert len({Parts("k", {}, (m,)).to_bytes() for m in every}) == 1
+    assert len({Message("k", {}, (m,)).to_bytes() for m in every}) == 1
 
 
 def test_messages_of_the_first_format_with_whole_numbers_are_read() -> None:
     numbers = np.arange(-200, 200)
     message = with_header([["i8", [400]]], numbers.astype("<i8").tobytes(), version=1)
-    got = Parts.from_bytes(message).arrays[0]
+    got = Message.from_bytes(message).arrays[0]
     np.testing.assert_array_equal(got, numbers)
     got[0] = 5  # what arrives may be changed
 
@@ -136,17 +136,17 @@ GOOD = packed(np.arange(-100, 100))
     ],
 )
 def test_headers_that_lie_about_packed_numbers_cost_nothing(entry: list[Any]) -> None:
-    Parts.from_bytes(with_header([["i8", [200], len(GOOD)]], GOOD))
+    Message.from_bytes(with_header([["i8", [200], len(GOOD)]], GOOD))
     tracemalloc.start()
     with pytest.raises(IntegrityError):
-        Parts.from_bytes(with_header([entry], GOOD))
+        Message.from_bytes(with_header([entry], GOOD))
     assert tracemalloc.get_traced_memory()[1] < 200_000
     tracemalloc.stop()
 
 
 def test_packed_numbers_in_a_message_of_the_first_format_are_refused() -> None:
     with pytest.raises(IntegrityError, match="format 1"):
-        Parts.from_bytes(with_header([["i8", [200], len(GOOD)]], GOOD, version=1))
+        Message.from_bytes(with_header([["i8", [200], len(GOOD)]], GOOD, version=1))
 
 
 def test_a_value_has_one_packed_form_only() -> None:
@@ -202,9 +202,9 @@ def test_statistics_of_510_columns_and_300_rows_of_8_bits_fit_in_450_kilobytes()
     y = np.eye(6, dtype=np.int64)[rng.integers(6, size=300)]
     gram = (z.T @ z)[np.triu_indices(510)]
     arrays = (np.array([300.0, 300.0]), z.sum(0), y.sum(0), gram, z.T @ y, np.bincount(y.argmax(1)))
-    whole = Parts("statistics", {}, arrays)
-    floats = Parts("statistics", {}, tuple(array.astype(np.float64) for array in arrays))
+    whole = Message("statistics", {}, arrays)
+    floats = Message("statistics", {}, tuple(array.astype(np.float64) for array in arrays))
     assert len(whole.to_bytes()) < 450_000 < 1_040_000 < len(floats.to_bytes())
-    read = Parts.from_bytes(whole.to_bytes())
+    read = Message.from_bytes(whole.to_bytes())
     for sent, came in zip(whole.arrays, read.arrays, strict=True):
         np.testing.assert_array_equal(sent, came)

@@ -24,7 +24,7 @@ from catchment_lab.audit import (
     input_between,
     leverage,
     membership_score,
-    minimise,
+    minimize,
     place_of,
     solvable,
     window_of,
@@ -87,7 +87,7 @@ def test_least_squares_finds_a_known_minimum() -> None:
         r = np.array([1 - v[0], 10 * (v[1] - v[0] ** 2)])
         return r, np.array([[-1.0, 0.0], [-20 * v[0], 10.0]])
 
-    at, cost = minimise(residual, np.array([-1.2, 1.0]), steps=200)
+    at, cost = minimize(residual, np.array([-1.2, 1.0]), steps=200)
     np.testing.assert_allclose(at, [1, 1], atol=1e-8)
     assert cost < 1e-16
 

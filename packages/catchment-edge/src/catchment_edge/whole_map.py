@@ -1,4 +1,4 @@
-"""An echo-state map on a grid in whole numbers, as its form in C holds it."""
+"""An echo-state map in fixed point in integers, as its form in C holds it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catchment.features.echo_state import MOST_WEIGHT_DIGITS, Program
 
 @dataclass(frozen=True, eq=False)
 class IntegerRows:
-    """A sparse matrix of whole numbers, row after row."""
+    """A sparse matrix of integers, row after row."""
 
     starts: Integers  # (n_rows + 1,)
     columns: Integers  # (nnz,)
@@ -30,7 +30,7 @@ class IntegerRows:
 
 @dataclass(frozen=True, eq=False)
 class IntegerLayer:
-    """One layer of N units: every weight a whole number of 2^-weight_digits."""
+    """One layer of N units: every weight an integer of 2^-weight_digits."""
 
     weight_digits: int
     recurrent: IntegerRows  # (N, N)
@@ -41,7 +41,7 @@ class IntegerLayer:
 
     @classmethod
     def of(cls, program: Program, leak_digits: int) -> IntegerLayer:
-        """Return the whole numbers of a layer that is on a grid."""
+        """Return the integers of a layer that is in fixed point."""
         N, I, w = program.n_units, program.n_inputs, program.weight_digits
         matrix = np.zeros((N, N + I + 1), dtype=np.int64)
         rows = np.repeat(np.arange(N), np.diff(program.starts))
@@ -62,7 +62,7 @@ class IntegerLayer:
 
 @dataclass(frozen=True, eq=False)
 class IntegerMap:
-    """An echo-state map on a grid, in whole numbers."""
+    """An echo-state map in fixed point, in integers."""
 
     digits: int
     leak_digits: int
@@ -80,7 +80,7 @@ class IntegerMap:
 
     @classmethod
     def of(cls, features: EchoState) -> IntegerMap:
-        """Return the whole numbers of a map; ValueError if it or its features have no grid."""
+        """Return the integers of a map; ValueError if it or its features have no grid."""
         bits, feature_bits = features.reservoir.grid, features.feature_grid
         if not isinstance(bits, int) or not isinstance(feature_bits, int):
             raise ValueError(
@@ -118,7 +118,7 @@ class IntegerMap:
 
 
 def whole(values: NDArray[np.floating[Any]], digits: int | Integers) -> Integers:
-    """Return numbers that lie on a grid in steps of 2^-digits; ValueError if one does not.
+    """Return numbers that lie in fixed point in steps of 2^-digits; ValueError if one does not.
 
     >>> whole(np.array([0.5, -0.75]), 2)
     array([ 2, -3])

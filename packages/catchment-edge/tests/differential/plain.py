@@ -1,6 +1,6 @@
 """Feature maps in plain numpy, from their definitions: slow, without numba and without lanes.
 
-On a grid every number is exact, or rounded as the definition says, so results are the library's to
+In fixed point every number is exact, or rounded as the definition says, so results are the library's to
 the bit. What is drawn from a seed (weights, wirings, biases) is taken from the maps; all that is
 computed with it is written here again.
 """
@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 
 from catchment import Array
-from catchment.data import Prepare, Scaler
+from catchment.data import Preprocessing, Scaler
 from catchment.features import (
     NVAR,
-    Concat,
+    AppendNorm,
     DefaultMap,
     DiagonalReservoir,
     EchoState,
     FeatureMap,
+    FeatureUnion,
     MiniRocket,
-    Projected,
-    RandomFourier,
+    RandomFourierFeatures,
+    RandomProjection,
     WindowStatistics,
-    WithNorm,
     hydra,
 )
 from catchment.features.echo_state import ACTIVATIONS
@@ -79,7 +79,7 @@ def sine(x: Array, digits: int) -> Array:
 
 
 def activated(codes: Any, p: Array, digits: int | None) -> Array:
-    """Each unit's activation, on a grid or in float64."""
+    """Each unit's activation, in fixed point or in float64."""
     if digits is None:
         with np.errstate(over="ignore"):
             found = {
@@ -250,7 +250,7 @@ def hydra_rows(own: hydra.Hydra, u: Array) -> Array:
     return np.asarray(np.sqrt(np.clip(np.concatenate(row), 0.0, 1.0)))[None]
 
 
-def random_fourier(own: RandomFourier, u: Array) -> Array:
+def random_fourier(own: RandomFourierFeatures, u: Array) -> Array:
     x = u if own.map is None else rows_of(own.map, u)
     W, phases = own._weights
     values = to(np.clip(x, -256.0, 256.0), 14) @ W
@@ -261,7 +261,7 @@ def random_fourier(own: RandomFourier, u: Array) -> Array:
     return sine(turns * (26353589 / 2**22), 24)
 
 
-def projected(own: Projected, u: Array) -> Array:
+def projected(own: RandomProjection, u: Array) -> Array:
     Z = rows_of(own.inner, u)
     flips, kept = own._drawn
     H = np.ones((1, 1))
@@ -272,14 +272,14 @@ def projected(own: Projected, u: Array) -> Array:
     return np.clip((padded @ H)[:, kept] / math.sqrt(len(flips)), -own.bound, own.bound)
 
 
-def with_norm(own: WithNorm, u: Array) -> Array:
+def with_norm(own: AppendNorm, u: Array) -> Array:
     x = np.rint(np.clip(u, -64.0, 64.0) * 2**16).astype(np.int64)
     usual = math.isqrt(u.shape[1] << 32)
     length = np.array([math.isqrt(int(total)) for total in (x * x).sum(axis=1)]) - usual
     return rows_of(own.map, np.column_stack([u, length / 2.0**16]))
 
 
-def concat(own: Concat, u: Array) -> Array:
+def concat(own: FeatureUnion, u: Array) -> Array:
     built = own.maps
     late = max(one.washout for one in built)
     found = [rows_of(one, u) for one in built]
@@ -310,13 +310,13 @@ def _own_rows(own: Any, u: Array) -> Array:
             return minirocket(own, u)
         case hydra.Hydra():
             return hydra_rows(own, u)
-        case RandomFourier():
+        case RandomFourierFeatures():
             return random_fourier(own, u)
-        case Projected():
+        case RandomProjection():
             return projected(own, u)
-        case WithNorm():
+        case AppendNorm():
             return with_norm(own, u)
-        case Concat():
+        case FeatureUnion():
             return concat(own, u)
     raise LookupError(f"there is no plain form of {type(own).__name__}")
 
@@ -328,7 +328,7 @@ def has_plain_form(features: FeatureMap) -> bool:
     return all(has_plain_form(one) for one in features.inner_maps)
 
 
-def prepared(prepare: Prepare, u: Array) -> list[Array]:
+def prepared(preprocessing: Preprocessing, u: Array) -> list[Array]:
     """Pieces of a raw recording (T, I): gaps held, scaled, cut into windows."""
     x = u.copy()
     for channel in x.T:
@@ -337,12 +337,14 @@ def prepared(prepare: Prepare, u: Array) -> list[Array]:
             before = known[known < t]
             if len(known):
                 channel[t] = channel[before[-1] if len(before) else known[0]]
-    if isinstance(prepare.scale, Scaler):
-        x = (x - prepare.scale.mean) / prepare.scale.scale
+    if isinstance(preprocessing.scale, Scaler):
+        x = (x - preprocessing.scale.mean) / preprocessing.scale.scale
     x = np.nan_to_num(x)
-    if prepare.window is None:
+    if preprocessing.window is None:
         return [x]
-    assert isinstance(prepare.window, int)
-    step = prepare.step or prepare.window
+    assert isinstance(preprocessing.window, int)
+    step = preprocessing.step or preprocessing.window
     assert isinstance(step, int)
-    return [x[k : k + prepare.window] for k in range(0, len(x) - prepare.window + 1, step)]
+    return [
+        x[k : k + preprocessing.window] for k in range(0, len(x) - preprocessing.window + 1, step)
+    ]

@@ -29,7 +29,7 @@ class Case:
     """A map, how recordings are prepared, what is predicted, and the numbers of the C form."""
 
     described: Any
-    prepare: ct.Prepare
+    preprocessing: ct.Preprocessing
     per_step: bool
     classes: bool
     number: Number
@@ -37,13 +37,13 @@ class Case:
     seed: int
 
     def __repr__(self) -> str:
-        told = f"{self.described}, {self.prepare}, per_step={self.per_step}"
+        told = f"{self.described}, {self.preprocessing}, per_step={self.per_step}"
         return f"Case({told}, classes={self.classes}, {self.number}, seed={self.seed})"
 
     @cached_property
     def model(self) -> ct.Model:
         """Return the model that a few recordings of noise give."""
-        return ct.fit(Pipeline(self.prepare, self.described), self.recordings(), ridge=0.1)
+        return ct.fit(Pipeline(self.preprocessing, self.described), self.recordings(), ridge=0.1)
 
     def recordings(self) -> list[ct.Recording]:
         rng = np.random.default_rng(self.seed)
@@ -52,7 +52,7 @@ class Case:
             u = inputs(rng, self.channels)
             if self.classes:
                 made.append(
-                    ct.Recording.labelled(u, k % 2, ("left", "right"), per_step=self.per_step)
+                    ct.Recording.labeled(u, k % 2, ("left", "right"), per_step=self.per_step)
                 )
             elif self.per_step:
                 made.append(ct.Recording(u, rng.normal(size=(STEPS, 2))))
@@ -73,7 +73,7 @@ class Case:
     @property
     def steps(self) -> int | None:
         """Return the length of recordings, for exports that must know it."""
-        windows = self.prepare.window is not None
+        windows = self.preprocessing.window is not None
         return None if windows or self.model.features.per_step else STEPS
 
 
@@ -136,7 +136,7 @@ def library_map(rng: Random, per_step: bool, grid: int | None) -> Any:
     if per_step:
         nvar = ct.NVAR(rng.randint(1, 3), rng.randint(1, 3), rng.randint(1, 3), grid=grid)
         activation: Any = rng.choice(["cos", "relu"])
-        fourier = ct.RandomFourier(features=12, seed=seed, activation=activation, grid=grid)
+        fourier = ct.RandomFourierFeatures(features=12, seed=seed, activation=activation, grid=grid)
         return rng.choice([diagonal, nvar, fourier])
     length = rng.choice([None, 60])
     rocket = ct.MiniRocket(rng.choice([20, 90]), seed=seed, length=length, grid=grid)
@@ -147,10 +147,10 @@ def library_map(rng: Random, per_step: bool, grid: int | None) -> Any:
 def nested(rng: Random, per_step: bool, grid: int) -> Any:
     other, echo = library_map(rng, per_step, 12), echo_state(rng, per_step, grid)
     made = [
-        ct.Concat(echo, other),
-        ct.WithNorm(other),
-        ct.Projected(other, 4),
-        ct.RandomFourier(echo, 10, grid=10),
+        ct.FeatureUnion(echo, other),
+        ct.AppendNorm(other),
+        ct.RandomProjection(other, 4),
+        ct.RandomFourierFeatures(echo, 10, grid=10),
     ]
     return rng.choice(made)
 
@@ -171,11 +171,11 @@ def drawn_case(seed: int) -> Case:
         grid = grid or 12
         described = nested(rng, per_step, grid)
     window = None if per_step else rng.choice([None, 16])
-    prepare = ct.Prepare(
+    preprocessing = ct.Preprocessing(
         gaps="hold",
         window=window,
         step=rng.choice([None, 6, 20]) if window else None,
         scale=rng.choice(["none", "federated"]),
     )
     number: Number = "float32" if grid is None else "whole"
-    return Case(described, prepare, per_step, classes, number, channels, seed)
+    return Case(described, preprocessing, per_step, classes, number, channels, seed)

@@ -1,6 +1,6 @@
 """One model in every form: numba = numpy = C = ONNX = WebAssembly, on random recipes.
 
-Features on a grid are equal to the last bit in numba, in plain numpy, in C and in WebAssembly. In
+Features in fixed point are equal to the last bit in numba, in plain numpy, in C and in WebAssembly. In
 float64 numba and numpy are within 1e-9, in float32 the C is within `SINGLE` of them; C and
 WebAssembly are the same code and equal but for their library's tanh and the like. Scores of ONNX in
 float64 are within 1e-12 of what is added up in them, those of the C within 4e-6: they are float32.
@@ -50,7 +50,9 @@ def check_plain(case: Case, u: Array, z: Array) -> None:
     features = case.model.features
     if not has_plain_form(features):
         return
-    plain = np.concatenate([rows_of(features, piece) for piece in prepared(case.model.prepare, u)])
+    plain = np.concatenate(
+        [rows_of(features, piece) for piece in prepared(case.model.preprocessing, u)]
+    )
     if features.feature_grid is not None:
         np.testing.assert_array_equal(z, plain, err_msg=f"numba and numpy: {case}")
     else:

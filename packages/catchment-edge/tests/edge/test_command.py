@@ -52,7 +52,7 @@ def test_each_result_is_added_to_the_file(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert done.exit_code == 0, done.output
         assert f"{name}: 2 devices, 10 windows, 4 features; one SHA-256; 8 of 8" in done.output
     kept = (tmp_path / "edge.json").read_text()
-    assert kept.count('"data": "invented wearables"') == 2
+    assert kept.count('"data": "synthetic wearables"') == 2
     refused = CliRunner().invoke(command.app, [*words, "64"])
     assert refused.exit_code == 1
 

@@ -1,4 +1,4 @@
-"""Federations of emulated boards: whole numbers give the server's own statistics.
+"""Federations of emulated boards: integers give the server's own statistics.
 
 `make edge` runs them; in `make test` they run where a compiler and an emulator are here.
 """
@@ -15,8 +15,8 @@ import pytest
 
 import catchment as ct
 from catchment.data import ACTIVITIES, synthetic_wearables
-from catchment.privacy import make_identities
-from catchment_edge import Device
+from catchment.privacy import generate_keys
+from catchment_edge import EdgeClient
 from catchment_edge.ports import STACK
 from tools.edge.devices import DeviceFailedError, build_host, host
 from tools.edge.federation import NAME, Recipe, clients_of, federated, running, sensor_file
@@ -53,8 +53,8 @@ def test_a_program_of_this_machine_is_a_device_too(tmp_path: Path) -> None:
     sensor = sensor_file(tmp_path / "sensor", (half[here], half[here], TAKING_PART[here][4:]))
     with host(program, sensor) as device:
         clients: dict[str, Any] = {name: half[name] for name in others}
-        run = ct.federate(WHOLE.echo_state, {**clients, here: Device(device.address)})
-        scores = np.concatenate(Device(device.address).predict())
+        run = ct.federate(WHOLE.echo_state, {**clients, here: EdgeClient(device.address)})
+        scores = np.concatenate(EdgeClient(device.address).predict())
     assert run.statistics.digest() == pooled.statistics.digest()
     wanted = pooled.model.scores(TAKING_PART[here][4:])
     np.testing.assert_allclose(scores, wanted, atol=1e-6)
@@ -77,13 +77,13 @@ def test_a_processor_without_floating_point_gives_the_same(tmp_path: Path) -> No
 
 
 @boards
-def test_boards_mask_their_own_sums_for_a_secure_sum(tmp_path: Path) -> None:
+def test_boards_mask_their_own_sums_for_secure_aggregation(tmp_path: Path) -> None:
     """Each board has a secret of its own, and its gateway never sees its sums."""
     recipe = Recipe(
         map={"units": 4, "grid": 15, "feature_grid": 8, "pool": "mean"}, rows=100, masks=8
     )
     pooled = ct.federate(recipe.echo_state, TAKING_PART)
-    keys = make_identities(TAKING_PART)
+    keys = generate_keys(TAKING_PART)
     names = sorted(TAKING_PART)
     clients: dict[str, Any] = {name: TAKING_PART[name] for name in names[2:]}
     with ExitStack() as stack:
@@ -92,10 +92,10 @@ def test_boards_mask_their_own_sums_for_a_secure_sum(tmp_path: Path) -> None:
             assert plain.ram <= RAM
             held = {name: (TAKING_PART[name], TAKING_PART[name])}
             (device,) = stack.enter_context(running(plain, held, tmp_path)).values()
-            clients[name] = Device(device.address)
+            clients[name] = EdgeClient(device.address)
             assert clients[name].hello().masks
-        secure = ct.SecureSum(keys, min_clients=3, rows_per_feature=2.0)
-        run = ct.federate(recipe.echo_state, clients, protect=[secure])
+        secure = ct.SecureAggregation(keys, min_clients=3, rows_per_feature=2.0)
+        run = ct.federate(recipe.echo_state, clients, protections=[secure])
         used = device.stack(STACK)
     assert run.refused == ()
     assert run.statistics.digest() == pooled.statistics.digest()
@@ -111,7 +111,7 @@ def test_samples_that_come_over_a_serial_line(tmp_path: Path) -> None:
     board, other = people
     with running(recipe.firmware(tmp_path), {board: (people[board],) * 3}, tmp_path) as devices:
         run = ct.federate(what, {other: people[other], **clients_of(devices)})
-        scores = np.concatenate(Device(devices[board].address).predict())
+        scores = np.concatenate(EdgeClient(devices[board].address).predict())
     assert run.statistics.digest() == pooled.statistics.digest()
     np.testing.assert_allclose(scores, pooled.model.scores(people[board]), atol=1e-6)
 

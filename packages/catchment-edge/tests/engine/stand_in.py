@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from catchment import Array
-from catchment.data import Prepare, Recording, Scaler
+from catchment.data import Preprocessing, Recording, Scaler
 from catchment.features import FeatureMap
 from catchment.federation.learn import SentMoments
 from catchment.readout import RidgeStatistics, accumulate
@@ -38,7 +38,7 @@ class StandIn:
 
     features: FeatureMap
     stretches: list[Sequence[Recording]]
-    prepare: Prepare = field(default_factory=Prepare)
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)
     classes: tuple[str, ...] | None = None
     fault: Fault = honest
     changed_hello: dict[str, object] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class StandIn:
             features=self.features.n_features,
             classes=self.classes is not None,
             per_step=self.features.per_step,
-            needs_scale=self.told or not self.prepare.is_fitted,
+            needs_scale=self.told or not self.preprocessing.is_fitted,
             has_readout=self.weights is not None,
             fingerprint=self.features.fingerprint,
         )
@@ -86,7 +86,9 @@ class StandIn:
             case "S":
                 self.told, self.moments = True, None
                 mean, scale = np.frombuffer(payload, "<f8").reshape(2, -1)
-                self.prepare = replace(self.prepare, scale=Scaler(mean.copy(), scale.copy()))
+                self.preprocessing = replace(
+                    self.preprocessing, scale=Scaler(mean.copy(), scale.copy())
+                )
             case "M":
                 return _upload(self._moments(*struct.unpack("<I", payload)))
             case "T":
@@ -107,7 +109,7 @@ class StandIn:
 
     def _moments(self, round_: int) -> bytes:
         if self.moments is None:
-            unfitted = replace(self.prepare, scale="federated")
+            unfitted = replace(self.preprocessing, scale="federated")
             made = SentMoments.of(unfitted.moments(self._stretch()))
             self.moments = round_, made.parts().to_bytes()
         return self.moments[1]
@@ -115,7 +117,7 @@ class StandIn:
     def _statistics(self, round_: int, flags: int) -> bytes:
         self.new_only = bool(flags & 1)
         if self.pending is None or self.pending[0] != round_:
-            rows = self.prepare.apply(self._stretch())
+            rows = self.preprocessing.apply(self._stretch())
             if self.classes:
                 rows = [one.among(self.classes) for one in rows]
             new = accumulate(self.features, rows, classes=self.classes is not None)
@@ -133,7 +135,7 @@ class StandIn:
 
     def _rows(self) -> Iterator[bytes]:
         assert self.weights is not None
-        recordings = self.prepare.apply(self._stretch())
+        recordings = self.preprocessing.apply(self._stretch())
         for number, z in enumerate(self.features.rows([one.u for one in recordings])):
             for row, scores in enumerate(z @ self.weights[:-1] + self.weights[-1]):
                 head = struct.pack("<II", number, row)

@@ -13,11 +13,11 @@ import pytest
 import catchment as ct
 from catchment.data import synthetic_wearables
 from catchment.errors import DeviceError, RefusedClientsWarning, TooFewClientsError
-from catchment.federation import ByRound, Turn
+from catchment.federation import ByRound, RoundContext
 from catchment.federation.learn import ReadoutAveraging
 from catchment.readout import RidgeStatistics, to_bytes
-from catchment.wire import NOTHING, Parts
-from catchment_edge import Device
+from catchment.wire import NOTHING, Message
+from catchment_edge import EdgeClient
 from catchment_edge.client import Address, DeviceHello, Frame, opened
 from tests.engine.stand_in import Fault, HangUpError, StandIn
 
@@ -39,7 +39,7 @@ def federated(
     device: StandIn, what: ct.EchoState | ct.Pipeline = MAP, query: str = "", **settings: Any
 ) -> ct.Run:
     with device.listening() as address:
-        clients: dict[str, Any] = {**PEOPLE, BOARD: Device(address + query)}
+        clients: dict[str, Any] = {**PEOPLE, BOARD: EdgeClient(address + query)}
         return ct.federate(what, clients, **settings)
 
 
@@ -63,7 +63,7 @@ def test_the_device_is_told_that_it_was_counted_and_keeps_the_readout() -> None:
     assert device.weights is not None
     np.testing.assert_array_equal(device.weights[:-1], run.model.readout.weights)
     with device.listening() as address:
-        scores = Device(address).predict()
+        scores = EdgeClient(address).predict()
     wanted = run.model.scores(PEOPLE[BOARD])
     np.testing.assert_allclose(np.concatenate(scores), wanted, atol=1e-6)
 
@@ -76,7 +76,7 @@ def test_all_clients_may_be_devices() -> None:
         boards[OTHERS[1]].listening() as c,
         boards[OTHERS[2]].listening() as d,
     ):
-        places = dict(zip(boards, map(Device, (a, b, c, d)), strict=True))
+        places = dict(zip(boards, map(EdgeClient, (a, b, c, d)), strict=True))
         run = ct.federate(MAP, places, classes=CLASSES)
         assert run.statistics.digest() == POOLED.statistics.digest()
         with pytest.raises(ValueError, match="classes=") as caught:
@@ -90,33 +90,35 @@ def test_numbers_that_are_predicted_at_every_step() -> None:
     pooled = ct.federate(ct.EchoState(10, washout=10), clients)
     device = StandIn(pooled.known.maps[0], [clients["b"]])
     with device.listening() as address:
-        run = ct.federate(ct.EchoState(10, washout=10), {**clients, "b": Device(address)})
+        run = ct.federate(ct.EchoState(10, washout=10), {**clients, "b": EdgeClient(address)})
     assert run.statistics.digest() == pooled.statistics.digest()
 
 
-def test_a_secure_sum_is_masked_at_the_gateway() -> None:
-    run = federated(board(), protect=[ct.SecureSum(ct.make_identities(PEOPLE), min_clients=4)])
+def test_secure_aggregation_is_masked_at_the_gateway() -> None:
+    run = federated(
+        board(), protections=[ct.SecureAggregation(ct.generate_keys(PEOPLE), min_clients=4)]
+    )
     assert run.statistics.digest() == POOLED.statistics.digest()
     assert run.refused == ()
 
 
 def test_sums_that_have_grown_are_not_released_exactly_again() -> None:
-    raw = ct.Pipeline(ct.Prepare(scale="none"), MAP)
+    raw = ct.Pipeline(ct.Preprocessing(scale="none"), MAP)
     features = ct.federate(raw, PEOPLE).known.maps[0]
     device = StandIn(
-        features, [PEOPLE[BOARD], PEOPLE[BOARD][:5]], ct.Prepare(scale="none"), CLASSES
+        features, [PEOPLE[BOARD], PEOPLE[BOARD][:5]], ct.Preprocessing(scale="none"), CLASSES
     )
-    secure = ct.SecureSum(ct.make_identities(PEOPLE), min_clients=4)
-    federated(device, raw, protect=[secure])
+    secure = ct.SecureAggregation(ct.generate_keys(PEOPLE), min_clients=4)
+    federated(device, raw, protections=[secure])
     with pytest.raises(TooFewClientsError, match="have changed since: the difference"):
-        federated(device, raw, protect=[secure])
+        federated(device, raw, protections=[secure])
 
 
 def test_noise_is_added_at_the_gateway_as_for_any_client() -> None:
     noise = ct.GaussianNoise(
         epsilon=1e6, delta=1e-5, clip=ct.Clip(bound=1e3), min_clients=4, small_cohort=True
     )
-    run = federated(board(), protect=[noise], ridge=1.0)
+    run = federated(board(), protections=[noise], ridge=1.0)
     assert run.refused == ()
     assert run.records[0].n_used == 4
 
@@ -128,7 +130,7 @@ def lie(**changes: Any) -> Fault:
         if kind != "T":
             return answer
         parts = b"".join(frame.payload for frame in frames_of(answer) if frame.kind == "u")
-        statistics = RidgeStatistics.from_parts(Parts.from_bytes(parts))
+        statistics = RidgeStatistics.from_message(Message.from_bytes(parts))
         message = replace(statistics, **changes).parts().to_bytes()
         return Frame("u", message).to_bytes() + Frame("e").to_bytes()
 
@@ -206,12 +208,12 @@ def test_a_device_with_a_fault_is_left_out_with_its_reason(name: str) -> None:
 
 
 def test_a_round_that_fails_is_not_acknowledged_and_the_same_is_sent_again() -> None:
-    raw = ct.Pipeline(ct.Prepare(scale="none"), MAP)
+    raw = ct.Pipeline(ct.Preprocessing(scale="none"), MAP)
     features = ct.federate(raw, PEOPLE).known.maps[0]
     device = StandIn(
         features,
         [PEOPLE[BOARD], PEOPLE[OTHERS[0]], PEOPLE[OTHERS[1]]],
-        ct.Prepare(scale="none"),
+        ct.Preprocessing(scale="none"),
         CLASSES,
     )
     with pytest.raises(TooFewClientsError):
@@ -253,11 +255,11 @@ def increments(device: StandIn, rounds: int = 3, query: str = "") -> Any:
             features=FEATURES, ridge=0.1, classes=CLASSES, increments="new"
         ),
         rounds=rounds,
-        prepare=POOLED.model.prepare,
+        preprocessing=POOLED.model.preprocessing,
     )
     parts = {name: ByRound(*thirds(PEOPLE[name])) for name in OTHERS}
     with device.listening() as address:
-        return ct.federate(plan, {**parts, BOARD: Device(address + query)})
+        return ct.federate(plan, {**parts, BOARD: EdgeClient(address + query)})
 
 
 def thirds(data: list[ct.Recording]) -> list[list[ct.Recording]]:
@@ -265,7 +267,9 @@ def thirds(data: list[ct.Recording]) -> list[list[ct.Recording]]:
 
 
 def test_rounds_of_new_data_add_up_to_all_of_them() -> None:
-    device = board(stretches=thirds(PEOPLE[BOARD]), prepare=POOLED.model.prepare, told=True)
+    device = board(
+        stretches=thirds(PEOPLE[BOARD]), preprocessing=POOLED.model.preprocessing, told=True
+    )
     done = increments(device)
     assert done.state.total.digest() == POOLED.statistics.digest()
     assert device.asked.count("T") == device.asked.count("A") == 3
@@ -277,7 +281,10 @@ def test_an_increment_that_was_missed_comes_with_the_next(lost: int) -> None:
         return None if kind == "T" and device.asked.count("T") == lost else answer
 
     device = board(
-        stretches=thirds(PEOPLE[BOARD]), prepare=POOLED.model.prepare, told=True, fault=fault
+        stretches=thirds(PEOPLE[BOARD]),
+        preprocessing=POOLED.model.preprocessing,
+        told=True,
+        fault=fault,
     )
     with pytest.warns(RefusedClientsWarning, match="did not answer"):
         done = increments(device, query=HASTY)
@@ -291,7 +298,7 @@ def test_a_device_does_not_cut_what_it_does_not_have_yet() -> None:
         algorithm=ct.FederatedRidge(features=FEATURES, ridge=0.1, classes=CLASSES, increments=3)
     )
     with board().listening() as address, pytest.raises(DeviceError, match='increments = "new"'):
-        Device(address).upload(plan, NOTHING, Turn(0, ()), {})
+        EdgeClient(address).upload(plan, NOTHING, RoundContext(0, ()), {})
 
 
 @pytest.mark.parametrize(
@@ -332,27 +339,27 @@ def test_what_is_left_of_an_abandoned_answer_is_passed_over() -> None:
     stale = Frame("u", bytes(300)).to_bytes()[100:] + b"\xca\x7c\xca" + Frame("e").to_bytes()
     with device.listening() as address:
         device.fault = at("H", lambda sent: stale + sent)
-        assert Device(address).hello() == device.hello()
+        assert EdgeClient(address).hello() == device.hello()
         device.fault = at("H", lambda sent: sent + sent)  # two greetings: the first was late
-        Device(address).keep(POOLED.model)
+        EdgeClient(address).keep(POOLED.model)
 
 
 def test_a_device_that_only_prints_is_given_up() -> None:
     device = board(fault=at("H", lambda _: bytes(3 << 20)))
     with device.listening() as address, pytest.raises(DeviceError, match="sends without end"):
-        Device(address).hello()
+        EdgeClient(address).hello()
 
 
 def test_a_newer_device_is_told_apart() -> None:
     hello = bytes([9]) + board().hello().to_bytes()[1:]
     device = board(fault=at("H", lambda _: Frame("h", hello).to_bytes()))
     with device.listening() as address, pytest.raises(DeviceError, match="speaks version 9"):
-        Device(address).hello()
+        EdgeClient(address).hello()
 
 
 def test_one_device_is_not_two_clients() -> None:
     here = "tcp://127.0.0.1:7007"
-    both = {"a": Device(here), "b": Device(here + "?timeout=1")}
+    both = {"a": EdgeClient(here), "b": EdgeClient(here + "?timeout=1")}
     with pytest.raises(ValueError, match=r"a and b are both the device at 127\.0\.0\.1:7007"):
         ct.federate(MAP, {**PEOPLE, **both})
 
@@ -361,36 +368,36 @@ def test_one_device_is_not_two_clients() -> None:
 def test_a_device_on_a_serial_line() -> None:
     device = board()
     with device.on_a_serial_line() as path:
-        here = Device(f"serial://{path}?baud=115200")
+        here = EdgeClient(f"serial://{path}?baud=115200")
         run = ct.federate(MAP, {**PEOPLE, BOARD: here})
         assert run.statistics.digest() == POOLED.statistics.digest()
         with opened(Address.of(here.address)), pytest.raises(DeviceError, match="another process"):
             here.hello()
         with pytest.raises(ValueError, match="baud is 12345, which this system does not have"):
-            Device(f"serial://{path}?baud=12345").hello()
+            EdgeClient(f"serial://{path}?baud=12345").hello()
     with pytest.raises(DeviceError, match="cannot be opened"):
-        Device("serial:///dev/no-such-line").hello()
+        EdgeClient("serial:///dev/no-such-line").hello()
     with pytest.raises(DeviceError, match="is no serial line"):
-        Device("serial:///dev/null").hello()
+        EdgeClient("serial:///dev/null").hello()
 
 
 def test_a_second_gateway_waits_until_the_first_is_done() -> None:
     device = board()
     with device.listening() as address:
         with opened(Address.of(address)), pytest.raises(DeviceError, match="nobody else is"):
-            Device(address + HASTY).hello()
-        assert Device(address).hello() == device.hello()
+            EdgeClient(address + HASTY).hello()
+        assert EdgeClient(address).hello() == device.hello()
 
 
 def test_nobody_listens() -> None:
     with board().listening() as address:
         pass
     with pytest.raises(DeviceError, match="no device answers at tcp"):
-        Device(address).hello()
+        EdgeClient(address).hello()
 
 
 def test_a_device_is_not_evaluated() -> None:
-    device = Device("tcp://127.0.0.1:7007")
+    device = EdgeClient("tcp://127.0.0.1:7007")
     with pytest.raises(TooFewClientsError, match="cannot take part in Evaluation"):
         ct.evaluate(POOLED.model, {"board": device})  # type: ignore[dict-item]
 
@@ -398,12 +405,12 @@ def test_a_device_is_not_evaluated() -> None:
 def test_a_model_of_another_map_is_not_sent_down() -> None:
     other = ct.fit(ct.EchoState(9, pool="mean"), PEOPLE[OTHERS[0]])
     with board().listening() as address, pytest.raises(DeviceError, match="export the device from"):
-        Device(address).keep(other)
+        EdgeClient(address).keep(other)
 
 
 def test_predictions_need_a_readout() -> None:
     with board().listening() as address, pytest.raises(DeviceError, match="no readout yet"):
-        Device(address).predict()
+        EdgeClient(address).predict()
 
 
 @pytest.mark.parametrize(
@@ -418,12 +425,12 @@ def test_predictions_need_a_readout() -> None:
         ("tcp://127.0.0.1:1?timeout=soon", "pass a number of seconds"),
         ("tcp://127.0.0.1:1?network=maybe", "write yes or no"),
         ("serial://dev/ttyACM0", "three slashes"),
-        ("serial:///dev/ttyACM0?baud=fast", "pass a whole number"),
+        ("serial:///dev/ttyACM0?baud=fast", "pass an integer"),
     ],
 )
 def test_addresses_that_name_no_device(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said.replace("(", r"\(")):
-        Device(text)
+        EdgeClient(text)
 
 
 def test_a_network_is_taken_if_the_owner_says_so() -> None:
@@ -441,4 +448,4 @@ def test_a_hello_is_as_long_as_agreed() -> None:
 def test_an_algorithm_that_is_not_for_devices_is_refused_by_name() -> None:
     plan = ct.Plan(algorithm=ct.Evaluation(model_under_test=POOLED.model))
     with board().listening() as address, pytest.raises(DeviceError, match="part in Evaluation"):
-        Device(address).upload(plan, NOTHING, Turn(0, ()), {})
+        EdgeClient(address).upload(plan, NOTHING, RoundContext(0, ()), {})

@@ -21,16 +21,16 @@ def untrained(
     per_step: bool = False,
     scaled: bool = True,
     seed: int = 0,
-    **prepare: Any,
+    **preprocessing: Any,
 ) -> ct.Model:
     """Return a model with a readout of random weights; a map is built if it is a description.
 
-    `prepare` are the settings of its preparation.
+    `preprocessing` are the settings of its preparation.
     """
     rng = np.random.default_rng(seed)
     scaler = Scaler(rng.normal(size=channels), 0.5 + rng.random(channels))
     before = ct.Pipeline(
-        ct.Prepare(scale=scaler if scaled else "none", **prepare), described
+        ct.Preprocessing(scale=scaler if scaled else "none", **preprocessing), described
     ).built(channels, per_step=per_step, classes=classes)
     F = before.features.n_features
     readout = Readout(rng.normal(0, 0.1, (F, outputs)), rng.normal(size=outputs))

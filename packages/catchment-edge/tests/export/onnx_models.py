@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
-from catchment import Array, Prepare, Recording
+from catchment import Array, Preprocessing, Recording
 from catchment.data import Scaler
 from catchment.features import FeatureMap, Pipeline
 from catchment.readout import Model, Readout
@@ -43,11 +43,11 @@ def model_of(
     per_step: bool = False,
     classes: tuple[str, ...] | None = ("run", "sit", "walk"),
     channels: int = CHANNELS,
-    prepare: Prepare | None = None,
+    preprocessing: Preprocessing | None = None,
     features_out: bool = False,
 ) -> Model:
     """Return a model with made-up weights; with `features_out` its scores are its features."""
-    known = replace(prepare or Prepare(), scale=scaler(channels))
+    known = replace(preprocessing or Preprocessing(), scale=scaler(channels))
     built = described.build(channels, per_step=per_step, classes=classes is not None)
     if features_out:
         F = built.n_features

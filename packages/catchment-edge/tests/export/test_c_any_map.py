@@ -50,7 +50,7 @@ STEPS = EITHER | st.one_of(
         ct.NVAR, st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.integers(0, 4), GRIDS
     ),
     st.builds(
-        ct.RandomFourier,
+        ct.RandomFourierFeatures,
         st.none(),
         st.integers(1, 20),
         SEEDS,
@@ -66,10 +66,12 @@ def nested(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
     def around(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         kinds = [
-            st.builds(ct.WithNorm, inner),
-            st.builds(ct.Concat, inner, inner),
-            st.builds(ct.RandomFourier, inner, st.integers(1, 20), SEEDS, st.floats(0.01, 1)),
-            st.builds(ct.Projected, inner, st.integers(1, 2), SEEDS, st.floats(0.5, 9)),
+            st.builds(ct.AppendNorm, inner),
+            st.builds(ct.FeatureUnion, inner, inner),
+            st.builds(
+                ct.RandomFourierFeatures, inner, st.integers(1, 20), SEEDS, st.floats(0.01, 1)
+            ),
+            st.builds(ct.RandomProjection, inner, st.integers(1, 2), SEEDS, st.floats(0.5, 9)),
         ]
         return st.one_of(kinds)
 
@@ -90,10 +92,10 @@ def exported(draw: Any) -> tuple[ct.Model, Array]:
     try:
         features = described.build(channels, per_step=per_step, classes=classes)
     except ValueError:  # what the library itself refuses: a projection to more features, ...
-        features = ct.WithNorm(ct.DiagonalReservoir(4)).build(channels, per_step=per_step)
-    prepare = ct.Prepare(scale="none")
+        features = ct.AppendNorm(ct.DiagonalReservoir(4)).build(channels, per_step=per_step)
+    preprocessing = ct.Preprocessing(scale="none")
     readout = Readout(rng.normal(size=(features.n_features, 2)), rng.normal(size=2))
-    return ct.Model(ct.Pipeline(prepare, features), readout, ("a", "b")), u
+    return ct.Model(ct.Pipeline(preprocessing, features), readout, ("a", "b")), u
 
 
 @pytest.mark.slow

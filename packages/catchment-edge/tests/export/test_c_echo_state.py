@@ -1,4 +1,4 @@
-"""Echo states as C: the library's features and scores, in whole numbers and in float32."""
+"""Echo states as C: the library's features and scores, in integers and in float32."""
 
 from __future__ import annotations
 
@@ -145,10 +145,8 @@ def test_single_precision_is_near_double(pool: Any, tmp_path: Path) -> None:
 
 
 def test_single_precision_of_a_map_with_a_grid_has_the_same_classes(tmp_path: Path) -> None:
-    data = [
-        ct.Recording.labelled(signal(90, seed=k) * (1 + k % 3), k % 3, "abc") for k in range(18)
-    ]
-    model = ct.fit(ct.Pipeline(ct.Prepare(window=30), ct.EchoState(30)), data)
+    data = [ct.Recording.labeled(signal(90, seed=k) * (1 + k % 3), k % 3, "abc") for k in range(18)]
+    model = ct.fit(ct.Pipeline(ct.Preprocessing(window=30), ct.EchoState(30)), data)
     made = compiled(model, tmp_path, number="float32")
     for one in data:
         scores = made.predict(one.u)

@@ -21,13 +21,15 @@ int main(void)
     return model_selftest(&state);
 }
 """
-ALL_WINDOWS = ct.Concat(
-    ct.WithNorm(ct.Concat(ct.WindowStatistics(), ct.MiniRocket(60), ct.Hydra(32))),
+ALL_WINDOWS = ct.FeatureUnion(
+    ct.AppendNorm(ct.FeatureUnion(ct.WindowStatistics(), ct.MiniRocket(60), ct.Hydra(32))),
     ct.DiagonalReservoir(20),
-    ct.Projected(ct.MiniRocket(40), 20),
-    ct.RandomFourier(ct.EchoState(10), 20),
+    ct.RandomProjection(ct.MiniRocket(40), 20),
+    ct.RandomFourierFeatures(ct.EchoState(10), 20),
 )
-ALL_STEPS = ct.Concat(ct.NVAR(2, order=3), ct.DiagonalReservoir(20), ct.RandomFourier(features=20))
+ALL_STEPS = ct.FeatureUnion(
+    ct.NVAR(2, order=3), ct.DiagonalReservoir(20), ct.RandomFourierFeatures(features=20)
+)
 # What a careless build may have: multiplications fused with additions where the processor can.
 CARELESS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-static")
 

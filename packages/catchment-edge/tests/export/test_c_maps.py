@@ -33,7 +33,7 @@ def windows(n: int = 6, steps: int = STEPS, channels: int = 3) -> list[ct.Record
             u[:, 0] = 2.0
         if k == 2:
             u[steps // 2] = 4000.0
-        found.append(ct.Recording.labelled(u, k % 3, ("slow", "middle", "fast")))
+        found.append(ct.Recording.labeled(u, k % 3, ("slow", "middle", "fast")))
     return found
 
 
@@ -53,17 +53,21 @@ PER_WINDOW: dict[str, Any] = {
     "default": ct.DefaultMap(260),
     "default, convolutions only": ct.DefaultMap(100),
     "diagonal": ct.DiagonalReservoir(30, washout=5),
-    "norm": ct.WithNorm(ct.Hydra(32)),
-    "shared window": ct.Concat(ct.Hydra(32, grid=12), ct.WindowStatistics(), ct.MiniRocket(40)),
-    "windows and streams": ct.Concat(
-        ct.EchoState(12),
-        ct.WithNorm(ct.MiniRocket(30)),
-        ct.Concat(ct.DiagonalReservoir(14), ct.WindowStatistics()),
+    "norm": ct.AppendNorm(ct.Hydra(32)),
+    "shared window": ct.FeatureUnion(
+        ct.Hydra(32, grid=12), ct.WindowStatistics(), ct.MiniRocket(40)
     ),
-    "projected": ct.Projected(ct.DefaultMap(260), 64),
-    "projected from more bits": ct.Projected(ct.MiniRocket(40, grid=22), 20, grid=8),
-    "cosines of a map": ct.RandomFourier(ct.EchoState(12), 20),
-    "rectifiers of a map": ct.RandomFourier(ct.MiniRocket(40), 20, activation="relu", scale=3.0),
+    "windows and streams": ct.FeatureUnion(
+        ct.EchoState(12),
+        ct.AppendNorm(ct.MiniRocket(30)),
+        ct.FeatureUnion(ct.DiagonalReservoir(14), ct.WindowStatistics()),
+    ),
+    "projected": ct.RandomProjection(ct.DefaultMap(260), 64),
+    "projected from more bits": ct.RandomProjection(ct.MiniRocket(40, grid=22), 20, grid=8),
+    "cosines of a map": ct.RandomFourierFeatures(ct.EchoState(12), 20),
+    "rectifiers of a map": ct.RandomFourierFeatures(
+        ct.MiniRocket(40), 20, activation="relu", scale=3.0
+    ),
 }
 PER_STEP: dict[str, Any] = {
     "nvar": ct.NVAR(3),
@@ -71,13 +75,13 @@ PER_STEP: dict[str, Any] = {
     "diagonal": ct.DiagonalReservoir(30),
     "diagonal, linear": ct.DiagonalReservoir(10, nonlinearity="none"),
     "diagonal, mixed": ct.DiagonalReservoir(20, nonlinearity="mix", gain=5.0),
-    "cosines": ct.RandomFourier(features=20),
-    "rectifiers": ct.RandomFourier(features=20, activation="relu", scale=3.0),
-    "norm": ct.WithNorm(ct.NVAR(2)),
-    "several washouts and grids": ct.Concat(
+    "cosines": ct.RandomFourierFeatures(features=20),
+    "rectifiers": ct.RandomFourierFeatures(features=20, activation="relu", scale=3.0),
+    "norm": ct.AppendNorm(ct.NVAR(2)),
+    "several washouts and grids": ct.FeatureUnion(
         ct.NVAR(2, washout=3), ct.DiagonalReservoir(14, grid=16), ct.EchoState(8)
     ),
-    "projected": ct.Projected(ct.DiagonalReservoir(30), 16),
+    "projected": ct.RandomProjection(ct.DiagonalReservoir(30), 16),
 }
 CASES = [
     *(pytest.param(one, False, id=f"window: {name}") for name, one in PER_WINDOW.items()),
@@ -123,12 +127,12 @@ def test_windows_in_single_precision(name: str, tmp_path: Path) -> None:
 
 
 PLAIN: dict[str, Any] = {
-    "windows": ct.Concat(
+    "windows": ct.FeatureUnion(
         ct.MiniRocket(40, grid=None), ct.WindowStatistics(grid=None), ct.Hydra(32, grid=None)
     ),
-    "norm": ct.WithNorm(ct.DiagonalReservoir(20, grid=None)),
-    "projected": ct.Projected(ct.MiniRocket(40, grid=None), 20),
-    "cosines": ct.RandomFourier(ct.MiniRocket(40, grid=None), 20, grid=None),
+    "norm": ct.AppendNorm(ct.DiagonalReservoir(20, grid=None)),
+    "projected": ct.RandomProjection(ct.MiniRocket(40, grid=None), 20),
+    "cosines": ct.RandomFourierFeatures(ct.MiniRocket(40, grid=None), 20, grid=None),
 }
 
 
@@ -137,7 +141,7 @@ def test_maps_without_a_grid_are_not_rounded(name: str, tmp_path: Path) -> None:
     data = [one for k, one in enumerate(windows()) if k != 2]
     # Numbers that single precision holds, so that no count may differ.
     data = [replace(one, u=np.rint((one.u - 5) * 2.0**12) / 2.0**12) for one in data]
-    model = ct.fit(ct.Pipeline(ct.Prepare(scale="none"), PLAIN[name]), data)
+    model = ct.fit(ct.Pipeline(ct.Preprocessing(scale="none"), PLAIN[name]), data)
     made = compiled(model, tmp_path, flags=QUICK, steps=STEPS)
     assert made.code.layout.number == "float32"
     for one in data[:2]:
@@ -247,7 +251,7 @@ def test_what_cannot_be_written_says_what_can() -> None:
         c_code(ct.fit(ct.MiniRocket(20, grid=None), data), number="whole", steps=STEPS)
     with pytest.raises(ValueError, match="no form in q15; export it with --number whole"):
         c_code(ct.fit(ct.MiniRocket(20), data), number="q15", steps=STEPS)
-    apart = ct.Concat(ct.MiniRocket(20), ct.MiniRocket(20, input_range=2.0**16))
+    apart = ct.FeatureUnion(ct.MiniRocket(20), ct.MiniRocket(20, input_range=2.0**16))
     with pytest.raises(ValueError, match="do not fit a word of 32 bits; train with input ranges"):
         c_code(ct.fit(apart, data), steps=STEPS)
 
@@ -255,7 +259,7 @@ def test_what_cannot_be_written_says_what_can() -> None:
 @pytest.mark.parametrize("steps", [1, 2, 3, 9])
 def test_shortest_windows(steps: int, tmp_path: Path) -> None:
     data = windows(steps=steps)
-    both = ct.Concat(ct.WindowStatistics(), ct.MiniRocket(90), ct.Hydra(32))
+    both = ct.FeatureUnion(ct.WindowStatistics(), ct.MiniRocket(90), ct.Hydra(32))
     model = ct.fit(both, data)
     made = compiled(model, tmp_path, flags=QUICK, steps=steps)
     np.testing.assert_array_equal(made.rows(data[0].u)[0], python_rows(model, data[0].u))

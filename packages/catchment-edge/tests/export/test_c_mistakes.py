@@ -45,7 +45,7 @@ MISTAKES: dict[str, tuple[Callable[[], ct.Model], dict[str, Any], str]] = {
     "own scale": (
         lambda: replace(
             with_prepare(),
-            before=ct.Pipeline(ct.Prepare(scale="own"), with_prepare().features),
+            before=ct.Pipeline(ct.Preprocessing(scale="own"), with_prepare().features),
         ),
         {},
         'train with scale="federated"',

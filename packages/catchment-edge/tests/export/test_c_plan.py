@@ -94,14 +94,14 @@ def test_the_longest_recording_makes_the_sums_smaller_and_is_kept_to(tmp_path: P
 @pytest.mark.parametrize(
     ("number", "needs"), [("whole", set()), ("q15", set()), ("float32", {"tanhf"})]
 )
-def test_nothing_but_math_is_needed(number: Any, needs: set[str], tmp_path: Path) -> None:
+def test_nothing_but_math_is_needed(number: Any, requirements: set[str], tmp_path: Path) -> None:
     source, _ = c_code(untrained(ct.EchoState(8, pool="last")), number=number).write(tmp_path)
     build([str(source), "-O1", "-ffreestanding", "-c", "-o", str(tmp_path / "model.o")])
     told = subprocess.run(
         ["nm", "-u", tmp_path / "model.o"], capture_output=True, text=True, check=True
     )
     found = {line.split()[-1] for line in told.stdout.splitlines()}
-    assert found <= needs | {"_GLOBAL_OFFSET_TABLE_"}
+    assert found <= requirements | {"_GLOBAL_OFFSET_TABLE_"}
 
 
 def test_two_models_are_one_program(tmp_path: Path) -> None:
@@ -139,6 +139,6 @@ def test_a_model_of_more_digits_is_rounded_and_says_how_well_it_agrees(tmp_path:
 
 def test_names_of_classes_survive(tmp_path: Path) -> None:
     names = ('a "b"', "\\n??/", "Zürich", "π/2 %s")
-    data = [ct.Recording.labelled(signal(40, seed=k), k % 4, names) for k in range(8)]
+    data = [ct.Recording.labeled(signal(40, seed=k), k % 4, names) for k in range(8)]
     made = compiled(ct.fit(ct.EchoState(5), data), tmp_path)
     assert [made.own_class(row) for row in np.eye(4)] == list(names)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import catchment_edge
 from catchment.errors import IntegrityError
-from catchment.privacy.secure_sum import keys
+from catchment.privacy.secure_aggregation import keys
 from tests.export.trained import STRICT, needs_gcc
 
 pytestmark = needs_gcc

@@ -30,7 +30,7 @@ from catchment import (
     Encoder,
     Hydra,
     MiniRocket,
-    Prepare,
+    Preprocessing,
     Recording,
     WindowStatistics,
 )
@@ -57,7 +57,7 @@ from tests.export.onnx_models import (
 )
 from tests.features.onnx_graphs import write
 
-RAW = Prepare(gaps="error", scale="none")
+RAW = Preprocessing(gaps="error", scale="none")
 
 
 def outputs_in(path: Path, u: Array) -> dict[str, Any]:
@@ -111,7 +111,9 @@ def test_probabilities_are_the_nearest_on_the_simplex(
 
 @pytest.mark.parametrize("gaps", ["hold", "interpolate"])
 def test_gaps_are_filled_in_the_file(tmp_path: Path, gaps: Any) -> None:
-    model = model_of(EchoState(20, grid=None), prepare=Prepare(gaps=gaps), features_out=True)
+    model = model_of(
+        EchoState(20, grid=None), preprocessing=Preprocessing(gaps=gaps), features_out=True
+    )
     to_onnx(model, tmp_path / "m.onnx")
     rng = np.random.default_rng(0)
     for share in (0.1, 0.6, 0.97):
@@ -123,7 +125,7 @@ def test_gaps_are_filled_in_the_file(tmp_path: Path, gaps: Any) -> None:
 
 
 def test_what_the_model_refuses_has_no_score(tmp_path: Path) -> None:
-    model = model_of(EchoState(20), prepare=Prepare(gaps="error"))
+    model = model_of(EchoState(20), preprocessing=Preprocessing(gaps="error"))
     to_onnx(model, tmp_path / "m.onnx")
     new = np.stack(waves(3))
     new[0, 5, 0], new[1, 7, 1] = np.nan, np.inf
@@ -133,8 +135,8 @@ def test_what_the_model_refuses_has_no_score(tmp_path: Path) -> None:
 
 
 def test_a_window_in_seconds_is_counted_at_the_rate(tmp_path: Path) -> None:
-    prepare = Prepare(rate=10, window="2s", step="1s")
-    model = model_of(EchoState(15), prepare=prepare)
+    preprocessing = Preprocessing(rate=10, window="2s", step="1s")
+    model = model_of(EchoState(15), preprocessing=preprocessing)
     to_onnx(model, tmp_path / "m.onnx")
     (u,) = waves(1, 65)
     told = {one.key: one.value for one in onnx.load(tmp_path / "m.onnx").metadata_props}
@@ -144,7 +146,7 @@ def test_a_window_in_seconds_is_counted_at_the_rate(tmp_path: Path) -> None:
     assert len(found) == 5
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
-    free = model_of(EchoState(15), prepare=Prepare(window="2s"))
+    free = model_of(EchoState(15), preprocessing=Preprocessing(window="2s"))
     with pytest.raises(ValueError, match="depends on the rate of the samples; say it"):
         to_onnx(free, tmp_path / "free.onnx")
     to_onnx(free, tmp_path / "free.onnx", rate=10)
@@ -154,7 +156,7 @@ def test_a_window_in_seconds_is_counted_at_the_rate(tmp_path: Path) -> None:
 
 
 def test_a_recording_shorter_than_a_window_has_no_rows(tmp_path: Path) -> None:
-    model = model_of(EchoState(15), prepare=Prepare(window=20))
+    model = model_of(EchoState(15), preprocessing=Preprocessing(window=20))
     to_onnx(model, tmp_path / "m.onnx")
     assert scores_in(tmp_path / "m.onnx", model, waves(1, 12)[0]).shape == (0, 3)
 
@@ -185,7 +187,7 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("step", [10, 20, 23])
 def test_a_stream_of_windows_is_the_batch(tmp_path: Path, described: Any, step: int) -> None:
-    model = model_of(described, prepare=Prepare(window=20, step=step))
+    model = model_of(described, preprocessing=Preprocessing(window=20, step=step))
     to_onnx(model, tmp_path / "m.onnx", streaming=True)
     (u,) = waves(1, 70)
     u[5:9, 0] = u[19:22, 1] = np.nan
@@ -225,7 +227,7 @@ def test_a_network_in_a_model_is_in_its_file(tmp_path: Path) -> None:
     found = outputs_in(tmp_path / "m.onnx", np.stack(new))
     moved = replace(described, onnx=tmp_path / "elsewhere.onnx")
     features = moved.build(3, per_step=False, classes=True)
-    own = replace(model, before=Pipeline(model.prepare, features))
+    own = replace(model, before=Pipeline(model.preprocessing, features))
     np.testing.assert_allclose(found["scores"], own.scores(new), rtol=0, atol=1e-6)
     assert written.opset == 17
 
@@ -270,14 +272,22 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
         EchoState(10).build(1, per_step=False), width=3, random=4, steps=np.ones((1, 4, 3))
     )
     cases: list[tuple[Any, dict[str, Any], str]] = [
-        (replace(model, before=Pipeline(Prepare(scale="own"), model.features)), {}, 'is "own"'),
-        (replace(model, before=Pipeline(Prepare(), model.features)), {}, "not fitted"),
-        (model_of(EchoState(10), prepare=Prepare(gaps="restart")), {}, '"restart"'),
+        (
+            replace(model, before=Pipeline(Preprocessing(scale="own"), model.features)),
+            {},
+            'is "own"',
+        ),
+        (replace(model, before=Pipeline(Preprocessing(), model.features)), {}, "not fitted"),
+        (model_of(EchoState(10), preprocessing=Preprocessing(gaps="restart")), {}, '"restart"'),
         (model_of(MiniRocket(84)), {}, "--steps 128"),
         (model_of(MiniRocket(84)), {"streaming": True}, "--steps 128"),
-        (model_of(EchoState(10), prepare=Prepare(window=9)), {"steps": 9}, "leave it out"),
         (
-            model_of(EchoState(10), prepare=Prepare(gaps="interpolate")),
+            model_of(EchoState(10), preprocessing=Preprocessing(window=9)),
+            {"steps": 9},
+            "leave it out",
+        ),
+        (
+            model_of(EchoState(10), preprocessing=Preprocessing(gaps="interpolate")),
             {"streaming": True},
             "needs the value after a gap",
         ),

@@ -17,17 +17,17 @@ import onnx
 
 from catchment import (
     NVAR,
-    Concat,
+    AppendNorm,
     DefaultMap,
     DiagonalReservoir,
     EchoState,
+    FeatureUnion,
     Hydra,
     MiniRocket,
-    Prepare,
-    Projected,
-    RandomFourier,
+    Preprocessing,
+    RandomFourierFeatures,
+    RandomProjection,
     WindowStatistics,
-    WithNorm,
 )
 from catchment.features import FeatureMap
 from catchment.features.echo_state import Mixture, Spread
@@ -57,11 +57,11 @@ WINDOWS: dict[str, FeatureMap] = {
     "statistics": WindowStatistics(),
     "default": DefaultMap(200),
     "diagonal": DiagonalReservoir(30, washout=3),
-    "cosines": RandomFourier(EchoState(15), features=20),
-    "rectifiers": RandomFourier(EchoState(15), features=20, activation="relu"),
-    "projected": Projected(EchoState(30), features=20),
-    "norm": WithNorm(EchoState(15)),
-    "side by side": Concat(WindowStatistics(), EchoState(15)),
+    "cosines": RandomFourierFeatures(EchoState(15), features=20),
+    "rectifiers": RandomFourierFeatures(EchoState(15), features=20, activation="relu"),
+    "projected": RandomProjection(EchoState(30), features=20),
+    "norm": AppendNorm(EchoState(15)),
+    "side by side": FeatureUnion(WindowStatistics(), EchoState(15)),
 }
 STEPWISE: dict[str, FeatureMap] = {
     "states": EchoState(20, washout=5, bias=True),
@@ -69,8 +69,8 @@ STEPWISE: dict[str, FeatureMap] = {
     "only modes": DiagonalReservoir(12, nonlinearity="none"),
     "delays": NVAR(3, stride=2, order=3, washout=2),
     "no delays": NVAR(1, order=1),
-    "cosines": RandomFourier(features=20),
-    "side by side": Concat(EchoState(15, washout=3), NVAR(2)),
+    "cosines": RandomFourierFeatures(features=20),
+    "side by side": FeatureUnion(EchoState(15, washout=3), NVAR(2)),
 }
 
 
@@ -146,7 +146,7 @@ def _with_cut(model: Any, cut: tuple[int, int]) -> Any:
 
     features = model.features
     reservoir = replace(features.reservoir, recipe=None, known_cut=cut)
-    return replace(model, before=Pipeline(model.prepare, features.reading(reservoir)))
+    return replace(model, before=Pipeline(model.preprocessing, features.reading(reservoir)))
 
 
 def test_few_weights_of_many_units_are_picked_out(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_gains_of_plasticity_are_in_the_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     features: Any = model.features
     adapted = features.reservoir.with_plasticity(rng.uniform(0.5, 1.5, 20), rng.normal(size=20))
-    changed = replace(model, before=Pipeline(model.prepare, features.reading(adapted)))
+    changed = replace(model, before=Pipeline(model.preprocessing, features.reading(adapted)))
     (u,) = waves(1)
     to_onnx(changed, tmp_path / "m.onnx")
     found = scores_in(tmp_path / "m.onnx", changed, u)
@@ -230,10 +230,10 @@ def test_statistics_of_windows_of_any_length(tmp_path: Path, length: int) -> Non
 
 
 def test_windows_are_cut_in_the_file(tmp_path: Path) -> None:
-    prepare = Prepare(window=20, step=7)
+    preprocessing = Preprocessing(window=20, step=7)
     (u,) = waves(1, 75)
     for described in (EchoState(15), MiniRocket(84), WindowStatistics()):
-        model = model_of(described, features_out=True, prepare=prepare)
+        model = model_of(described, features_out=True, preprocessing=preprocessing)
         to_onnx(model, tmp_path / "m.onnx")
         found = scores_in(tmp_path / "m.onnx", model, u)
         assert len(found) == 8

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import EchoState, Prepare, Recording
+from catchment import EchoState, Preprocessing, Recording
 from catchment.data import Scaler
 from catchment_edge.c import Number
 from catchment_edge.training import Layout, Task, TrainingDevice
@@ -34,7 +34,7 @@ class Case:
 
     units: int | tuple[int, ...] = 12
     map: dict[str, Any] = field(default_factory=dict)
-    prepare: dict[str, Any] = field(default_factory=dict)
+    preprocessing: dict[str, Any] = field(default_factory=dict)
     classes: bool = True
     per_step: bool = False
     rows: int = 1000
@@ -45,12 +45,12 @@ class Case:
     targets: float = 1.0
 
     def device(self) -> TrainingDevice:
-        windows = self.prepare.get("window") is not None
+        windows = self.preprocessing.get("window") is not None
         features = EchoState(self.units, seed=2, **self.map).build(
             2, per_step=self.per_step and not windows, classes=self.classes
         )
         names = CLASSES if self.classes else None
-        task = Task(features, Prepare(**self.prepare), 2, 3 if names else 2, names)
+        task = Task(features, Preprocessing(**self.preprocessing), 2, 3 if names else 2, names)
         return TrainingDevice(Layout(task, "tiny", self.number, self.rows, self.steps))
 
     def recordings(self, n: int = 12, seed: int = 0) -> list[Recording]:
@@ -63,7 +63,7 @@ class Case:
         late = rng.random(u.shape) < self.gaps
         late[0] = False  # what is missing before the first value is known only afterwards
         u[late] = np.nan
-        if self.prepare.get("horizon"):
+        if self.preprocessing.get("horizon"):
             return Recording(u)
         n = T if self.per_step else 1
         if self.classes:
@@ -78,17 +78,17 @@ class Case:
 CASES = {
     "mean": Case(map={"pool": "mean"}),
     "deviations of three parts of windows": Case(
-        map={"pool": "mean_std", "segments": 3}, prepare={"window": 10}, per_step=True
+        map={"pool": "mean_std", "segments": 3}, preprocessing={"window": 10}, per_step=True
     ),
     "last, two layers": Case((8, 5), map={"pool": "last"}, gaps=0.1),
     "maximum over windows that overlap": Case(
         map={"pool": "max", "washout": 2},
-        prepare={"window": 12, "step": 5, "label": "majority"},
+        preprocessing={"window": 12, "step": 5, "label": "majority"},
         per_step=True,
         gaps=0.1,
     ),
     "windows with pauses": Case(
-        prepare={"window": 7, "step": 9, "label": "majority"}, per_step=True
+        preprocessing={"window": 7, "step": 9, "label": "majority"}, per_step=True
     ),
     "a class per step": Case(
         map={"washout": 4, "feature_grid": 12}, per_step=True, rows=20_000, gaps=0.05
@@ -101,17 +101,17 @@ CASES = {
     ),
     "numbers per recording": Case(classes=False, map={"feature_grid": 10}, targets=1e-7),
     "numbers of windows": Case(
-        classes=False, per_step=True, prepare={"window": 8, "step": 4}, targets=1e11
+        classes=False, per_step=True, preprocessing={"window": 8, "step": 4}, targets=1e11
     ),
     "inputs ahead in time": Case(
-        classes=False, per_step=True, prepare={"horizon": 3}, map={"washout": 2}, gaps=0.1
+        classes=False, per_step=True, preprocessing={"horizon": 3}, map={"washout": 2}, gaps=0.1
     ),
     "inputs after windows": Case(
-        classes=False, prepare={"horizon": 1, "window": 6}, map={"pool": "last"}
+        classes=False, preprocessing={"horizon": 1, "window": 6}, map={"pool": "last"}
     ),
-    "a scale in the plan": Case(prepare={"scale": FIXED, "gaps": "error"}),
+    "a scale in the plan": Case(preprocessing={"scale": FIXED, "gaps": "error"}),
     "no scale, and a new start after a gap": Case(
-        prepare={"scale": "none", "gaps": "restart", "window": 4},
+        preprocessing={"scale": "none", "gaps": "restart", "window": 4},
         map={"grid": 15, "feature_grid": 6},
         per_step=True,
         gaps=0.05,
@@ -126,15 +126,15 @@ def test_a_device_sends_the_clients_bytes(name: str, tmp_path_factory: Any) -> N
     case = CASES[name]
     program = Program.of(case.device(), tmp_path_factory.mktemp("device"))
     data, more = case.recordings(), case.recordings(5, seed=1)
-    prepare = program.device.layout.task.prepare
+    preprocessing = program.device.layout.task.preprocessing
     asked, sensor, expected = b"", b"", []
-    if prepare.scale == "federated":
+    if preprocessing.scale == "federated":
         asked, sensor = measure(), program.sensor(data)
-        expected.append(moments_message(prepare, data))
-        prepare = prepare.fitted(prepare.moments(data))
-        asked += scale(prepare)
+        expected.append(moments_message(preprocessing, data))
+        preprocessing = preprocessing.fitted(preprocessing.moments(data))
+        asked += scale(preprocessing)
     asked += train(0) + train(1)
     sensor += program.sensor(data) + program.sensor(more)
-    expected.append(statistics_message(program.device, prepare, data))
-    expected.append(statistics_message(program.device, prepare, [*data, *more]))
+    expected.append(statistics_message(program.device, preprocessing, data))
+    expected.append(statistics_message(program.device, preprocessing, [*data, *more]))
     assert messages(program.talk(asked, sensor)) == expected

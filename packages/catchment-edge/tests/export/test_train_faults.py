@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from catchment import EchoState, Prepare, Recording
+from catchment import EchoState, Preprocessing, Recording
 from catchment.data import Scaler
 from catchment.readout import Readout
 from catchment_edge.training import Layout, Task, TrainingDevice
@@ -25,7 +25,7 @@ from tests.export.trained import (
 )
 
 pytestmark = needs_gcc
-FITTED = Prepare(scale=Scaler(np.array([0.5]), np.array([2.0])))
+FITTED = Preprocessing(scale=Scaler(np.array([0.5]), np.array([2.0])))
 FEATURES = EchoState(6, seed=3, pool="max").build(1, per_step=False, classes=True)
 READOUT = readout(Readout(np.ones((FEATURES.n_features, 2)), np.zeros(2), 0.0))
 READY = scale(FITTED) + READOUT
@@ -33,13 +33,13 @@ READY = scale(FITTED) + READOUT
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    layout = Layout(Task(FEATURES, Prepare(), 1, 2, ("a", "b")), "tiny", "whole", 50)
+    layout = Layout(Task(FEATURES, Preprocessing(), 1, 2, ("a", "b")), "tiny", "whole", 50)
     return Program.of(TrainingDevice(layout), tmp_path_factory.mktemp("tiny"))
 
 
 def data(n: int = 3) -> list[Recording]:
     rng = np.random.default_rng(n)
-    return [Recording.labelled(rng.normal(size=(9, 1)), k % 2, 2) for k in range(n)]
+    return [Recording.labeled(rng.normal(size=(9, 1)), k % 2, 2) for k in range(n)]
 
 
 def damaged(good: bytes, at: int) -> bytes:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catchment import EchoState, FederatedRidge, Plan, Prepare, Recording, federate
+from catchment import EchoState, FederatedRidge, Plan, Preprocessing, Recording, federate
 from catchment.data import Scaler
 from catchment.readout import RidgeStatistics
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_edge.training import Layout, Task, TrainingDevice
 from tests.export.trained import (
     Program,
@@ -34,7 +34,7 @@ pytestmark = [
 LIMITS = settings(
     max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-FITTED = Prepare(scale=Scaler(np.array([0.5, -3.0]), np.array([2.0, 1e3])))
+FITTED = Preprocessing(scale=Scaler(np.array([0.5, -3.0]), np.array([2.0, 1e3])))
 ANY = st.floats(-(2.0**40), 2.0**40, exclude_min=True, exclude_max=True)
 
 
@@ -42,7 +42,7 @@ ANY = st.floats(-(2.0**40), 2.0**40, exclude_min=True, exclude_max=True)
 def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     """A device with one number to predict at every step."""
     features = EchoState(5, seed=3, washout=1).build(2, per_step=True)
-    layout = Layout(Task(features, Prepare(), 2, 1), "laws", "whole", 500)
+    layout = Layout(Task(features, Preprocessing(), 2, 1), "laws", "whole", 500)
     return Program.of(TrainingDevice(layout), tmp_path_factory.mktemp("laws"))
 
 
@@ -68,7 +68,7 @@ def test_moments_of_any_samples(program: Program, data: list[Recording]) -> None
     if all(np.isnan(one.u).all() for one in data):
         assert [kind for kind, _ in answers] == ["n"]
     else:
-        assert messages(answers) == [moments_message(Prepare(), data)]
+        assert messages(answers) == [moments_message(Preprocessing(), data)]
 
 
 @LIMITS
@@ -92,8 +92,8 @@ def test_five_devices_are_the_federation(program: Program) -> None:
         messages(program.talk(scale(FITTED) + train(), program.sensor(own)))[0]
         for own in clients.values()
     ]
-    total = reduce(add, (RidgeStatistics.from_parts(Parts.from_bytes(one)) for one in sent))
+    total = reduce(add, (RidgeStatistics.from_message(Message.from_bytes(one)) for one in sent))
     algorithm = FederatedRidge(features=program.device.layout.task.features, ridge=1e-3)
-    state = federate(Plan(algorithm=algorithm, prepare=FITTED), clients).state
+    state = federate(Plan(algorithm=algorithm, preprocessing=FITTED), clients).state
     assert state.total is not None
     assert total.digest() == state.total.digest()

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from catchment import EchoState, Prepare, Recording
+from catchment import EchoState, Preprocessing, Recording
 from catchment_edge.training import Layout, Task, TrainingDevice
 from tests.export.trained import (
     Program,
@@ -25,10 +25,10 @@ pytestmark = needs_gcc
 CLASSES = ("a", "b", "c", "d")
 
 
-def labelled(n: int, seed: int = 0) -> list[Recording]:
+def labeled(n: int, seed: int = 0) -> list[Recording]:
     rng = np.random.default_rng(seed)
     return [
-        Recording.labelled(
+        Recording.labeled(
             rng.normal(size=(int(rng.integers(10, 40)), 3)) * [1, 5, 100] + [0, 3, -7],
             int(rng.integers(4)),
             CLASSES,
@@ -40,7 +40,7 @@ def labelled(n: int, seed: int = 0) -> list[Recording]:
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     features = EchoState(20, seed=1, pool="mean").build(3, per_step=False, classes=True)
-    task = Task(features, Prepare(), 3, 4, CLASSES, "ab" * 32)
+    task = Task(features, Preprocessing(), 3, 4, CLASSES, "ab" * 32)
     device = TrainingDevice(Layout(task, "tiny", "whole", 100))
     return Program.of(device, tmp_path_factory.mktemp("device"))
 
@@ -54,13 +54,13 @@ def test_hello_says_which_map_and_which_course(program: Program) -> None:
 
 
 def test_scaling_and_training_are_the_clients_bytes(program: Program) -> None:
-    data = labelled(25)
-    prepare = program.device.layout.task.prepare
-    fitted = prepare.fitted(prepare.moments(data))
+    data = labeled(25)
+    preprocessing = program.device.layout.task.preprocessing
+    fitted = preprocessing.fitted(preprocessing.moments(data))
     asked = measure() + scale(fitted) + train()
     answered = program.talk(asked, program.sensor(data) * 2)
     expected = [
-        moments_message(prepare, data),
+        moments_message(preprocessing, data),
         statistics_message(program.device, fitted, data),
     ]
     assert messages(answered) == expected

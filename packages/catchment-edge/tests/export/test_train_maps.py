@@ -9,20 +9,20 @@ import pytest
 
 from catchment import (
     NVAR,
-    Concat,
+    AppendNorm,
     DiagonalReservoir,
     EchoState,
+    FeatureUnion,
     Hydra,
     MiniRocket,
-    Prepare,
-    Projected,
+    Preprocessing,
+    RandomProjection,
     Recording,
     WindowStatistics,
-    WithNorm,
 )
 from catchment.data import Scaler
 from catchment.readout import RidgeStatistics
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_edge.c import Number
 from catchment_edge.training import Layout, Task, TrainingDevice
 from tests.export.trained import Program, messages, needs_gcc, statistics_message, train
@@ -37,8 +37,8 @@ def device(described: Any, number: Number, rows: int, **settings: Any) -> Traini
     per_step, stride = settings.pop("per_step", False), settings.pop("row_stride", 1)
     features = described.build(2, per_step=per_step, classes=True)
     window = None if per_step else 16
-    prepare = Prepare(scale=SCALER, window=window, **settings)
-    task = Task(features, prepare, 2, 3, CLASSES, row_stride=stride)
+    preprocessing = Preprocessing(scale=SCALER, window=window, **settings)
+    task = Task(features, preprocessing, 2, 3, CLASSES, row_stride=stride)
     return TrainingDevice(Layout(task, "maps", number, rows))
 
 
@@ -54,9 +54,9 @@ WHOLE: dict[str, tuple[Any, dict[str, Any]]] = {
     "minirocket": (MiniRocket(84), {}),
     "window statistics": (WindowStatistics(), {"step": 10}),
     "hydra": (Hydra(2), {}),
-    "concat": (Concat(EchoState(10), WindowStatistics()), {}),
-    "projected": (Projected(MiniRocket(84), 20), {}),
-    "norm": (WithNorm(EchoState(10)), {}),
+    "concat": (FeatureUnion(EchoState(10), WindowStatistics()), {}),
+    "projected": (RandomProjection(MiniRocket(84), 20), {}),
+    "norm": (AppendNorm(EchoState(10)), {}),
     "diagonal": (DiagonalReservoir(12, grid=12), {"per_step": True}),
     "nvar": (NVAR(2), {"per_step": True}),
     "every fourth row": (EchoState(10, washout=3), {"per_step": True, "row_stride": 4}),
@@ -70,7 +70,7 @@ def test_whole_rows_of_a_map_give_the_clients_bytes(name: str, tmp_path: Any) ->
     program = Program.of(made, tmp_path)
     data = recordings()
     (came,) = messages(program.talk(train(), program.sensor(data)))
-    assert came == statistics_message(made, made.layout.task.prepare, data)
+    assert came == statistics_message(made, made.layout.task.preprocessing, data)
 
 
 FLOAT: dict[str, tuple[Any, int, dict[str, Any]]] = {
@@ -87,10 +87,10 @@ def test_float32_is_near_float64(name: str, tmp_path: Any) -> None:
     program = Program.of(made, tmp_path)
     data = recordings(12)
     (came,) = messages(program.talk(train(), program.sensor(data)))
-    parts = Parts.from_bytes(statistics_message(made, made.layout.task.prepare, data))
+    parts = Message.from_bytes(statistics_message(made, made.layout.task.preprocessing, data))
     found, expected = (
-        RidgeStatistics.from_parts(Parts.from_bytes(came)),
-        RidgeStatistics.from_parts(parts),
+        RidgeStatistics.from_message(Message.from_bytes(came)),
+        RidgeStatistics.from_message(parts),
     )
     assert (found.n_rows, found.fingerprint) == (expected.n_rows, expected.fingerprint)
     np.testing.assert_array_equal(found.target_gram, expected.target_gram)

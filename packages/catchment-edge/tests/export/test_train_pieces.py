@@ -1,4 +1,4 @@
-"""Pieces of a device's C against somebody else's: hashlib, zlib, Python's whole numbers."""
+"""Pieces of a device's C against somebody else's: hashlib, zlib, Python's integers."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def test_a_client_of_the_plan_and_its_device_send_the_same(tmp_path: Path) -> No
     own = [
         one.among(held.about.classes or ()) for one in data_of(next(iter(held.train.values())))()
     ]
-    prepare = device.layout.task.prepare
-    fitted = prepare.fitted(prepare.moments(own))
+    preprocessing = device.layout.task.preprocessing
+    fitted = preprocessing.fitted(preprocessing.moments(own))
     (came,) = messages(program.talk(scale(fitted) + train(), program.sensor(own)))
     expected = accumulate(device.layout.task.features, fitted.apply(own), classes=True)
     assert came == expected.parts().to_bytes()
@@ -72,21 +72,21 @@ def test_a_client_of_the_plan_and_its_device_send_the_same(tmp_path: Path) -> No
 
 REFUSED: dict[str, tuple[str, str, str]] = {
     "another upload": ('upload = "statistics"', "", 'write upload = "statistics"'),
-    "a rate": ("[features]", "[prepare]\nrate = 50\n[features]", "leave the rate out"),
-    "a window in seconds": ("[features]", '[prepare]\nwindow = "2s"\n[features]', "in steps"),
+    "a rate": ("[features]", "[preprocessing]\nrate = 50\n[features]", "leave the rate out"),
+    "a window in seconds": ("[features]", '[preprocessing]\nwindow = "2s"\n[features]', "in steps"),
     "interpolated gaps": (
         "[features]",
-        '[prepare]\ngaps = "interpolate"\n[features]',
+        '[preprocessing]\ngaps = "interpolate"\n[features]',
         'write gaps = "hold"',
     ),
     "pieces that share a weight": (
         "[features]",
-        '[prepare]\ngaps = "restart"\n[features]',
+        '[preprocessing]\ngaps = "restart"\n[features]',
         "or cut windows",
     ),
     "a scale of one's own": (
         "[features]",
-        '[prepare]\nscale = "own"\n[features]',
+        '[preprocessing]\nscale = "own"\n[features]',
         'scale = "federated"',
     ),
     "plasticity": ("[learn]", '[plasticity]\nname = "fedip"\n[learn]', "leave it out"),
@@ -120,7 +120,7 @@ def test_what_no_device_can_do_is_one_sentence_with_the_remedy(name: str, tmp_pa
 @pytest.mark.parametrize(
     ("settings", "remedy"),
     [
-        ({"number": "float32"}, "export whole numbers"),
+        ({"number": "float32"}, "export integers"),
         ({"number": "q15"}, "write grid = 15"),
         ({"number": "double"}, "choose one of whole"),
         ({"rows": 0}, "1 or more"),
@@ -168,9 +168,9 @@ def test_the_command_prints_the_plan_before_it_writes(tmp_path: Path) -> None:
         {},
         {
             'pool = "mean"': 'pool = "mean_std"\ngrid = 15',
-            "[features]": "[prepare]\nwindow = 9\n[features]",
+            "[features]": "[preprocessing]\nwindow = 9\n[features]",
         },
-        {"[features]": '[prepare]\nwindow = 9\nstep = 4\nlabel = "majority"\n[features]'},
+        {"[features]": '[preprocessing]\nwindow = 9\nstep = 4\nlabel = "majority"\n[features]'},
         {'pool = "mean"': 'pool = "mean"\ngrid = "none"'},
     ],
 )
@@ -197,4 +197,4 @@ def test_targets_that_are_no_classes_are_refused() -> None:
     with pytest.raises(ValueError, match="not one-hot"):
         sensor_bytes([Recording(np.zeros((2, 1)), np.array([0.5, 0.5]), per_step=False)], classes=2)
     with pytest.raises(ValueError, match="weight 2"):
-        sensor_bytes([Recording.labelled([0.0], 0, 2, weight=2.0)], classes=2)
+        sensor_bytes([Recording.labeled([0.0], 0, 2, weight=2.0)], classes=2)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment import EchoState, Prepare, Recording
+from catchment import EchoState, Preprocessing, Recording
 from catchment.data import Scaler
 from catchment.readout import Readout, RidgeStatistics, accumulate
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_edge.training import Layout, Task, TrainingDevice
 from tests.export.trained import (
     Program,
@@ -27,14 +27,14 @@ from tests.export.trained import (
 )
 
 pytestmark = needs_gcc
-FITTED = Prepare(scale=Scaler(np.array([0.5, -1.0]), np.array([2.0, 0.9])))
+FITTED = Preprocessing(scale=Scaler(np.array([0.5, -1.0]), np.array([2.0, 0.9])))
 
 
 @pytest.fixture(scope="module")
 def stepwise(tmp_path_factory: pytest.TempPathFactory) -> Program:
     """A device with two numbers to predict at every step."""
     features = EchoState(15, seed=3, washout=5).build(2, per_step=True)
-    layout = Layout(Task(features, Prepare(), 2, 2), "steps", "whole", 500)
+    layout = Layout(Task(features, Preprocessing(), 2, 2), "steps", "whole", 500)
     return Program.of(TrainingDevice(layout), tmp_path_factory.mktemp("steps"))
 
 
@@ -42,8 +42,8 @@ def stepwise(tmp_path_factory: pytest.TempPathFactory) -> Program:
 def windowed(tmp_path_factory: pytest.TempPathFactory) -> Program:
     """A device with a class for every window of eight steps."""
     features = EchoState(15, seed=3, pool="mean").build(2, per_step=False, classes=True)
-    prepare = Prepare(window=8, label="majority")
-    layout = Layout(Task(features, prepare, 2, 3, ("a", "b", "c")), "windows", "whole", 20)
+    preprocessing = Preprocessing(window=8, label="majority")
+    layout = Layout(Task(features, preprocessing, 2, 3, ("a", "b", "c")), "windows", "whole", 20)
     return Program.of(TrainingDevice(layout), tmp_path_factory.mktemp("windows"))
 
 
@@ -63,7 +63,7 @@ def labels(n: int, seed: int = 0) -> list[Recording]:
 
 
 def statistics(message: bytes) -> RidgeStatistics:
-    return RidgeStatistics.from_parts(Parts.from_bytes(message))
+    return RidgeStatistics.from_message(Message.from_bytes(message))
 
 
 def in_stretches(program: Program, whole: list[Recording], cut: int) -> bytes:
@@ -80,11 +80,11 @@ def test_increments_add_up_to_the_uncut_recordings(
 ) -> None:
     program: Program = request.getfixturevalue(name)
     whole = numbers(3) if name == "stepwise" else labels(3)
-    prepare = program.fitted(FITTED)
-    asked = scale(prepare) + train(0, new=True) + acknowledge(0) + train(1, new=True)
+    preprocessing = program.fitted(FITTED)
+    asked = scale(preprocessing) + train(0, new=True) + acknowledge(0) + train(1, new=True)
     came = [statistics(m) for m in messages(program.talk(asked, in_stretches(program, whole, 11)))]
     features = program.device.layout.task.features
-    expected = accumulate(features, prepare.apply(whole), classes=name == "windowed")
+    expected = accumulate(features, preprocessing.apply(whole), classes=name == "windowed")
     assert len(came) == 2
     assert 0 < came[0].n_rows < expected.n_rows
     assert reduce(add, came).digest() == expected.digest()
@@ -110,7 +110,7 @@ def test_all_so_far_stays_when_it_was_counted(stepwise: Program) -> None:
 
 
 def test_another_scale_starts_from_zero(stepwise: Program) -> None:
-    other = Prepare(scale=Scaler(np.zeros(2), np.ones(2)))
+    other = Preprocessing(scale=Scaler(np.zeros(2), np.ones(2)))
     sensor = stepwise.sensor(numbers(1)) + stepwise.sensor(numbers(1, seed=1))
     asked = scale(FITTED) + train(0) + scale(other) + train(0)
     _, last = messages(stepwise.talk(asked, sensor))
@@ -130,8 +130,8 @@ def test_sums_that_are_full_refuse_a_row_and_keep_the_others(windowed: Program) 
     program = Program.of(small, windowed.path.parent / "small", sources={"windows.c": source})
     data = labels(2)
     sensor = program.sensor([data[0].part(0, 16)]) + program.sensor(data) + program.sensor([])
-    prepare = program.fitted(FITTED)
-    asked = scale(prepare) + train(0) + train(1) + train(1) + train(2)
+    preprocessing = program.fitted(FITTED)
+    asked = scale(preprocessing) + train(0) + train(1) + train(1) + train(2)
     answers = program.talk(asked, sensor)
     refused = [payload.decode() for kind, payload in answers if kind == "n"]
     assert len(refused) == 2
@@ -146,17 +146,17 @@ def test_it_predicts_with_the_readout_that_comes_back(
 ) -> None:
     program: Program = request.getfixturevalue(name)
     whole = numbers(3) if name == "stepwise" else labels(3)
-    prepare, task = program.fitted(FITTED), program.device.layout.task
+    preprocessing, task = program.fitted(FITTED), program.device.layout.task
     rng = np.random.default_rng(5)
     weights = (
         rng.normal(size=(task.features.n_features, task.outputs)) * [1.0, 1e3, 1e-3][: task.outputs]
     )
     found = Readout(weights, rng.normal(size=task.outputs), 0.0)
-    asked = scale(prepare) + frame("P") + readout(found) + frame("H") + frame("P")
+    asked = scale(preprocessing) + frame("P") + readout(found) + frame("H") + frame("P")
     answers = program.talk(asked, program.sensor(whole))
     assert answers[1] == ("n", b"there is no readout yet")
     assert answers[3][1][10] & 8
-    rows = [prepare.apply([one]) for one in whole]
+    rows = [preprocessing.apply([one]) for one in whole]
     expected = [
         np.concatenate([found(z) for z in task.features.rows([one.u for one in parts])])
         for parts in rows
@@ -171,17 +171,17 @@ def test_it_predicts_with_the_readout_that_comes_back(
 def test_inputs_ahead_are_known_across_stretches(tmp_path: Path) -> None:
     """What the last steps of a stretch are to predict comes with the next one."""
     features = EchoState(9, seed=3, washout=2).build(2, per_step=True)
-    task = Task(features, Prepare(horizon=4), 2, 2)
+    task = Task(features, Preprocessing(horizon=4), 2, 2)
     program = Program.of(TrainingDevice(Layout(task, "ahead", "whole", 500)), tmp_path)
     whole = [Recording(one.u) for one in numbers(3)]
-    prepare = program.fitted(FITTED)
+    preprocessing = program.fitted(FITTED)
     readout_ = Readout(np.ones((features.n_features, 2)), np.zeros(2), 0.0)
-    asked = scale(prepare) + train(0, new=True) + acknowledge(0) + train(1, new=True)
+    asked = scale(preprocessing) + train(0, new=True) + acknowledge(0) + train(1, new=True)
     asked += readout(readout_) + frame("P")
     sensor = in_stretches(program, whole, 11) + program.sensor(whole[:1])
     answers = program.talk(asked, sensor)
     came = [statistics(message) for message in messages(answers)[:2]]
-    expected = accumulate(features, prepare.apply(whole), classes=False)
+    expected = accumulate(features, preprocessing.apply(whole), classes=False)
     assert reduce(add, came).digest() == expected.digest()
     # A prediction has a row for every step after the washout, and waits for nothing.
     assert len(rows_of(answers, 2)[0]) == whole[0].n_steps - 2

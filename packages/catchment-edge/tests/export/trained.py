@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment import Array, Prepare, Recording
+from catchment import Array, Preprocessing, Recording
 from catchment.federation.learn import SentMoments
 from catchment.readout import Readout, accumulate
 from catchment_edge.training import TrainingDevice, sensor_bytes
@@ -47,9 +47,9 @@ def train(round_: int = 0, *, new: bool = False) -> bytes:
     return frame("T", struct.pack("<IB", round_, new))
 
 
-def scale(prepare: Prepare) -> bytes:
-    assert not isinstance(prepare.scale, str)
-    return frame("S", prepare.scale.mean.tobytes() + prepare.scale.scale.tobytes())
+def scale(preprocessing: Preprocessing) -> bytes:
+    assert not isinstance(preprocessing.scale, str)
+    return frame("S", preprocessing.scale.mean.tobytes() + preprocessing.scale.scale.tobytes())
 
 
 def measure(round_: int = 0) -> bytes:
@@ -112,7 +112,7 @@ class Program:
         program = folder / "device"
         names = [f"{device.layout.name}.c", str(HOST)]
         serve = f"-DDEVICE_SERVE={device.layout.name}_serve"
-        if device.layout.neighbours:  # not our code: its conversions are its authors' matter
+        if device.layout.neighbors:  # not our code: its conversions are its authors' matter
             subprocess.run(["gcc", "-w", *flags, "-c", "monocypher.c"], cwd=folder, check=True)
             names.append("monocypher.o")
         words = ["gcc", *STRICT, *flags, serve, *names, "-o", program.name, "-lm"]
@@ -120,16 +120,16 @@ class Program:
         assert not done.returncode, done.stderr
         return cls(program, device)
 
-    def fitted(self, prepare: Prepare) -> Prepare:
+    def fitted(self, preprocessing: Preprocessing) -> Preprocessing:
         """Return the device's preparation with the scale of another."""
-        assert not isinstance(prepare.scale, str)
-        return self.device.layout.task.prepare.fitted(prepare.scale)
+        assert not isinstance(preprocessing.scale, str)
+        return self.device.layout.task.preprocessing.fitted(preprocessing.scale)
 
     def sensor(self, recordings: Iterable[Recording], *, open_end: bool = False) -> bytes:
         """Return a stretch of the sensor's line."""
         task = self.device.layout.task
         classes = None if task.classes is None else task.outputs
-        targets = task.prepare.horizon is None
+        targets = task.preprocessing.horizon is None
         return sensor_bytes(recordings, classes=classes, targets=targets, open_end=open_end)
 
     def talk(self, asked: bytes, sensor: bytes = b"") -> Frames:
@@ -143,19 +143,19 @@ class Program:
         return read_frames(done.stdout)
 
 
-def moments_message(prepare: Prepare, recordings: list[Recording]) -> bytes:
+def moments_message(preprocessing: Preprocessing, recordings: list[Recording]) -> bytes:
     """Return what the library's client sends for the scale."""
-    return SentMoments.of(prepare.moments(recordings)).parts().to_bytes()
+    return SentMoments.of(preprocessing.moments(recordings)).parts().to_bytes()
 
 
 def statistics_message(
-    device: TrainingDevice, prepare: Prepare, recordings: list[Recording]
+    device: TrainingDevice, preprocessing: Preprocessing, recordings: list[Recording]
 ) -> bytes:
     """Return what the library's client sends for the training."""
     task = device.layout.task
     rows = accumulate(
         task.features,
-        prepare.apply(recordings),
+        preprocessing.apply(recordings),
         classes=task.classes is not None,
         row_stride=task.row_stride,
     )

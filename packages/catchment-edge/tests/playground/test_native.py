@@ -1,4 +1,4 @@
-"""The page's C as this machine compiles it: its parts against numpy, and no undefined behaviour."""
+"""The page's C as this machine compiles it: its parts against numpy, and no undefined behavior."""
 
 from __future__ import annotations
 

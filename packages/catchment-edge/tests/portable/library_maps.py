@@ -50,7 +50,7 @@ def drawn(name: str) -> tuple[EchoState, list[Array], list[Integers]]:
 def integers_of(
     features: EchoState, us: list[Array], ys: list[Integers]
 ) -> tuple[IntegerMap, list[IntegerSequence]]:
-    """Return a map and sequences in whole numbers."""
+    """Return a map and sequences in integers."""
     sequences = [IntegerSequence.of(features, u, y) for u, y in zip(us, ys, strict=True)]
     return IntegerMap.of(features), sequences
 

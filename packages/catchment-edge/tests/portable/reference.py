@@ -1,4 +1,4 @@
-"""A map in whole numbers computed in float64, with numpy's products and the library's activations.
+"""A map in integers computed in float64, with numpy's products and the library's activations.
 
 Straight from the definition: one sequence, one step after another, no blocks and no lanes.
 """

@@ -11,7 +11,7 @@ import pytest
 import catchment as ct
 from catchment.data import synthetic_wearables
 from catchment.errors import RefusedClientsWarning
-from catchment_edge import Device
+from catchment_edge import EdgeClient
 from catchment_edge.client import Frame
 from tests.engine.stand_in import Fault, StandIn
 
@@ -25,7 +25,7 @@ POOLED = ct.federate(MAP, PEOPLE)
 def run_with(fault: Fault, **settings: Any) -> ct.Run:
     device = StandIn(POOLED.known.maps[0], [PEOPLE[BOARD]], classes=CLASSES, fault=fault)
     with device.listening() as address:
-        clients: dict[str, Any] = {**PEOPLE, BOARD: Device(address)}
+        clients: dict[str, Any] = {**PEOPLE, BOARD: EdgeClient(address)}
         return ct.federate(MAP, clients, **settings)
 
 
@@ -46,9 +46,11 @@ def test_no_sample_goes_over_the_line() -> None:
         assert sum(value.tobytes() in sent for value in samples.astype(form)) == 0
 
 
-def test_the_server_of_a_secure_sum_sees_a_masked_upload_of_a_device() -> None:
-    keys = ct.make_identities(PEOPLE)
-    run = run_with(lambda _, answer: answer, protect=[ct.SecureSum(keys, min_clients=4)])
+def test_the_server_of_secure_aggregation_sees_a_masked_upload_of_a_device() -> None:
+    keys = ct.generate_keys(PEOPLE)
+    run = run_with(
+        lambda _, answer: answer, protections=[ct.SecureAggregation(keys, min_clients=4)]
+    )
     said = run.explain(BOARD)
     kinds = set(re.findall(rf"{BOARD}  training round 1  ([\w-]+)", said))
     assert "secure-upload" in kinds

@@ -1,5 +1,5 @@
-from catchment_fleet.parquet.clients import read_lake as read_lake
+from catchment_fleet.parquet.clients import read_parquet as read_parquet
 
 __all__ = [
-    "read_lake",
+    "read_parquet",
 ]

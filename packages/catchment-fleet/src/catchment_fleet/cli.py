@@ -11,7 +11,7 @@ import typer
 from catchment.plugins import plugin
 
 if TYPE_CHECKING:
-    from catchment.privacy import Release
+    from catchment.privacy import LedgerEntry
 
 flower_app = typer.Typer(help="Run a plan on many machines, with Flower.", no_args_is_help=True)
 FolderArgument = Annotated[
@@ -157,7 +157,7 @@ def ledger(
     ] = False,
 ) -> None:
     """Print what was released of a node's data: what, when, in which sum, at what cost."""
-    from catchment.privacy import FileMemory, Releases
+    from catchment.privacy import FileMemory, PrivacyLedger
     from catchment.privacy import forget_rounds as forget
     from catchment_fleet.flower.app import one_at_a_time
 
@@ -168,15 +168,15 @@ def ledger(
         if forget_rounds:
             names = forget(FileMemory(memory))
             typer.echo(f"rounds of {', '.join(names) or 'no federation'} are forgotten")
-        for line in ledger_lines(Releases(FileMemory(memory)).entries()):
+        for line in ledger_lines(PrivacyLedger(FileMemory(memory)).entries()):
             typer.echo(line)
 
 
-def ledger_lines(releases: list[Release]) -> list[str]:
+def ledger_lines(releases: list[LedgerEntry]) -> list[str]:
     """Return what was released, a line each, and a line for all of it.
 
-    >>> from catchment.privacy import Release
-    >>> one = Release("ab" * 32, 0, "averages", "7", "cd" * 32, n_clients=12, at="2026-01-02")
+    >>> from catchment.privacy import LedgerEntry
+    >>> one = LedgerEntry("ab" * 32, 0, "averages", "7", "cd" * 32, n_clients=12, at="2026-01-02")
     >>> print(*ledger_lines([one]), sep="\\n")
     2026-01-02  averages  plan abababababab  round 0  data cdcdcdcd  sum of 12 clients, exact
     1 release

@@ -26,14 +26,14 @@ pytestmark = pytest.mark.slow
 
 NAMES = tuple("abcd")
 PACES = {"fast": 1.1, "slow": 0.3}
-RAW = ct.Prepare(scale="none")
+RAW = ct.Preprocessing(scale="none")
 WINDOWS = {
     "minirocket": 'map = "minirocket"\nfeatures = 20',
     "default": 'map = "default"\ncolumns = 158',
-    "concat": 'map = "concat"\nmaps = [{ units = 6 }, { map = "minirocket", features = 12 }]',
-    "projected": 'map = "projected"\nfeatures = 16\nof = { map = "minirocket", features = 64 }',
+    "concat": 'map = "feature_union"\nmaps = [{ units = 6 }, { map = "minirocket", features = 12 }]',
+    "projected": 'map = "random_projection"\nfeatures = 16\nof = { map = "minirocket", features = 64 }',
 }
-STEPS = {"projected steps": 'map = "projected"\nfeatures = 6\nof = { units = 8 }'}
+STEPS = {"projected steps": 'map = "random_projection"\nfeatures = 6\nof = { units = 8 }'}
 TABLES = WINDOWS | STEPS
 
 
@@ -51,7 +51,7 @@ def clients_of(name: str) -> dict[str, list[Recording]]:
     def recording(label: str, u: Array) -> Recording:
         if name in STEPS:
             return Recording(u[:-1], u[1:, :1])
-        return Recording.labelled(u, label, tuple(PACES))
+        return Recording.labeled(u, label, tuple(PACES))
 
     return {who: [recording(*one) for one in waves(k)] for k, who in enumerate(NAMES)}
 
@@ -63,10 +63,10 @@ def described(name: str) -> FeatureMap:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_hidden_in_a_secure_sum_the_total_is_the_exact_one(name: str) -> None:
+def test_hidden_under_secure_aggregation_the_total_is_the_exact_one(name: str) -> None:
     clients = clients_of(name)
-    secure = ct.SecureSum(ct.make_identities(clients), min_clients=3, rows_per_feature=2)
-    hidden = ct.federate(ct.Pipeline(RAW, described(name)), clients, protect=[secure])
+    secure = ct.SecureAggregation(ct.generate_keys(clients), min_clients=3, rows_per_feature=2)
+    hidden = ct.federate(ct.Pipeline(RAW, described(name)), clients, protections=[secure])
     features, classes = hidden.model.features, name in WINDOWS
     each = [accumulate(features, held, classes=classes) for held in clients.values()]
     assert hidden.statistics.digest() == reduce(add, each).digest()
@@ -101,7 +101,7 @@ def test_on_flower_it_ends_in_the_model_file_of_one_process(name: str, tmp_path:
     logs = tmp_path / "logs"
     nodes = write_files(logs)
     target = 'label = "act"\nclasses = ["fast", "slow"]' if name in WINDOWS else ""
-    prepare = "" if name in WINDOWS else "[prepare]\nhorizon = 1\n"
+    preprocessing = "" if name in WINDOWS else "[preprocessing]\nhorizon = 1\n"
     text = f"""
 [data]
 files = "{logs}/*.csv"
@@ -110,13 +110,13 @@ recording = "window"
 test = 0.2
 test_of = "recordings"
 {target}
-{prepare}
+{preprocessing}
 [features]
 {TABLES[name]}
 [learn]
-keep_clients = false
-[[protect]]
-name = "secure_sum"
+store_per_client = false
+[[protections]]
+name = "secure_aggregation"
 min_clients = 3
 rows_per_feature = 2.0
 """

@@ -26,7 +26,7 @@ from catchment.engine import run_locally
 from catchment.features import FeatureMap, name_of
 from catchment.federation import Limits, Result, read_run
 from catchment.federation.runs import unlearn_from_run
-from catchment.privacy import Clip, FileMemory, GaussianNoise, Policy, Releases
+from catchment.privacy import Clip, FileMemory, GaussianNoise, Policy, PrivacyLedger
 from catchment.readout import accumulate
 from catchment_fleet.flower import Terms, client_app, server_app
 from catchment_research.learn import ReservoirEnsemble
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.slow
 
 NAMES = tuple("abcd")
 PACES = {"fast": 1.1, "slow": 0.3}
-RAW = ct.Prepare(scale="none")
+RAW = ct.Preprocessing(scale="none")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Case:
         found = []
         for label, u in waves(k):
             if self.pooled:
-                found.append(Recording.labelled(u, label, tuple(PACES)))
+                found.append(Recording.labeled(u, label, tuple(PACES)))
             else:
                 found.append(Recording(u[:-1], u[1:, :1]))
         return found
@@ -92,15 +92,15 @@ def case(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]
 
 
-def test_hidden_in_a_secure_sum_the_total_is_the_exact_one(case: Case) -> None:
+def test_hidden_under_secure_aggregation_the_total_is_the_exact_one(case: Case) -> None:
     clients = case.clients()
     described = ct.Pipeline(RAW, case.made)
-    secure = ct.SecureSum(ct.make_identities(clients), min_clients=3, rows_per_feature=2)
-    hidden = ct.federate(described, clients, protect=[secure])
+    secure = ct.SecureAggregation(ct.generate_keys(clients), min_clients=3, rows_per_feature=2)
+    hidden = ct.federate(described, clients, protections=[secure])
     each = [accumulate(case.made, held) for held in clients.values()]
     for name in ("gram", "cross", "feature_sum", "target_sum"):
         sent = np.stack([getattr(one, name) for one in each])
-        exact = np.apply_along_axis(math.fsum, 0, sent)  # rounded once, as the secure sum is
+        exact = np.apply_along_axis(math.fsum, 0, sent)  # rounded once, as secure aggregation is
         np.testing.assert_allclose(
             getattr(hidden.statistics, name), exact, rtol=2**-52, atol=len(NAMES) * 2**-80
         )
@@ -130,7 +130,7 @@ def test_noise_is_added_to_what_it_gives(case: Case) -> None:
     noise = GaussianNoise(
         epsilon=50.0, delta=1e-5, clip=Clip.from_public(public), min_clients=4, small_cohort=True
     )
-    run = ct.federate(ct.Pipeline(RAW, case.made), clients, protect=[noise], ridge=1e-3)
+    run = ct.federate(ct.Pipeline(RAW, case.made), clients, protections=[noise], ridge=1e-3)
     assert run.model.features.fingerprint == features.fingerprint
     if np.isfinite(features.bounds).all():
         clip = Clip.from_bounds(features.bounds)
@@ -152,9 +152,9 @@ def write_files(folder: Path) -> None:
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
 
 
-def plan_text(case: Case, folder: Path, learn: str = "keep_clients = false") -> str:
+def plan_text(case: Case, folder: Path, learn: str = "store_per_client = false") -> str:
     target = 'label = "act"\nclasses = ["fast", "slow"]' if case.pooled else ""
-    prepare = "" if case.pooled else "[prepare]\nhorizon = 1\n"
+    preprocessing = "" if case.pooled else "[preprocessing]\nhorizon = 1\n"
     return f"""
 [data]
 files = "{folder}/*.csv"
@@ -163,7 +163,7 @@ recording = "window"
 test = 0.2
 test_of = "recordings"
 {target}
-{prepare}
+{preprocessing}
 [features]
 {case.table}
 [learn]
@@ -171,7 +171,7 @@ test_of = "recordings"
 """
 
 
-SECURE = '[[protect]]\nname = "secure_sum"\nmin_clients = 3\nrows_per_feature = 2.0\n'
+SECURE = '[[protections]]\nname = "secure_aggregation"\nmin_clients = 3\nrows_per_feature = 2.0\n'
 
 
 def nodes_of(folder: Path) -> dict[str, dict[str, Any]]:
@@ -234,7 +234,7 @@ def test_an_algorithm_of_ones_own_on_flower_is_that_of_one_process(tmp_path: Pat
     model = ct.load(tmp_path / "there" / "model.safetensors")
     assert isinstance(model, ct.Model)
     everybody = ct.read(logs / "*.csv", label="act", recording="window", inputs=["x", "y", "z"])
-    scaled = model.prepare.apply([one for held in everybody.values() for one in held])
+    scaled = model.preprocessing.apply([one for held in everybody.values() for one in held])
     rows = np.concatenate(model.features.rows([one.u for one in scaled]))
     means = (model.readout.weights / 2).T
     theirs = KNeighborsClassifier(n_neighbors=1).fit(means, list(model.classes or ())).predict(rows)
@@ -260,7 +260,7 @@ def own_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_files(folder / "logs")
     table = 'map = "window_statistics:WindowStatistics"\nchannels = 3'
     text = plan_text(Case(OwnStatistics(), table, pooled=True), Path("logs"), "ridge = 0.1")
-    baselines = '["random", "majority", "local", "averaging", "centralised"]'
+    baselines = '["uniform", "most_frequent", "local", "averaging", "centralized"]'
     (folder / "plan.toml").write_text(f"{text}[run]\nbaselines = {baselines}\n")
     (folder / "search.toml").write_text(f"{text}[search]\nleak_rate = [0.1, 1.0]\n")
     said = catchment(folder, "run", "plan.toml")
@@ -343,8 +343,8 @@ def test_an_algorithm_that_makes_no_model_runs_as_flower_apps(
     for name in ("_run_id", "_task_id", "_node_id"):  # as Flower does around an app
         monkeypatch.setattr(TaskIdentity, name, 1)
     clients = people()
-    keys = ct.make_identities(clients)
-    masking = ct.SecureSum(keys, min_clients=3, rows_per_feature=5)
+    keys = ct.generate_keys(clients)
+    masking = ct.SecureAggregation(keys, min_clients=3, rows_per_feature=5)
     plan = ct.Plan(algorithm=FederatedPCA(), protections=(masking,))
     found: list[Result[Any, Any]] = []
     app = client_app(plan, lambda config: clients[str(config["name"])])
@@ -382,7 +382,7 @@ def test_flower_apps_note_what_they_send_in_the_clear(
     terms = Terms(expect=len(clients), allow_plain_statistics=True)
     server_app(plan, terms=terms)(grid, Context(1, 0, {}, RecordDict(), {}))
     for name in clients:
-        (entry,) = Releases(FileMemory(tmp_path / name)).entries()
+        (entry,) = PrivacyLedger(FileMemory(tmp_path / name)).entries()
         assert entry.is_exact
         assert not entry.session
         assert len(entry.data) == 64
@@ -413,4 +413,4 @@ def test_flower_apps_note_clear_uploads_and_keep_to_a_policy(
     refused = {one.client: one.reason for one in found[0].refused}
     assert sorted(refused) == sorted(others)
     assert all('exact = "never"' in reason for reason in refused.values())
-    assert len(Releases(FileMemory(tmp_path / owned)).entries()) == 1
+    assert len(PrivacyLedger(FileMemory(tmp_path / owned)).entries()) == 1

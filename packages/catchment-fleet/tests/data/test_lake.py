@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import catchment as ct
 from catchment.data import Cache, Changed, Recording, part_of
-from catchment_fleet import read_lake
+from catchment_fleet import read_parquet
 from catchment_fleet.parquet import HELD
 
 pa = pytest.importorskip("pyarrow")
@@ -152,7 +152,7 @@ def test_recordings_are_those_of_the_eager_reader(
         write(tmp_path / f"part-{k}.parquet", rows, group)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of rows that are not sorted
-        found = read_lake(tmp_path, **how)
+        found = read_parquet(tmp_path, **how)
     assert_same(found, ct.read(tmp_path, **how))
     assert pickle.loads(pickle.dumps(found[next(iter(found))]))()[0].n_steps > 0
 
@@ -160,7 +160,7 @@ def test_recordings_are_those_of_the_eager_reader(
 def test_names_are_few_bytes_and_come_as_they_first_appear(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", {"who": [10, 10, 9, 2], "x": [1.0, 2.0, 3.0, 4.0]})
     write(tmp_path / "b.parquet", {"who": [1, 9], "x": [5.0, 6.0]})
-    lake = read_lake(tmp_path, client="who")
+    lake = read_parquet(tmp_path, client="who")
     assert list(lake) == ["10", "9", "2", "1"]
     assert sorted(lake) == ["1", "10", "2", "9"]
     assert "9" in lake
@@ -173,7 +173,7 @@ def test_names_are_few_bytes_and_come_as_they_first_appear(tmp_path: Path) -> No
 
 def test_only_row_groups_of_asked_clients_are_read(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", some_rows(400, 0, clients=8), group=50)
-    lake = read_lake(tmp_path, **LABELLED)
+    lake = read_parquet(tmp_path, **LABELLED)
     before = HELD.n_reads
     for name in sorted(lake):
         lake[name]()
@@ -186,7 +186,7 @@ def test_a_part_has_these_clients_in_this_order_and_nothing_else(
 ) -> None:
     write(tmp_path / "a.parquet", {"who": [10, 10, 9, 2], "x": [1.0, 2.0, 3.0, 4.0]}, group=3)
     write(tmp_path / "b.parquet", {"who": [1, 9], "x": [5.0, 6.0]})
-    lake = read_lake(tmp_path, client="who")
+    lake = read_parquet(tmp_path, client="who")
     some = part_of(Changed(part_of(lake, sorted(lake)), lambda source: source), names)
     again = pickle.loads(pickle.dumps(lake.part(names)))
     assert list(some) == list(again) == names
@@ -198,7 +198,7 @@ def test_a_part_has_these_clients_in_this_order_and_nothing_else(
 
 def test_a_process_holds_so_many_bytes_of_row_groups(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", some_rows(400, 0, clients=8), group=50)
-    reader = read_lake(tmp_path, **LABELLED).reader
+    reader = read_parquet(tmp_path, **LABELLED).reader
     path = str(tmp_path / "a.parquet")
     held: Cache[Any] = Cache(1, lambda group: int(group.n_bytes), keep_last=True)
     for group in (0, 0, 1, 0):
@@ -213,7 +213,7 @@ def test_folders_may_name_the_client_and_other_columns(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").touch()
     (tmp_path / "_tmp").mkdir()
     write(tmp_path / "_tmp" / "part-0.parquet", {"z": [1]})
-    lake = read_lake(tmp_path, client="who", label="does", time="t")
+    lake = read_parquet(tmp_path, client="who", label="does", time="t")
     assert lake.classes == ("run", "sit")
     assert list(lake) == ["ann", "b o"]
     (one,) = lake["b o"]()
@@ -230,10 +230,10 @@ def test_uris_and_filesystems_are_read_alike(tmp_path: Path) -> None:
     wanted = ct.read(tmp_path / "deep", **LABELLED)
     inside = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
     for lake in (
-        read_lake(f"file://{tmp_path}/deep", **LABELLED),
-        read_lake(f"file://{tmp_path}", **LABELLED),
-        read_lake(f"file://{tmp_path}/deep/part-*.parquet", **LABELLED),
-        read_lake("deep", filesystem=inside, **LABELLED),
+        read_parquet(f"file://{tmp_path}/deep", **LABELLED),
+        read_parquet(f"file://{tmp_path}", **LABELLED),
+        read_parquet(f"file://{tmp_path}/deep/part-*.parquet", **LABELLED),
+        read_parquet("deep", filesystem=inside, **LABELLED),
     ):
         assert_same(lake, wanted)
         assert pickle.loads(pickle.dumps(lake["p1"]))()[0].n_steps == wanted["p1"][0].n_steps
@@ -241,7 +241,7 @@ def test_uris_and_filesystems_are_read_alike(tmp_path: Path) -> None:
 
 def test_inputs_and_classes_are_found_in_footers_and_labels(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", some_rows(50, 1))
-    lake = read_lake(tmp_path, client="who", label="does", time="t")
+    lake = read_parquet(tmp_path, client="who", label="does", time="t")
     assert lake.channels == ("x", "y")
     assert lake.classes == ("run", "sit")
 
@@ -250,7 +250,7 @@ def test_labels_of_two_kinds_are_text(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", {"who ": ["a"], "x": [1.0], " does": ["1"]})
     write(tmp_path / "b.parquet", {"who": ["b"], "x": [1.0], "does": [2]})
     how: dict[str, Any] = {"client": "who", "inputs": "x", "label": "does", "per_step": False}
-    assert_same(read_lake(tmp_path, **how), ct.read(tmp_path, **how))
+    assert_same(read_parquet(tmp_path, **how), ct.read(tmp_path, **how))
 
 
 def test_rows_that_are_not_sorted_by_client_are_said(
@@ -260,7 +260,7 @@ def test_rows_that_are_not_sorted_by_client_are_said(
     write(tmp_path / "a.parquet", rows, group=100)
     monkeypatch.setattr("catchment_fleet.parquet.clients.DEFAULT_BYTES", 1000)
     with pytest.warns(UserWarning, match="not sorted by 'who'"):
-        lake = read_lake(tmp_path, client="who")
+        lake = read_parquet(tmp_path, client="who")
     assert lake.reads(held=1) > 20
     assert lake.reads(held=10**9) == 1
 
@@ -280,23 +280,23 @@ def test_errors_say_what_to_do(
     write(tmp_path / "a.parquet", {"who": ["a"], "x": [1.0]})
     write(tmp_path / "b.parquet", rows)
     with pytest.raises(ValueError, match=said):
-        read_lake(tmp_path, client="who", **how)
+        read_parquet(tmp_path, client="who", **how)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_text("who,x\n")
     with pytest.raises(ValueError, match=r"a.parquet is not a Parquet file .*; take it out"):
-        read_lake(tmp_path, client="who")
+        read_parquet(tmp_path, client="who")
     with pytest.raises(FileNotFoundError, match=r"no Parquet file in .*pass a folder"):
-        read_lake(tmp_path / "nowhere", client="who")
+        read_parquet(tmp_path / "nowhere", client="who")
     with pytest.raises(ValueError, match=r"cannot be opened .*write s3://"):
-        read_lake("nonsense://lake", client="who")
+        read_parquet("nonsense://lake", client="who")
 
 
 def test_only_the_client_at_fault_cannot_be_read(tmp_path: Path) -> None:
     rows = {"who": ["a", "b", "c"], "x": [1.0, np.inf, 2.0], "does": ["sit", "sit", "jump"]}
     write(tmp_path / "a.parquet", rows)
-    lake = read_lake(tmp_path, **(LABELLED | {"inputs": "x"}))
+    lake = read_parquet(tmp_path, **(LABELLED | {"inputs": "x"}))
     assert lake["a"]()[0].u.tolist() == [[1.0]]
     with pytest.raises(ValueError, match=r"a.parquet: client 'b': inputs"):
         lake["b"]()
@@ -308,7 +308,7 @@ def test_a_lake_is_a_federation(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", some_rows(300, 5), group=60)
     features = ct.EchoState(10, washout=0).build(2, per_step=False)
     plan = ct.Plan(algorithm=ct.FederatedRidge(features=features, ridge=1e-3))
-    lazily = ct.federate(plan, read_lake(tmp_path, **LABELLED))
+    lazily = ct.federate(plan, read_parquet(tmp_path, **LABELLED))
     at_once = ct.federate(plan, ct.read(tmp_path, **LABELLED))
     sums = [result.state.total for result in (lazily, at_once)]
     assert all(isinstance(one, ct.RidgeStatistics) for one in sums)
@@ -318,7 +318,7 @@ def test_a_lake_is_a_federation(tmp_path: Path) -> None:
 def test_a_lake_is_federated_by_a_map_and_models_know_its_columns(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", some_rows(300, 5), group=60)
     how = LABELLED | {"per_step": False, "time": "t"}
-    lake = read_lake(tmp_path, **how)
+    lake = read_parquet(tmp_path, **how)
     held = ct.read(tmp_path, **how)
     lazily, at_once = (ct.federate(ct.EchoState(10), one) for one in (lake, held))
     assert lazily.model.columns == at_once.model.columns

@@ -24,8 +24,8 @@ from catchment import Array, Integers
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError
-from catchment.federation import BLOCK, Algorithm, Data, Plan, Turn
-from catchment.wire import Parts, Summable
+from catchment.federation import BLOCK, Algorithm, Data, Plan, RoundContext
+from catchment.wire import Message, Summable
 from catchment_fleet.ray import RayWorkers
 
 N_BLOCKS = 18
@@ -34,7 +34,7 @@ Source = Any
 
 @dataclass(frozen=True, eq=False)
 class Counts(Summable):
-    """Whole numbers, whose sum has no order."""
+    """Integers, whose sum has no order."""
 
     n: int
     counts: Integers
@@ -55,10 +55,10 @@ class Counting(Algorithm[Counts, Counts, Counts]):
     def start(self) -> Counts:
         return Counts(0, np.zeros(3, np.int64))
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Counts:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Counts:
         return Counts(1, np.array(list(data()), np.int64))
 
-    def server_update(self, state: Counts, total: Counts, turn: Turn) -> Counts:
+    def server_update(self, state: Counts, total: Counts, context: RoundContext) -> Counts:
         return total
 
     def result(self, state: Counts) -> Counts:
@@ -72,10 +72,10 @@ class Adding(Algorithm[Numbers, Numbers, Numbers]):
     def start(self) -> Numbers:
         return Numbers(0, np.zeros(3))
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Numbers:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Numbers:
         return Numbers(1, np.array(list(data())) * np.pi)
 
-    def server_update(self, state: Numbers, total: Numbers, turn: Turn) -> Numbers:
+    def server_update(self, state: Numbers, total: Numbers, context: RoundContext) -> Numbers:
         return total
 
     def result(self, state: Numbers) -> Numbers:
@@ -93,7 +93,7 @@ def ridge() -> Plan[Any, Any, Any]:
     from catchment import NVAR, FederatedRidge
 
     features = NVAR(delays=3).build(1, per_step=True)
-    return Plan(algorithm=FederatedRidge(features=features, ridge=1e-3, keep_clients=False))
+    return Plan(algorithm=FederatedRidge(features=features, ridge=1e-3, store_per_client=False))
 
 
 def sha256(model: Any) -> str:
@@ -178,7 +178,7 @@ def tree(_: Path) -> None:
         there = run_locally(plan, clients, workers=RayWorkers(tree=(2, 2)), watch=seen)
         here = run_locally(plan, clients, threads=1)
         assert there.state.parts().to_bytes() == here.state.parts().to_bytes()
-        # Whole numbers come as two sums; others as eight, which have an order.
+        # Integers come as two sums; others as eight, which have an order.
         assert seen.done == [n * BLOCK for n in came]
 
 

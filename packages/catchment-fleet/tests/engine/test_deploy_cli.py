@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from catchment.cli import app
 from catchment.errors import IntegrityError, RuleError
 from catchment.plans import read_plan
-from catchment.privacy import FileMemory, Releases
-from catchment.privacy.secure_sum import Notebook, Session
+from catchment.privacy import FileMemory, PrivacyLedger
+from catchment.privacy.secure_aggregation import Notebook, Session
 from catchment_fleet.apps import is_signed
 from catchment_fleet.deploy import app_hash
 
@@ -60,7 +60,7 @@ def node_memory(tmp_path: Path) -> tuple[Path, FileMemory]:
 def test_a_nodes_owner_sees_what_was_released(tmp_path: Path) -> None:
     keys, memory = node_memory(tmp_path)
     assert run("flower", "ledger", keys) == "nothing was released\n"
-    ledger = Releases(memory)
+    ledger = PrivacyLedger(memory)
     ledger.upload("ab" * 32, 3, "ridge-statistics", session="7", clients=["ann", "ben", "cy"])
     ledger.release("7", ["ann", "ben", "cy"])
     said = run("flower", "ledger", keys)
@@ -75,7 +75,7 @@ def test_a_node_that_was_locked_out_forgets_rounds_and_nothing_else(tmp_path: Pa
     book.enter("keys", b"letter")
     with pytest.raises(RuleError, match="not the latest"):
         Notebook(memory, Session("town", "p", 7)).enter("keys", b"letter")
-    Releases(memory).upload("p", 0, "ridge-statistics")
+    PrivacyLedger(memory).upload("p", 0, "ridge-statistics")
     before = {name: memory[name] for name in memory if not name.startswith("secure-sum/town")}
     said = run("flower", "ledger", keys, "--forget-rounds")
     assert said.startswith("rounds of town are forgotten\n")
@@ -87,7 +87,7 @@ def test_a_node_that_was_locked_out_forgets_rounds_and_nothing_else(tmp_path: Pa
 def test_a_ledger_that_was_changed_is_not_shown(tmp_path: Path) -> None:
     keys, memory = node_memory(tmp_path)
     for round_ in range(2):
-        Releases(memory).upload("p", round_, "ridge-statistics")
+        PrivacyLedger(memory).upload("p", round_, "ridge-statistics")
     page = next(name for name in memory if name.startswith("releases/0") or "page" in name)
     memory[page] = memory[page].replace(b"ridge", b"rigde")
     with pytest.raises(IntegrityError, match="an entry is missing or changed"):

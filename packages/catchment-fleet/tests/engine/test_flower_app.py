@@ -44,8 +44,8 @@ from catchment_fleet.flower import (
 def test_an_order_survives_the_journey() -> None:
     order = Order("training", bytes(range(256)) * 50)
     back = unpacked_order(packed_order(order))
-    assert (back.stage, back.letter) == (order.stage, order.letter)
-    assert unpacked_order(packed_order(Order("hello"))).letter == b""
+    assert (back.stage, back.request) == (order.stage, order.request)
+    assert unpacked_order(packed_order(Order("hello"))).request == b""
 
 
 @pytest.mark.parametrize(

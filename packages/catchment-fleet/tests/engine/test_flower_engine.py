@@ -11,14 +11,14 @@ import pytest
 
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError
 from catchment.federation import refusal
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_fleet.flower import HELLO, Hello, Roll, Shelf
 from tests.engine.town import Town, resident, town
 
 ABC = ("ann", "ben", "cem")
 
 
-def letters(*names: str) -> dict[str, bytes]:
+def requests(*names: str) -> dict[str, bytes]:
     return {name: f"for {name}".encode() for name in names}
 
 
@@ -28,7 +28,7 @@ def test_replies_come_in_the_order_of_the_letters_whoever_answers_first() -> Non
         place.nodes_by_id[number].delay = delay
     engine = place.engine()
     assert engine.clients() == list(ABC)
-    asked = letters("cem", "ann", "ben")
+    asked = requests("cem", "ann", "ben")
     replies = list(engine.ask(asked))
     assert [(reply.client, reply.message) for reply in replies] == list(asked.items())
 
@@ -38,9 +38,9 @@ def test_a_client_is_reached_on_its_own_node_with_the_stage() -> None:
     engine = place.engine().at("evaluation")
     engine.clients()
     place.sent.clear()
-    list(engine.ask(letters("ben")))
+    list(engine.ask(requests("ben")))
     ((node, order),) = place.sent
-    assert (node, order.stage, order.letter) == (101, "evaluation", b"for ben")
+    assert (node, order.stage, order.request) == (101, "evaluation", b"for ben")
 
 
 def test_the_slow_are_dropped_by_name_and_the_others_are_not() -> None:
@@ -54,7 +54,7 @@ def test_the_slow_are_dropped_by_name_and_the_others_are_not() -> None:
     assert engine.clients() == list(ABC)
     place.nodes_by_id[100].delay = 31.0
     before = place.now
-    slow, *others = engine.ask(letters(*ABC))
+    slow, *others = engine.ask(requests(*ABC))
     assert (slow.client, slow.message) == ("ann", None)
     assert slow.error == "it did not answer within 30 s"
     assert all(reply.message for reply in others)
@@ -77,7 +77,7 @@ def test_a_failing_app_is_reported_with_its_client() -> None:
     engine = place.engine()
     engine.clients()
     place.nodes_by_id[101].error = "its app failed: ZeroDivisionError"
-    replies = list(engine.ask(letters(*ABC)))
+    replies = list(engine.ask(requests(*ABC)))
     assert [(r.client, r.error) for r in replies if r.message is None] == [
         ("ben", "its app failed: ZeroDivisionError")
     ]
@@ -90,7 +90,7 @@ def test_a_lost_client_is_named_and_costs_no_time() -> None:
     place.nodes_by_id[102].gone = True
     assert engine.clients() == list(ABC)
     before = place.now
-    *_, lost = engine.ask(letters(*ABC))
+    *_, lost = engine.ask(requests(*ABC))
     assert (lost.client, lost.message, lost.error) == ("cem", None, "it is not connected")
     assert place.now == before
 
@@ -102,7 +102,7 @@ def test_a_client_that_comes_back_on_another_node_is_asked_there() -> None:
     place.nodes_by_id[100].gone = True
     place.nodes_by_id[200] = resident("ann", lambda order: b"again")
     assert engine.clients() == ["ann", "ben"]
-    assert next(iter(engine.ask(letters("ann")))).message == b"again"
+    assert next(iter(engine.ask(requests("ann")))).message == b"again"
 
 
 def test_a_letter_that_the_network_does_not_take_is_an_answer_too() -> None:
@@ -111,7 +111,7 @@ def test_a_letter_that_the_network_does_not_take_is_an_answer_too() -> None:
     engine.clients()
     send = place.send
     place.send = lambda node, order, seconds: "" if node == 100 else send(node, order, seconds)  # type: ignore[method-assign]
-    ann, ben = engine.ask(letters("ann", "ben"))
+    ann, ben = engine.ask(requests("ann", "ben"))
     assert (ann.message, ann.error) == (None, "the network did not take its letter")
     assert ben.message == b"for ben"
 
@@ -123,7 +123,7 @@ def test_letters_go_out_a_few_at_a_time_and_one_that_hangs_holds_up_nobody() -> 
     engine.clients()
     place.most_on_the_way = 0
     place.nodes_by_id[100].delay = 1e9
-    asked = letters(*names)
+    asked = requests(*names)
     replies = iter(engine.ask(asked))
     first = next(replies)
     assert first.message is None
@@ -138,7 +138,7 @@ def test_few_answers_are_fetched_at_once() -> None:
     engine = place.engine()
     engine.clients()
     place.collected_at_once = 0
-    assert len(list(engine.ask(letters(*engine.clients())))) == 200
+    assert len(list(engine.ask(requests(*engine.clients())))) == 200
     assert place.collected_at_once <= 32
 
 
@@ -150,7 +150,7 @@ def test_memory_is_flat_even_if_the_first_client_is_the_last_to_answer() -> None
     place.nodes_by_id[0].delay = 20.0
     tracemalloc.start()
     try:
-        for reply in engine.ask(letters(*names)):
+        for reply in engine.ask(requests(*names)):
             assert reply.message == bytes(1 << 20)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -256,7 +256,7 @@ def test_a_second_of_the_name_does_not_stop_a_run(caplog: pytest.LogCaptureFixtu
     place.nodes_by_id[500] = resident("ann", lambda order: b"impostor")
     assert engine.clients() == ["ann", "ben"]
     assert "nodes 100 and 500 both call themselves 'ann'" in caplog.text
-    assert next(iter(engine.ask(letters("ann")))).message == b"for ann"
+    assert next(iter(engine.ask(requests("ann")))).message == b"for ann"
 
 
 def test_a_node_whose_name_nobody_vouches_for_takes_no_part() -> None:
@@ -291,12 +291,12 @@ def test_a_node_that_could_not_say_its_name_is_asked_again() -> None:
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (Parts(HELLO, {"name": "../x", "stages": []}).to_bytes(), "it calls itself '../x'"),
-        (Parts(HELLO, {"name": "", "stages": []}).to_bytes(), "it calls itself ''"),
-        (Parts(HELLO, {"name": 3, "stages": []}).to_bytes(), "it calls itself '3'"),
-        (Parts(HELLO, {"name": "ann", "stages": "all"}).to_bytes(), "ann names no list"),
-        (Parts(HELLO, {"name": "ann", "stages": [1]}).to_bytes(), "ann names no list"),
-        (Parts("other").to_bytes(), "expected 'hello'"),
+        (Message(HELLO, {"name": "../x", "stages": []}).to_bytes(), "it calls itself '../x'"),
+        (Message(HELLO, {"name": "", "stages": []}).to_bytes(), "it calls itself ''"),
+        (Message(HELLO, {"name": 3, "stages": []}).to_bytes(), "it calls itself '3'"),
+        (Message(HELLO, {"name": "ann", "stages": "all"}).to_bytes(), "ann names no list"),
+        (Message(HELLO, {"name": "ann", "stages": [1]}).to_bytes(), "ann names no list"),
+        (Message("other").to_bytes(), "expected 'hello'"),
         (b"", "too few for a header"),
         (refusal(ValueError("why not")), "why not"),
     ],

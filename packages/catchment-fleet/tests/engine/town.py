@@ -89,7 +89,7 @@ def resident(name: str, answer: Respond | None = None, stages: tuple[str, ...] =
     def respond(order: Order) -> bytes:
         if order.stage == HELLO:
             return Hello(name, stages).to_bytes()
-        return answer(order) if answer else order.letter
+        return answer(order) if answer else order.request
 
     return Inhabitant(respond)
 

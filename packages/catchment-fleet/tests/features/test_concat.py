@@ -17,18 +17,18 @@ from sklearn.linear_model import Ridge
 import catchment as ct
 from catchment import Array
 from catchment.data import Recording
-from catchment.features import Concat, EchoState, FeatureMap, suited
+from catchment.features import EchoState, FeatureMap, FeatureUnion, suited
 from catchment.features.echo_state import reservoir as build
-from catchment.federation import Known, Workflow
+from catchment.federation import StageInputs, Workflow
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import unlearn_from_run
-from catchment.wire import Parts
+from catchment.wire import Message
 from tests.contracts.maps import CHANNELS, Delays, OwnStatistics
 from tests.plans.test_flower import fleet, in_process
 
 RNG = np.random.default_rng(5)
 INPUTS = [RNG.normal(size=(n, CHANNELS)) for n in (40, 25, 60)]
-RAW = ct.Prepare(scale="none")
+RAW = ct.Preprocessing(scale="none")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Small(FeatureMap):
     """Features close to a bound that is no power of two, on a coarse grid: rounding passes it."""
 
     grid: int = 4
-    standardise: bool = False
+    standardize: bool = False
     n_features = 2
     bounds = np.array([0.3, 5.9])
 
@@ -46,7 +46,7 @@ class Small(FeatureMap):
 
 def test_its_columns_are_those_of_each_map_alone() -> None:
     maps = (EchoState(20, seed=1), Small(), EchoState(7, grid=20, feature_grid=12))
-    both = Concat(*maps).build(CHANNELS, per_step=False, classes=True)
+    both = FeatureUnion(*maps).build(CHANNELS, per_step=False, classes=True)
     alone = [
         EchoState(20, seed=1).build(CHANNELS, per_step=False, classes=True),
         Small(),
@@ -65,7 +65,7 @@ def test_its_columns_are_those_of_each_map_alone() -> None:
 
 def test_rows_start_after_the_longest_washout() -> None:
     delays = Delays(2, np.ones(3))
-    both = Concat(EchoState(6, washout=4), EchoState(5, washout=1), delays)
+    both = FeatureUnion(EchoState(6, washout=4), EchoState(5, washout=1), delays)
     built = both.build(CHANNELS, per_step=True)
     assert (built.washout, built.per_step, built.grid) == (4, True, None)
     alone = [EchoState(6, washout=4), EchoState(5, washout=1)]
@@ -77,36 +77,37 @@ def test_rows_start_after_the_longest_washout() -> None:
 
 def test_a_spread_is_asked_for_if_one_map_asks() -> None:
     built = [
-        Concat(EchoState(5), Small(standardise=s)).build(2, per_step=False) for s in (True, False)
+        FeatureUnion(EchoState(5), Small(standardize=s)).build(2, per_step=False)
+        for s in (True, False)
     ]
-    assert [one.standardise for one in built] == [True, False]
+    assert [one.standardize for one in built] == [True, False]
 
 
 def test_a_name_is_the_map_as_it_is_without_settings() -> None:
-    assert Concat("window_statistics", EchoState(5)).maps[0] == ct.WindowStatistics()
+    assert FeatureUnion("window_statistics", EchoState(5)).maps[0] == ct.WindowStatistics()
     with pytest.raises(ValueError, match="there is no map 'minirockt'; choose from"):
-        Concat("minirockt")
+        FeatureUnion("minirockt")
 
 
 def test_what_cannot_stand_side_by_side_is_refused() -> None:
-    with pytest.raises(ValueError, match="Concat of no maps"):
-        Concat()
+    with pytest.raises(ValueError, match="FeatureUnion of no maps"):
+        FeatureUnion()
     with pytest.raises(ValueError, match=r"Small recording.*choose all of one kind"):
-        Concat(EchoState(5), Small()).build(2, per_step=True)
+        FeatureUnion(EchoState(5), Small()).build(2, per_step=True)
     with pytest.raises(ValueError, match="4 channels, echo_state was built for 2"):
-        Concat(EchoState(5).build(2, per_step=True), EchoState(3)).build(4, per_step=True)
+        FeatureUnion(EchoState(5).build(2, per_step=True), EchoState(3)).build(4, per_step=True)
     with pytest.raises(ValueError, match=r"EchoState does not know its inputs yet; call build"):
-        Concat(EchoState(5)).n_features  # noqa: B018
+        FeatureUnion(EchoState(5)).n_features  # noqa: B018
     with pytest.raises(ValueError, match="2 channels, concat was built for 3"):
-        Concat(EchoState(5), Small()).build(3, per_step=False).rows([np.zeros((9, 2))])
+        FeatureUnion(EchoState(5), Small()).build(3, per_step=False).rows([np.zeros((9, 2))])
 
 
 def test_where_recordings_start_anew_no_inner_map_has_a_grid() -> None:
-    both = Concat(EchoState(5), Concat(EchoState(6, grid=20), OwnStatistics()))
-    without: Any = suited(both, ct.Prepare(gaps="restart"))
+    both = FeatureUnion(EchoState(5), FeatureUnion(EchoState(6, grid=20), OwnStatistics()))
+    without: Any = suited(both, ct.Preprocessing(gaps="restart"))
     assert (without.maps[0].grid, without.maps[1].maps[0].grid) == (None, 20)
     assert without.maps[1].maps[1] is both.maps[1].maps[1]  # type: ignore[attr-defined]
-    assert suited(both, ct.Prepare(gaps="hold")) is both
+    assert suited(both, ct.Preprocessing(gaps="hold")) is both
 
 
 def people() -> dict[str, list[Recording]]:
@@ -115,7 +116,7 @@ def people() -> dict[str, list[Recording]]:
         rng = np.random.default_rng(k)
         steps = np.arange(30)[:, None]
         found[name] = [
-            Recording.labelled(
+            Recording.labeled(
                 np.sin(pace * steps + rng.uniform(0, 6, CHANNELS))
                 + 0.3 * rng.normal(size=(30, CHANNELS)),
                 label,
@@ -127,13 +128,13 @@ def people() -> dict[str, list[Recording]]:
     return found
 
 
-def described() -> Concat:
-    return Concat(EchoState(6, seed=2), Small())
+def described() -> FeatureUnion:
+    return FeatureUnion(EchoState(6, seed=2), Small())
 
 
 def test_its_federated_ridge_is_sklearns_on_the_columns() -> None:
     clients = people()
-    both = Concat(EchoState(8, seed=2), OwnStatistics())
+    both = FeatureUnion(EchoState(8, seed=2), OwnStatistics())
     run = ct.federate(ct.Pipeline(RAW, both), clients, ridge=0.5)
     held = [one for several in clients.values() for one in several]
     inner = EchoState(8, seed=2).build(CHANNELS, per_step=False, classes=True)
@@ -147,8 +148,8 @@ def test_its_federated_ridge_is_sklearns_on_the_columns() -> None:
 def test_hidden_and_forgotten_it_gives_the_same_integers(tmp_path: Path) -> None:
     clients = people()
     pipeline = ct.Pipeline(RAW, described())
-    secure = ct.SecureSum(ct.make_identities(clients), min_clients=3, rows_per_feature=2)
-    hidden = ct.federate(pipeline, clients, protect=[secure], ridge=0.1)
+    secure = ct.SecureAggregation(ct.generate_keys(clients), min_clients=3, rows_per_feature=2)
+    hidden = ct.federate(pipeline, clients, protections=[secure], ridge=0.1)
     clear = ct.federate(pipeline, clients, ridge=0.1, out=tmp_path / "run")
     assert hidden.statistics == clear.statistics
     found = unlearn_from_run(tmp_path / "run", "b", clear.model)
@@ -166,7 +167,7 @@ print(ct.load(sys.argv[1]).outputs([rows])[0].tobytes().hex())
 
 
 def test_another_process_loads_it_from_the_file_alone(tmp_path: Path) -> None:
-    both = Concat(EchoState(8, seed=2), Concat(EchoState(5), EchoState(4, pool="max")))
+    both = FeatureUnion(EchoState(8, seed=2), FeatureUnion(EchoState(5), EchoState(4, pool="max")))
     model = ct.fit(both, people()["a"])
     model.save(tmp_path / "model")
     told = json.dumps(INPUTS[0].tolist())
@@ -177,7 +178,7 @@ def test_another_process_loads_it_from_the_file_alone(tmp_path: Path) -> None:
 
 def course(one: Any) -> Workflow:
     return Workflow(
-        prepare=RAW,
+        preprocessing=RAW,
         maps=(one,),
         learn=lambda maps: FederatedRidge(features=maps[0]),
         channels=CHANNELS,
@@ -185,8 +186,8 @@ def course(one: Any) -> Workflow:
     )
 
 
-def travelled(known: Known) -> Known:
-    return Known.from_parts(Parts.from_bytes(known.parts().to_bytes()))
+def traveled(known: StageInputs) -> StageInputs:
+    return StageInputs.from_message(Message.from_bytes(known.parts().to_bytes()))
 
 
 def test_a_client_agrees_to_a_server_with_another_eigenvalue(
@@ -197,16 +198,16 @@ def test_a_client_agrees_to_a_server_with_another_eigenvalue(
     build.prepared.cache_clear()
     monkeypatch.setattr(build, "_scale", lambda layer: exact(layer) * (1 + 2**-40))
     there = course(described()).start()
-    came = travelled(there)
+    came = traveled(there)
     monkeypatch.undo()
     build.prepared.cache_clear()
     assert came.maps[0].fingerprint == there.maps[0].fingerprint
     assert came.maps[0].fingerprint != own.start().maps[0].fingerprint
     assert own.agrees("training", came)
-    others: list[Concat] = [
-        Concat(EchoState(6, seed=3), Small()),
-        Concat(EchoState(6, seed=2), Small(grid=5)),
-        Concat(EchoState(8, seed=2)),
+    others: list[FeatureUnion] = [
+        FeatureUnion(EchoState(6, seed=3), Small()),
+        FeatureUnion(EchoState(6, seed=2), Small(grid=5)),
+        FeatureUnion(EchoState(8, seed=2)),
     ]
     for other in others:
         built: FeatureMap = course(other).start().maps[0]
@@ -225,16 +226,16 @@ classes = ["fast", "slow"]
 test = 0.2
 test_of = "recordings"
 [features]
-map = "concat"
+map = "feature_union"
 [[features.maps]]
 units = 6
 seed = 2
 [[features.maps]]
-map = "projected"
+map = "random_projection"
 features = 5
 of = "window_statistics"
 [learn]
-keep_clients = false
+store_per_client = false
 """
 
 
@@ -248,14 +249,16 @@ def test_a_plan_file_names_it_and_nodes_restore_it(tmp_path: Path) -> None:
             label = ("fast", "slow")[int(np.asarray(one.y).argmax())]
             lines += [f"{w},{label}," + ",".join(f"{v:.6f}" for v in row) for row in one.u]
         (logs / f"{name}.csv").write_text("\n".join(lines) + "\n")
-    secure = '[[protect]]\nname = "secure_sum"\nmin_clients = 3\nrows_per_feature = 2.0\n'
+    secure = (
+        '[[protections]]\nname = "secure_aggregation"\nmin_clients = 3\nrows_per_feature = 2.0\n'
+    )
     text = PLAN.format(folder=logs) + secure
     nodes = {name: {"name": name, "data": str(logs / f"{name}.csv")} for name in people()}
     there = fleet(tmp_path, text, nodes).serve("there")
     assert there == in_process(tmp_path, text)
     kept = ct.load(tmp_path / "models" / "a" / "model.safetensors")
     assert isinstance(kept, ct.Model)
-    written = Concat(EchoState(6, seed=2), ct.Projected(ct.WindowStatistics(), 5))
+    written = FeatureUnion(EchoState(6, seed=2), ct.RandomProjection(ct.WindowStatistics(), 5))
     expected = written.build(CHANNELS, per_step=False, classes=True)
     assert kept.features.fingerprint == expected.fingerprint
 
@@ -264,6 +267,8 @@ def test_a_plan_file_names_it_and_nodes_restore_it(tmp_path: Path) -> None:
 def test_a_feature_may_be_rounded_beyond_an_inner_bound() -> None:
     # 5.3 is 169.6 steps of the grid, and 170 steps are 5.3125.
     u = np.full((20, 2), 30.0)
-    built = ct.WithNorm(ct.WindowStatistics(input_range=5.3)).build(2, per_step=False, classes=True)
+    built = ct.AppendNorm(ct.WindowStatistics(input_range=5.3)).build(
+        2, per_step=False, classes=True
+    )
     assert built.rows([u])[0][0, 0] == 5.3125
     assert built.bounds[0] == 5.3125

@@ -1,4 +1,4 @@
-"""Features mixed by drawn signs: scipy's Hadamard matrix, exact whole numbers, what is refused."""
+"""Features mixed by drawn signs: scipy's Hadamard matrix, exact integers, what is refused."""
 
 from __future__ import annotations
 
@@ -16,10 +16,17 @@ from sklearn.metrics import pairwise_distances
 
 import catchment as ct
 from catchment import Array
-from catchment.features import Concat, EchoState, FeatureMap, Projected, hadamard_sums, suited
+from catchment.features import (
+    EchoState,
+    FeatureMap,
+    FeatureUnion,
+    RandomProjection,
+    hadamard_sums,
+    suited,
+)
 from catchment.features.echo_state import reservoir as build
 from tests.contracts.maps import CHANNELS, OwnStatistics
-from tests.features.test_concat import course, people, travelled
+from tests.features.test_concat import course, people, traveled
 
 RNG = np.random.default_rng(6)
 INPUTS = [RNG.normal(size=(n, CHANNELS)) for n in (40, 25, 60)]
@@ -52,8 +59,8 @@ def test_the_sums_are_those_of_scipys_matrix(p: int) -> None:
 @pytest.mark.parametrize("grid", [8, 12, 24])
 def test_it_is_scipys_matrix_with_drawn_signs_and_rows(grid: int) -> None:
     inner = Wide(100)
-    built = Projected(Wide(100), 30, seed=4, grid=grid).build(CHANNELS, per_step=False)
-    assert isinstance(built, Projected)
+    built = RandomProjection(Wide(100), 30, seed=4, grid=grid).build(CHANNELS, per_step=False)
+    assert isinstance(built, RandomProjection)
     flips, kept = built._drawn
     assert set(flips) == {-1.0, 1.0}
     assert len(set(kept)) == 30
@@ -68,9 +75,11 @@ def test_it_is_scipys_matrix_with_drawn_signs_and_rows(grid: int) -> None:
 
 
 def test_without_a_grid_it_is_the_plain_product() -> None:
-    built = Projected(OwnStatistics(), 7, seed=1).build(CHANNELS, per_step=False, classes=True)
+    built = RandomProjection(OwnStatistics(), 7, seed=1).build(
+        CHANNELS, per_step=False, classes=True
+    )
     assert built.grid is None
-    assert isinstance(built, Projected)
+    assert isinstance(built, RandomProjection)
     flips, kept = built._drawn
     Z = np.vstack(OwnStatistics().rows(INPUTS))
     expected = np.clip((Z * flips) @ hadamard(16)[:15][:, kept] / np.sqrt(15), -4, 4)
@@ -80,7 +89,7 @@ def test_without_a_grid_it_is_the_plain_product() -> None:
 def test_distances_are_kept_about_as_a_random_matrix_keeps_them() -> None:
     us = [RNG.normal(size=(1, CHANNELS)) for _ in range(40)]
     before = np.vstack(Wide(2000).rows(us))
-    built = Projected(Wide(2000), 500).build(CHANNELS, per_step=False)
+    built = RandomProjection(Wide(2000), 500).build(CHANNELS, per_step=False)
     after = np.vstack(built.rows(us)) * np.sqrt(2000 / 500)
     far = np.triu_indices(40, 1)
     ratio = pairwise_distances(after)[far] / pairwise_distances(before)[far]
@@ -89,51 +98,51 @@ def test_distances_are_kept_about_as_a_random_matrix_keeps_them() -> None:
 
 
 def test_a_row_per_step_and_the_same_rows_in_any_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    built = Projected(EchoState(60, washout=5), 16).build(CHANNELS, per_step=True)
+    built = RandomProjection(EchoState(60, washout=5), 16).build(CHANNELS, per_step=True)
     rows = built.rows(INPUTS)
     assert [len(z) for z in rows] == [35, 20, 55]
-    monkeypatch.setattr(getmodule(Projected), "BLOCK", 128)
+    monkeypatch.setattr(getmodule(RandomProjection), "BLOCK", 128)
     for one, other in zip(rows, built.rows(INPUTS), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_seed_and_settings_change_the_fingerprint() -> None:
     several = [
-        Projected(Wide(), 30),
-        Projected(Wide(), 31),
-        Projected(Wide(), 30, seed=1),
-        Projected(Wide(), 30, bound=2.0),
-        Projected(Wide(), 30, grid=9),
-        Projected(Wide(101), 30),
+        RandomProjection(Wide(), 30),
+        RandomProjection(Wide(), 31),
+        RandomProjection(Wide(), 30, seed=1),
+        RandomProjection(Wide(), 30, bound=2.0),
+        RandomProjection(Wide(), 30, grid=9),
+        RandomProjection(Wide(101), 30),
     ]
     assert len({m.build(3, per_step=False).fingerprint for m in several}) == len(several)
 
 
 def test_what_cannot_be_projected_is_refused() -> None:
     with pytest.raises(ValueError, match="200 features of a map that has 100; ask for at most 100"):
-        Projected(Wide(100), 200).build(3, per_step=False)
-    wide = Concat(Wide(8, 2.0**-20, 24), Wide(8, 2.0**12, 24))
+        RandomProjection(Wide(100), 200).build(3, per_step=False)
+    wide = FeatureUnion(Wide(8, 2.0**-20, 24), Wide(8, 2.0**12, 24))
     with pytest.raises(ValueError, match="take 59 binary digits, and 53 are exact"):
-        Projected(wide, 4).build(3, per_step=False)
+        RandomProjection(wide, 4).build(3, per_step=False)
     for wrong in ({"features": 0}, {"seed": -1}, {"bound": 0.0}, {"grid": 3}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} is"):
-            Projected(Wide(), **wrong)
+            RandomProjection(Wide(), **wrong)
     with pytest.raises(ValueError, match=r"Projected does not know its inputs yet; call build"):
-        Projected(EchoState(20), 5).rows(INPUTS)
+        RandomProjection(EchoState(20), 5).rows(INPUTS)
 
 
 def test_gaps_that_start_anew_take_every_grid_away() -> None:
-    without: Any = suited(Projected(EchoState(20), 5), ct.Prepare(gaps="restart"))
+    without: Any = suited(RandomProjection(EchoState(20), 5), ct.Preprocessing(gaps="restart"))
     assert (without.grid, without.inner.grid) == (None, None)
 
 
-def test_a_server_with_another_eigenvalue_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = course(Projected(EchoState(20), 9))
+def test_a_server_with_another_eigenvalue_is_recognized(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = course(RandomProjection(EchoState(20), 9))
     exact = build._scale
     build.prepared.cache_clear()
     monkeypatch.setattr(build, "_scale", lambda layer: exact(layer) * (1 + 2**-40))
-    came = travelled(course(Projected(EchoState(20), 9)).start())
-    other = travelled(course(Projected(EchoState(20), 9, seed=1)).start())
+    came = traveled(course(RandomProjection(EchoState(20), 9)).start())
+    other = traveled(course(RandomProjection(EchoState(20), 9, seed=1)).start())
     monkeypatch.undo()
     build.prepared.cache_clear()
     assert came.maps[0].fingerprint != own.start().maps[0].fingerprint
@@ -143,7 +152,7 @@ def test_a_server_with_another_eigenvalue_is_recognised(monkeypatch: pytest.Monk
 
 def test_its_uploads_are_those_of_few_features_and_it_is_kept(tmp_path: Path) -> None:
     clients = people()
-    run = ct.federate(Projected(EchoState(40), 12), clients, ridge=0.1)
+    run = ct.federate(RandomProjection(EchoState(40), 12), clients, ridge=0.1)
     assert run.statistics.n_features == 12
     run.model.save(tmp_path / "model")
     again = ct.load(tmp_path / "model")

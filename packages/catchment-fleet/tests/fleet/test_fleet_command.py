@@ -17,7 +17,7 @@ def test_up_wants_as_many_nodes_as_the_plan_has_clients(tmp_path: Path) -> None:
     words = ["up", "--dir", str(tmp_path / "fleet"), "--nodes"]
     for more, message in (
         (["5", "--plan", str(plan)], "nodes is 5, the plan has 4 clients"),
-        (["2"], "nodes is 2; a secure sum needs at least 3"),
+        (["2"], "nodes is 2; secure aggregation needs at least 3"),
     ):
         with pytest.raises(ValueError, match=message):
             CliRunner().invoke(app, [*words, *more], catch_exceptions=False)

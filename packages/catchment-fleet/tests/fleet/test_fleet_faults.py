@@ -46,7 +46,7 @@ inputs = ["u", "v"]
 test = 0.2
 test_of = "steps"
 
-[prepare]
+[preprocessing]
 horizon = 1
 scale = "none"
 
@@ -58,8 +58,8 @@ washout = 10
 ridge = 1e-3
 increments = {increments}
 
-[[protect]]
-name = "secure_sum"
+[[protections]]
+name = "secure_aggregation"
 min_clients = 3
 rows_per_feature = 2.0
 """

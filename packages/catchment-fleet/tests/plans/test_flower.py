@@ -21,18 +21,18 @@ import pytest
 from flwr.common.serde import recorddict_to_proto
 
 from catchment import load
-from catchment.data import ACTIVITIES, RAW, Prepare, Scaler
+from catchment.data import ACTIVITIES, RAW, Preprocessing, Scaler
 from catchment.errors import IntegrityError, TooFewClientsError
 from catchment.features import EchoState
 from catchment.features.echo_state import common_radius
 from catchment.features.echo_state import reservoir as build
 from catchment.federation import (
     REFUSED,
-    Known,
     Memory,
     Plan,
     Request,
-    Turn,
+    RoundContext,
+    StageInputs,
     Workflow,
     read_run,
     refusal,
@@ -41,7 +41,7 @@ from catchment.federation.runs import MODEL
 from catchment.plans import example_plan, read_plan, run_plan
 from catchment.privacy import FileMemory, PlainStatisticsWarning, new_identity
 from catchment.readout import Model
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 from catchment_fleet.apps import ModelFolder, PlanNode, read_identities, serve_plan, write_app
 from catchment_fleet.apps.agreement import agreement
 from catchment_fleet.flower import HELLO, PACKING, Hello, Order, packed, packed_order
@@ -52,17 +52,17 @@ OWN_FILES = """
 files = "*.csv"
 inputs = ["load", "heat"]
 test = 0.2
-[prepare]
+[preprocessing]
 horizon = 1
 [features]
 units = 10
 washout = 5
 [learn]
 ridge = "gcv"
-keep_clients = false
+store_per_client = false
 """
 WEARABLES = example_plan("wearables_secure").replace('scale = "own"', 'scale = "federated"')
-SECURE = '[[protect]]\nname = "secure_sum"\nmin_clients = 3\n'
+SECURE = '[[protections]]\nname = "secure_aggregation"\nmin_clients = 3\n'
 PLAIN = OWN_FILES + "[run]\nmin_clients = 2\n"
 
 
@@ -89,7 +89,7 @@ class Fleet:
                 node = PlanNode(config, self.plan)
                 if order.stage == HELLO:
                     return Hello(node.name, node.stages).to_bytes()
-                return node.client(order.stage, order.letter, memory).answer(order.letter)
+                return node.client(order.stage, order.request, memory).answer(order.request)
             except REFUSED as error:
                 return refusal(error)
 
@@ -136,10 +136,10 @@ def own(folder: Path, names: str, **settings: Any) -> dict[str, dict[str, Any]]:
     return {name: {"name": name, "data": str(folder / f"{name}.csv"), **settings} for name in names}
 
 
-def letter(plan: Workflow, /, **changes: Any) -> bytes:
+def raw_request(plan: Workflow, /, **changes: Any) -> bytes:
     """Return a request of a server that runs the node's own plan."""
     known = replace(plan.start(), **changes)
-    return Request("", Turn(0, ()), "update", NOTHING, known.parts()).to_bytes()
+    return Request("", RoundContext(0, ()), "update", NOTHING, known.parts()).to_bytes()
 
 
 def in_process(folder: Path, text: str) -> bytes:
@@ -217,7 +217,7 @@ def test_several_files_of_a_node_are_its_sequences(tmp_path: Path) -> None:
     held = node._held
     assert list(held.train) == ["ann"]
     with pytest.warns(PlainStatisticsWarning):
-        client = node.client("scaling", letter(node.agreed.course), {})
+        client = node.client("scaling", raw_request(node.agreed.course), {})
     assert callable(client.data)
     lengths = [len(s.u) for s in client.data()]
     assert len(lengths) == 3
@@ -226,11 +226,11 @@ def test_several_files_of_a_node_are_its_sequences(tmp_path: Path) -> None:
 
 def test_plain_statistics_are_refused_unless_both_sides_allow_them(tmp_path: Path) -> None:
     nodes = fleet(tmp_path, PLAIN, own(tmp_path / "logs", "abc"), secret=False)
-    with pytest.raises(ValueError, match="the plan has no secure sum"):
+    with pytest.raises(ValueError, match="the plan has no secure aggregation"):
         nodes.serve("refused")
     with (
         pytest.warns(PlainStatisticsWarning),
-        pytest.raises(TooFewClientsError, match=r"a: the plan has no secure sum"),
+        pytest.raises(TooFewClientsError, match=r"a: the plan has no secure aggregation"),
     ):
         nodes.serve("one-sided", allow_plain=True)
     for config in nodes.configs.values():
@@ -267,7 +267,7 @@ def test_a_run_cut_short_goes_on_and_asks_nobody_twice(tmp_path: Path) -> None:
     send = nodes.place.send
 
     def cut(node: int, order: Order, seconds: float) -> str:
-        if order.stage == "training" and b"shares" in order.letter:
+        if order.stage == "training" and b"shares" in order.request:
             raise KeyboardInterrupt
         return send(node, order, seconds)
 
@@ -354,7 +354,7 @@ def test_a_client_without_a_part_in_a_stage_says_so(tmp_path: Path) -> None:
     assert len(tests) == 4
     node = PlanNode({"name": tests[0], **allowed}, tmp_path / "plan.toml")
     with pytest.warns(PlainStatisticsWarning):
-        client = node.client("training", letter(node.agreed.course), {})
+        client = node.client("training", raw_request(node.agreed.course), {})
     assert callable(client.data)
     with pytest.raises(ValueError, match=f"{tests[0]} takes no part in training"):
         client.data()
@@ -363,17 +363,17 @@ def test_a_client_without_a_part_in_a_stage_says_so(tmp_path: Path) -> None:
 def test_what_is_known_survives_the_journey() -> None:
     scale = Scaler(np.array([0.1, 0.2]), np.array([0.3, 1e-7]))
     maps = (EchoState(8, leak_rate=0.3).build(2, per_step=True),)
-    sent = Known(maps, Prepare(scale=scale), "abc", "def").parts().to_bytes()
-    known = Known.from_parts(Parts.from_bytes(sent))
-    assert known.prepare is not None
-    assert isinstance(known.prepare.scale, Scaler)
-    assert known.prepare.scale.mean.tobytes() == scale.mean.tobytes()
-    assert known.prepare.scale.scale.tobytes() == scale.scale.tobytes()
+    sent = StageInputs(maps, Preprocessing(scale=scale), "abc", "def").parts().to_bytes()
+    known = StageInputs.from_message(Message.from_bytes(sent))
+    assert known.preprocessing is not None
+    assert isinstance(known.preprocessing.scale, Scaler)
+    assert known.preprocessing.scale.mean.tobytes() == scale.mean.tobytes()
+    assert known.preprocessing.scale.scale.tobytes() == scale.scale.tobytes()
     assert [one.fingerprint for one in known.maps] == [one.fingerprint for one in maps]
     assert (known.workflow, known.model) == ("abc", "def")
-    for parts in (Parts("known", {"parts": []}), Parts("nonsense"), NOTHING):
+    for parts in (Message("known", {"parts": []}), Message("nonsense"), NOTHING):
         with pytest.raises(IntegrityError):
-            Known.from_parts(parts)
+            StageInputs.from_message(parts)
 
 
 def test_what_a_server_may_send_is_what_the_plan_says_but_for_fitted_numbers(
@@ -382,17 +382,17 @@ def test_what_a_server_may_send_is_what_the_plan_says_but_for_fitted_numbers(
     (tmp_path / "plan.toml").write_text(PLAIN)
     agreed = agreement(read_plan(tmp_path / "plan.toml"), allow_plain_statistics=True)
     course, place = agreed.course, ModelFolder(tmp_path)
-    fitted = replace(course.prepare, scale=Scaler(np.zeros(2), np.ones(2)))
+    fitted = replace(course.preprocessing, scale=Scaler(np.zeros(2), np.ones(2)))
 
     def plan(stage: str, **changes: Any) -> Plan[Any, Any, Any]:
-        return agreed.plan(stage, letter(course, **changes), "a", place)
+        return agreed.plan(stage, raw_request(course, **changes), "a", place)
 
     with pytest.warns(PlainStatisticsWarning):
         first = plan("scaling")
     with pytest.warns(PlainStatisticsWarning):
-        second = plan("training", prepare=fitted)
-    assert first.prepare == RAW
-    assert second.prepare.fingerprint == fitted.fingerprint
+        second = plan("training", preprocessing=fitted)
+    assert first.preprocessing == RAW
+    assert second.preprocessing.fingerprint == fitted.fingerprint
     with pytest.raises(IntegrityError, match="the plan has no stage 'shopping'"):
         plan("shopping")
     with pytest.raises(IntegrityError, match="no fitted one came"):

@@ -79,7 +79,7 @@ def test_a_plan_gives_predictions_with_intervals(
         ("intervals = true\n", "", "bands divide intervals"),
         ("bands = [15]", "bands = [15, 3]", "each larger than the last"),
         ('map = "nvar"\ndelays = 2\norder = 1', 'map = "auto"', "a ridge with one map"),
-        ("[run]", '[[protect]]\nname = "secure_sum"\n[run]', "without protections"),
+        ("[run]", '[[protections]]\nname = "secure_aggregation"\n[run]', "without protections"),
     ],
 )
 def test_what_cannot_have_intervals_is_refused_before_it_runs(

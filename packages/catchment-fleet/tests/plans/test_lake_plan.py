@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from catchment.cli import app
 from catchment.plans import PlanFile, parse_plan, run_plan
-from catchment_fleet.parquet import HELD, Lake
+from catchment_fleet.parquet import HELD, ParquetClients
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -61,7 +61,7 @@ def test_nothing_is_read_before_a_client_is_asked(lake: Path) -> None:
     assert len(held.train) == 15
     assert len(held.test) == 5
     assert not set(held.train) & set(held.test)
-    assert isinstance(file.origin.load(0, None, lake.parent).clients, Lake)
+    assert isinstance(file.origin.load(0, None, lake.parent).clients, ParquetClients)
     assert HELD.n_reads == before
 
 

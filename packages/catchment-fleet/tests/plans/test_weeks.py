@@ -14,7 +14,7 @@ from catchment.federation.learn import RidgeState
 from catchment.federation.runs import MODEL, StageKeeper, last_state
 from catchment.plans import NOTHING_NEW, Finished, PlanFile, parse_plan, read_plan, run_plan
 from catchment.readout import RidgeStatistics, accumulate
-from catchment.wire import put_together
+from catchment.wire import deserialize
 from tests.test_docs import WEEKS_GUIDE, run_page
 
 PLAN = """
@@ -23,7 +23,7 @@ files = "fleet/*/*.csv"
 client_by = "folder"
 target = "power"
 
-[prepare]
+[preprocessing]
 scale = "none"
 
 [features]
@@ -61,7 +61,7 @@ def go(folder: Path, file: PlanFile) -> Finished:
 
 
 def total_of(folder: Path) -> RidgeStatistics:
-    state = put_together(RidgeState, last_state(folder / "run", "training"), trusted=True)
+    state = deserialize(RidgeState, last_state(folder / "run", "training"), trusted=True)
     assert state.total is not None
     return state.total
 
@@ -153,7 +153,7 @@ def test_files_that_get_longer(tmp_path: Path) -> None:
 
 def test_personal_models_are_tested_beside_the_shared_one(tmp_path: Path) -> None:
     text = PLAN.replace('increments = "new"', 'algorithm = "personal"\nincrements = "new"')
-    file = plan_in(tmp_path, text.replace("ridge = 0.1", "ridge = 0.1\nfalse_alarms = 0.2"))
+    file = plan_in(tmp_path, text.replace("ridge = 0.1", "ridge = 0.1\nfalse_positive_rate = 0.2"))
     for week in (1, 2, 3, 4):
         write_week(tmp_path, week)
         done = go(tmp_path, file)

@@ -56,14 +56,14 @@ def node(folder: Path) -> None:
     about = {"node": kernels(), "node_scale": own_scale(folder)}
     put(sys.stdout.buffer, json.dumps(about).encode())
     while (name := take(sys.stdin.buffer)) is not None:
-        stage, letter = take(sys.stdin.buffer) or b"", take(sys.stdin.buffer) or b""
+        stage, request = take(sys.stdin.buffer) or b"", take(sys.stdin.buffer) or b""
         known = PlanNode(configs[name.decode()], folder / "plan.toml")
         memory = FileMemory(folder / "memories" / name.decode())
         try:
             if stage.decode() == HELLO:
                 reply = Hello(known.name, known.stages).to_bytes()
             else:
-                reply = known.client(stage.decode(), letter, memory).answer(letter)
+                reply = known.client(stage.decode(), request, memory).answer(request)
         except REFUSED as error:
             reply = refusal(error)
         put(sys.stdout.buffer, reply)
@@ -83,7 +83,7 @@ def serve(folder: Path, out: Path) -> None:
 
         def inhabitant(name: str) -> Inhabitant:
             def respond(order: Order) -> bytes:
-                put(requests, name.encode(), order.stage.encode(), order.letter)
+                put(requests, name.encode(), order.stage.encode(), order.request)
                 return take(replies) or b""
 
             return Inhabitant(respond)

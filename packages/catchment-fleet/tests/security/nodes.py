@@ -14,7 +14,7 @@ from catchment import Array
 from catchment.features import FeatureMap
 from catchment.federation import REFUSED, TRAINING, Engine, Memory, Reply, refusal, run
 from catchment.plans import read_plan
-from catchment.privacy import FileMemory, Release, Releases, new_identity
+from catchment.privacy import FileMemory, LedgerEntry, PrivacyLedger, new_identity
 from catchment.readout import RidgeStatistics
 from catchment_fleet.apps import PlanNode
 from catchment_fleet.apps.agreement import agreement
@@ -30,16 +30,16 @@ label = "c"
 classes = ["a", "b", "c"]
 per_step = true
 time = "t"
-[prepare]
+[preprocessing]
 scale = "none"
 [features]
 map = "nvar"
 delays = 1
 [learn]
 ridge = 1.0
-keep_clients = false
+store_per_client = false
 """
-SECURE = '[[protect]]\nname = "secure_sum"\nmin_clients = 10\nrows_per_feature = 2.0\n'
+SECURE = '[[protections]]\nname = "secure_aggregation"\nmin_clients = 10\nrows_per_feature = 2.0\n'
 Lost = Callable[[str, str], bool]
 
 
@@ -109,10 +109,10 @@ class Nodes:
         plan = agreed.allowed(TRAINING, agreed.course.plan(TRAINING, known))
         line = Line(self, list(self.names if names is None else names), lost, files)
         self.refused = line.refused
-        return run(plan, line, context=known.parts()).state
+        return run(plan, line, stage_inputs=known.parts()).state
 
-    def entries(self, name: str) -> list[Release]:
-        return Releases(self.memories[name]).entries()
+    def entries(self, name: str) -> list[LedgerEntry]:
+        return PrivacyLedger(self.memories[name]).entries()
 
 
 @dataclass(eq=False)
@@ -128,14 +128,14 @@ class Line(Engine):
     def clients(self) -> Sequence[str]:
         return self.names
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for name, letter in letters.items():
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for name, request in requests.items():
             try:
                 node = self.nodes.node(name, self.files)
-                answer = node.client(TRAINING, letter, self.nodes.memories[name]).answer(letter)
+                answer = node.client(TRAINING, request, self.nodes.memories[name]).answer(request)
             except REFUSED as error:
                 answer = refusal(error)
-            is_lost = self.lost(stage_of(letter), name)
+            is_lost = self.lost(stage_of(request), name)
             yield Reply(name, None, "lost") if is_lost else Reply(name, answer)
 
 

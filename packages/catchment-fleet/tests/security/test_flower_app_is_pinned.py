@@ -148,7 +148,7 @@ def test_what_is_no_app_is_refused(content: bytes, said: str) -> None:
         '[learn]\nalgorithm = "subprocess:Popen"',
         '[learn]\nx = { deep = ["a:b"] }',
         '[[candidates]]\nmap = "a:b"',
-        '[[protect]]\nname = "a:b"',
+        '[[protections]]\nname = "a:b"',
         '[data]\nsource = "a:b"',
         "not TOML =",
     ],

@@ -21,17 +21,17 @@ from catchment.federation import (
     REFUSED,
     TRAINING,
     InMemory,
-    Known,
     Memory,
     Request,
-    Turn,
+    RoundContext,
+    StageInputs,
     refusal,
     sha256_of,
 )
 from catchment.federation.measure import Score
 from catchment.privacy import FileMemory
 from catchment.readout import Model, Readout, to_bytes
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_fleet.apps import PlanNode
 
 pytestmark = pytest.mark.filterwarnings("ignore:statistics are not anonymous")
@@ -42,7 +42,7 @@ files = "*.csv"
 inputs = ["u"]
 test = 0.25
 test_of = "{of}"
-[prepare]
+[preprocessing]
 horizon = 1
 scale = "none"
 [features]
@@ -62,26 +62,28 @@ class Victim:
     memory: Memory
     values: np.ndarray[Any, np.dtype[np.float64]]
 
-    def asked(self, stage: str, known: Known, content: bytes = b"") -> Parts:
+    def asked(self, stage: str, known: StageInputs, content: bytes = b"") -> Message:
         """Return the answer to a letter of a server that holds the plan and a model."""
         agreed = self.node().agreed
         place = InMemory(content)
         plan = agreed.allowed(stage, agreed.course.plan(stage, known, place))
-        turn = Turn(0, ())
-        payload = plan.algorithm.broadcast(plan.algorithm.start(), turn)
+        context = RoundContext(0, ())
+        payload = plan.algorithm.broadcast(plan.algorithm.start(), context)
         if stage == DELIVERY:
-            payload = Parts("model-file", {}, (np.frombuffer(content, dtype=np.uint8),))
-        letter = Request(plan.fingerprint(), turn, "update", payload, known.parts()).to_bytes()
+            payload = Message("model-file", {}, (np.frombuffer(content, dtype=np.uint8),))
+        request = Request(plan.fingerprint(), context, "update", payload, known.parts()).to_bytes()
         try:
-            return Parts.from_bytes(self.node().client(stage, letter, self.memory).answer(letter))
+            return Message.from_bytes(
+                self.node().client(stage, request, self.memory).answer(request)
+            )
         except REFUSED as error:
-            return Parts.from_bytes(refusal(error))
+            return Message.from_bytes(refusal(error))
 
-    def scored(self, model: Model) -> Parts:
+    def scored(self, model: Model) -> Message:
         """Return what the client answers when it is given a model, and then asked for its score."""
         content = to_bytes(model)
         course = self.node().agreed.course
-        known = Known((), course.prepare, course.fingerprint, sha256_of(content))
+        known = StageInputs((), course.preprocessing, course.fingerprint, sha256_of(content))
         given = self.asked(DELIVERY, known, content)
         return given if given.kind == "refusal" else self.asked(EVALUATION, known, content)
 
@@ -91,9 +93,9 @@ class Victim:
         return self.model(features, weight)
 
     def model(self, features: FeatureMap, weight: float = 0.0, **changes: Any) -> Model:
-        prepare = replace(self.node().agreed.course.prepare, **changes)
+        preprocessing = replace(self.node().agreed.course.preprocessing, **changes)
         readout = Readout(np.full((features.n_features, 1), weight), np.zeros(1))
-        return Model(Pipeline(prepare, features), readout, channels=("u",))
+        return Model(Pipeline(preprocessing, features), readout, channels=("u",))
 
 
 def victim(folder: Path, text: str = PLAN.format(of="clients"), n: int = N, **more: Any) -> Victim:
@@ -121,7 +123,7 @@ def test_twenty_washouts_of_the_servers_choice_read_nothing(tmp_path: Path) -> N
         if answer.kind == "refusal":
             refused.append(answer.facts["reason"])
         else:
-            sums.append(Score.from_parts(answer).errors.target_sum[0])
+            sums.append(Score.from_message(answer).errors.target_sum[0])
     recovered = -np.diff(sums)
     # What the review read: row k of the targets is value k + 1 of the file.
     true = client.values[20 : 20 + len(recovered)]
@@ -140,7 +142,7 @@ def test_a_plan_for_every_washout_reads_nothing(tmp_path: Path) -> None:
         (tmp_path / "plan.toml").write_text(text)
         answer = client.scored(client.own_model())
         if answer.kind != "refusal":
-            sums.append(Score.from_parts(answer).errors.target_sum[0])
+            sums.append(Score.from_message(answer).errors.target_sum[0])
     assert len(sums) == 1
 
 
@@ -164,7 +166,7 @@ def test_other_outputs_and_other_channels_are_refused(tmp_path: Path) -> None:
 def test_a_second_model_is_not_scored_and_the_first_says_the_same_again(tmp_path: Path) -> None:
     client = victim(tmp_path)
     first = client.scored(client.own_model())
-    assert Score.from_parts(first).errors.n == N - 1 - 5
+    assert Score.from_message(first).errors.n == N - 1 - 5
     second = client.scored(client.own_model(weight=1.0))
     assert (second.kind, second.facts["code"]) == ("refusal", "policy")
     assert "evaluations" in str(second.facts["reason"])
@@ -204,7 +206,7 @@ def test_a_client_that_trained_knows_its_map_to_the_last_bit(tmp_path: Path) -> 
 
 
 NOISE = """
-[[protect]]
+[[protections]]
 name = "gaussian_noise"
 epsilon = 1.0
 delta = 1e-6
@@ -226,10 +228,10 @@ def test_no_exact_score_leaves_a_client_that_trained_under_noise(tmp_path: Path)
 
 
 def test_in_a_secure_plan_no_single_score_leaves(tmp_path: Path) -> None:
-    secure = '[[protect]]\nname = "secure_sum"\nmin_clients = 3\n'
+    secure = '[[protections]]\nname = "secure_aggregation"\nmin_clients = 3\n'
     identities = tmp_path / "identities.json"
     identities.write_text('{"ann": "%s"}' % ("00" * 32))
     client = victim(tmp_path, PLAN.format(of="clients") + secure, identities=str(identities))
     answer = client.scored(client.own_model())
     assert answer.kind == "refusal"
-    assert client.asked(EVALUATION, Known(workflow="")).kind == "refusal"
+    assert client.asked(EVALUATION, StageInputs(workflow="")).kind == "refusal"

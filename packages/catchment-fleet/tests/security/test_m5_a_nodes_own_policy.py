@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment.federation import REFUSED, TRAINING, Known, Memory, Request, Turn, refusal
+from catchment.federation import (
+    REFUSED,
+    TRAINING,
+    Memory,
+    Request,
+    RoundContext,
+    StageInputs,
+    refusal,
+)
 from catchment.plans import read_plan
 from catchment.privacy import (
     NAME,
@@ -21,7 +29,7 @@ from catchment.privacy import (
     read_policy,
     template,
 )
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 from catchment_fleet.apps import PACKAGE, PlanNode, sign_plan, signature_path, write_app
 from catchment_fleet.deploy import admit, make_keys, make_node
 
@@ -33,7 +41,7 @@ files = "*.csv"
 inputs = ["u"]
 test = 0.25
 test_of = "steps"
-[prepare]
+[preprocessing]
 horizon = 1
 scale = "none"
 [features]
@@ -44,7 +52,7 @@ algorithm = "{algorithm}"
 {learn}
 """
 RIDGE = PLAN.format(algorithm="ridge", learn="ridge = 1e-3")
-SECURE = '[[protect]]\nname = "secure_sum"\nmin_clients = {}\nrows_per_feature = {}\n'
+SECURE = '[[protections]]\nname = "secure_aggregation"\nmin_clients = {}\nrows_per_feature = {}\n'
 
 
 class Owned:
@@ -68,22 +76,22 @@ class Owned:
     def node(self) -> PlanNode:
         return PlanNode(self.config, self.plan)
 
-    def train(self, stage: str = "update") -> Parts:
+    def train(self, stage: str = "update") -> Message:
         """Return the answer to a letter of a server that runs the plan."""
         try:
             agreed = self.node().agreed
-            known: Known = agreed.course.start()
+            known: StageInputs = agreed.course.start()
             plan = agreed.course.plan(TRAINING, known)
             plan = networked(plan, allow_plain_statistics=True)
-            turn = Turn(0, ())
+            context = RoundContext(0, ())
             start = plan.algorithm.start()
-            payload = plan.algorithm.broadcast(start, turn) if stage == "update" else NOTHING
-            letter = Request(plan.fingerprint(), turn, stage, payload, known.parts()).to_bytes()
-            return Parts.from_bytes(
-                self.node().client(TRAINING, letter, self.memory).answer(letter)
+            payload = plan.algorithm.broadcast(start, context) if stage == "update" else NOTHING
+            request = Request(plan.fingerprint(), context, stage, payload, known.parts()).to_bytes()
+            return Message.from_bytes(
+                self.node().client(TRAINING, request, self.memory).answer(request)
             )
         except REFUSED as error:
-            return Parts.from_bytes(refusal(error))
+            return Message.from_bytes(refusal(error))
 
     def refused(self, stage: str = "update") -> str:
         """Return why it was refused by the policy."""
@@ -172,7 +180,7 @@ def test_a_plan_does_not_choose_files_of_the_node(tmp_path: Path) -> None:
     assert owned.train().facts.get("code") != "policy"
 
 
-def test_a_secure_sum_needs_a_memory_that_lasts(tmp_path: Path) -> None:
+def test_secure_aggregation_needs_a_memory_that_lasts(tmp_path: Path) -> None:
     owned = Owned(tmp_path, "", RIDGE + SECURE.format(4, 3.0))
     owned.memory = dict(owned.memory)
     assert "has no folder to note releases in" in owned.refused("keys")
@@ -183,8 +191,8 @@ def test_a_secure_sum_needs_a_memory_that_lasts(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_policy_is_said(tmp_path: Path) -> None:
     for text, said in (
         ("min_client = 3", "has no setting 'min_client'; choose from"),
-        ("min_clients = 2.5", "min_clients is 2.5; give a whole number"),
-        ("min_clients = true", "give a whole number"),
+        ("min_clients = 2.5", "min_clients is 2.5; give an integer"),
+        ("min_clients = true", "give an integer"),
         ("clear = 1", "clear is 1; give true or false"),
         ('plans = "all"', "give a list of texts"),
         ('plans = ["all"]', "give 64 hexadecimal digits"),
@@ -259,6 +267,6 @@ def test_a_plan_cannot_assume_that_nobody_works_with_the_server(
     """With corrupt = 0 in the server's plan the split view opened a client of twelve again."""
     plan = RIDGE + SECURE.format(10, 20) + f"{setting} = 0.0\n"
     owned = Owned(tmp_path, "min_clients = 10\nrows_per_feature = 20\n", plan)
-    assert f"the plan's secure sum has {setting} = 0, this node's" in owned.refused()
+    assert f"the plan's secure aggregation has {setting} = 0, this node's" in owned.refused()
     owned.policy.write_text(f"{setting} = 0.0\n")
     assert owned.train("keys").facts.get("code") != "policy"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from catchment.federation import TRAINING, refusal
-from catchment.privacy.secure_sum import Ring, encode
+from catchment.privacy.secure_aggregation import Ring, encode
 from catchment.wire import NOTHING
 from catchment_fleet.apps import PlanNode, data_at
 from tests.security.fleet import Fleet, RefusedError
@@ -19,9 +19,9 @@ def test_a_bound_of_the_servers_choice_reads_no_number() -> None:
     rng = np.random.default_rng(0)
     vectors = {f"c{k}": rng.normal(size=3) * 1e3 for k in range(4)}
     fleet = Fleet.of(vectors, bits=64, bound=2.0)
-    letter = fleet.until("update").letter("update", "c0", NOTHING)
+    request = fleet.until("update").request("update", "c0", NOTHING)
     with pytest.raises(RefusedError, match="too large") as refused:
-        fleet.ask("c0", "update", letter)
+        fleet.ask("c0", "update", request)
     told = [float(text) for text in re.findall(r"-?\d+\.\d+", str(refused.value))]
     assert not any(np.isclose(vectors["c0"], number).any() for number in told)
 

@@ -16,8 +16,8 @@ import pytest
 from catchment import EchoState, federate
 from catchment.data import Recording
 from catchment.errors import TooFewClientsError
-from catchment.privacy import Releases, SecureSum, make_identities
-from catchment.privacy.secure_sum import Notebook
+from catchment.privacy import PrivacyLedger, SecureAggregation, generate_keys
+from catchment.privacy.secure_aggregation import Notebook
 from catchment.wire import NOTHING
 from tests.security.fleet import Fleet, Lossy, losing, released
 from tests.security.nodes import PLAN, SECURE, Nodes, numbers
@@ -94,7 +94,7 @@ def test_a_round_that_nobody_opened_binds_as_if_it_had_been() -> None:
     with pytest.raises(TooFewClientsError):
         fleet.run(Lossy(fleet.engine(), everybody))
     for memory in fleet.memories.values():
-        (entry,) = Releases(memory).entries()
+        (entry,) = PrivacyLedger(memory).entries()
         assert (entry.possible, entry.n_clients) == (True, 8)
     vectors, fleet.vectors = fleet.vectors, {name: fleet.vectors[name] for name in names[:7]}
     with pytest.raises(TooFewClientsError, match="over another set of 8 clients"):
@@ -113,21 +113,21 @@ def test_killed_between_the_entry_and_the_answer_it_is_entered(
     """Nothing can leave before the entry is where it lasts, and nothing is sent without one."""
     fleet = Fleet.drawn(5)
     exchange = fleet.until("update")
-    letters = {name: exchange.letter("update", name, NOTHING) for name in fleet.vectors}
+    requests = {name: exchange.request("update", name, NOTHING) for name in fleet.vectors}
     victim = "c000"
     seen: list[int] = []
 
     def dies(book: Notebook, stage: str, content: bytes) -> None:
-        seen.append(len(Releases(fleet.memories[victim]).entries()))
+        seen.append(len(PrivacyLedger(fleet.memories[victim]).entries()))
         raise CutError
 
     monkeypatch.setattr(Notebook, "note", dies)
     with pytest.raises(CutError):
-        fleet.ask(victim, "update", letters[victim])
+        fleet.ask(victim, "update", requests[victim])
     assert seen == [1]  # entered before anything is remembered as sent
     monkeypatch.undo()
-    fleet.ask(victim, "update", letters[victim])  # the same letter again: the same bytes
-    assert len(Releases(fleet.memories[victim]).entries()) == 1
+    fleet.ask(victim, "update", requests[victim])  # the same letter again: the same bytes
+    assert len(PrivacyLedger(fleet.memories[victim]).entries()) == 1
 
 
 def test_what_does_not_leave_is_not_entered() -> None:
@@ -135,7 +135,7 @@ def test_what_does_not_leave_is_not_entered() -> None:
     fleet = Fleet.drawn(5)
     fleet.vectors = {**fleet.vectors, "c000": np.array([1.0, np.inf * 0, 2.0])}
     fleet.run()
-    assert Releases(fleet.memories["c000"]).entries() == []
+    assert PrivacyLedger(fleet.memories["c000"]).entries() == []
 
 
 def test_a_ledger_that_cannot_be_written_lets_nothing_leave() -> None:
@@ -159,12 +159,12 @@ def test_python_callers_name_their_units() -> None:
         {f"c{k}": [Recording(u[:-1], u[1:])] for k, u in enumerate(rng.normal(size=(4, 200)))}
         for _ in range(2)
     ]
-    secure = SecureSum(make_identities(weeks[0]), min_clients=3, rows_per_feature=2.0)
+    secure = SecureAggregation(generate_keys(weeks[0]), min_clients=3, rows_per_feature=2.0)
     features = EchoState(8, washout=5)
-    federate(features, weeks[0], protect=[secure], ridge=1.0)
+    federate(features, weeks[0], protections=[secure], ridge=1.0)
     with pytest.raises(TooFewClientsError, match="units in Python"):
-        federate(features, weeks[1], protect=[secure], ridge=1.0)
-    federate(features, weeks[1], protect=[secure], ridge=1.0, units="week 2")
+        federate(features, weeks[1], protections=[secure], ridge=1.0)
+    federate(features, weeks[1], protections=[secure], ridge=1.0, units="week 2")
     fewer = {name: weeks[1][name] for name in ("c0", "c1", "c2")}
     with pytest.raises(TooFewClientsError, match="over another set of 4 clients"):
-        federate(features, fewer, protect=[secure], ridge=1.0, units={"c0": "week 3"})
+        federate(features, fewer, protections=[secure], ridge=1.0, units={"c0": "week 3"})

@@ -81,7 +81,7 @@ def test_what_the_rule_prevents_is_real(way: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(13 * difference, numbers(alone.summed(PLAN + SECURE).total))
 
 
-NOISE = """[[protect]]
+NOISE = """[[protections]]
 name = "gaussian_noise"
 epsilon = 1.0
 delta = 1e-5

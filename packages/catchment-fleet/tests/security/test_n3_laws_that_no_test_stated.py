@@ -8,9 +8,9 @@ import pytest
 from catchment.errors import RuleError
 from catchment.federation.measure import Score
 from catchment.privacy import Policy
-from catchment.privacy.secure_sum import as_bits
+from catchment.privacy.secure_aggregation import as_bits
 from catchment.readout import ErrorSums, Readout, RidgeStatistics, path_errors, squared_errors
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.wire import NOTHING, Message, join, split
 from catchment_fleet.apps import ScoreGuard
 from tests.security.fleet import Fleet, RefusedError
 
@@ -23,12 +23,12 @@ def test_who_showed_no_keys_is_not_in_the_sum() -> None:
     fleet.step(exchange, "keys", names[:6])
     for stage in ("shares", "boxes"):
         fleet.step(exchange, stage)
-    named = split(exchange.letter("update", names[0], NOTHING), "secure-update")
+    named = split(exchange.request("update", names[0], NOTHING), "secure-update")
     there = [*range(6), 7]
-    forged = Parts("secure-present", named["present"].facts, (as_bits(there, 8),))
-    letter = join("secure-update", {"present": forged, "payload": named["payload"]})
+    forged = Message("secure-present", named["present"].facts, (as_bits(there, 8),))
+    request = join("secure-update", {"present": forged, "payload": named["payload"]})
     with pytest.raises(RefusedError, match="not those that showed keys"):
-        fleet.ask(names[0], "update", letter)
+        fleet.ask(names[0], "update", request)
 
 
 def test_scores_are_counted_in_all_plans_together_unless_the_owner_pinned_some() -> None:

@@ -19,20 +19,20 @@ from catchment import Array
 from catchment.errors import IntegrityError
 from catchment.features import (
     NVAR,
-    Concat,
+    AppendNorm,
     DefaultMap,
     EchoState,
     FeatureMap,
-    Projected,
-    RandomFourier,
+    FeatureUnion,
+    RandomFourierFeatures,
+    RandomProjection,
     Reservoir,
     WindowStatistics,
-    WithNorm,
     building_only,
     restored,
 )
-from catchment.federation import DELIVERY, EVALUATION, TRAINING, Request, Turn
-from catchment.wire import NOTHING, Parts, join
+from catchment.federation import DELIVERY, EVALUATION, TRAINING, Request, RoundContext
+from catchment.wire import NOTHING, Message, join
 from tests.security.test_h4_evaluation_is_no_oracle import PLAN, victim
 
 pytestmark = pytest.mark.filterwarnings("ignore:statistics are not anonymous")
@@ -61,15 +61,15 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     return count
 
 
-def with_units(parts: Parts, units: int) -> Parts:
+def with_units(parts: Message, units: int) -> Message:
     recipe = json.loads(str(parts.facts["recipe"]))
-    return Parts(parts.kind, {**parts.facts, "recipe": json.dumps({**recipe, "units": units})})
+    return Message(parts.kind, {**parts.facts, "recipe": json.dumps({**recipe, "units": units})})
 
 
-def letter(parts: Parts, course: str, stage: str = "update") -> bytes:
-    about = Parts("about", {"course": course, "model": ""})
+def request(parts: Message, course: str, stage: str = "update") -> bytes:
+    about = Message("about", {"course": course, "model": ""})
     known = join("known", {"about": about, "map/0": parts})
-    return Request("", Turn(0, ()), stage, NOTHING, known).to_bytes()
+    return Request("", RoundContext(0, ()), stage, NOTHING, known).to_bytes()
 
 
 @pytest.mark.parametrize("stage", [TRAINING, DELIVERY, EVALUATION])
@@ -81,7 +81,7 @@ def test_a_letter_that_asks_for_millions_of_units_builds_nothing(
     node = client.node()
     course = node.agreed.course
     (own,) = course.start().maps
-    sent = letter(with_units(own.parts(), HUGE), course.fingerprint if right_plan else "0" * 64)
+    sent = request(with_units(own.parts(), HUGE), course.fingerprint if right_plan else "0" * 64)
     assert len(sent) < 1300
     counted.made = 0
     if stage == TRAINING or not right_plan:
@@ -125,7 +125,7 @@ class Foreign(FeatureMap):
 
 def test_classes_that_nobody_named_are_not_constructed() -> None:
     name = f"{__name__}:Foreign"
-    parts = Parts("own_map", {"class": name, "version": None, "settings": {"n_features": 3}})
+    parts = Message("own_map", {"class": name, "version": None, "settings": {"n_features": 3}})
     before = Foreign.made.made
     with building_only(lambda _: True), pytest.raises(IntegrityError, match="is not known here"):
         restored(parts)
@@ -141,7 +141,7 @@ def test_classes_that_nobody_named_are_not_constructed() -> None:
     }
     before = Foreign.made.made
     with building_only(lambda _: True), pytest.raises(IntegrityError, match="is not known here"):
-        restored(Parts("own_map", facts))
+        restored(Message("own_map", facts))
     assert Foreign.made.made == before
 
 
@@ -159,11 +159,11 @@ DESCRIPTIONS: dict[str, Callable[[int], FeatureMap]] = {
     "two layers": lambda n: EchoState((n, n)),
     "nvar": lambda n: NVAR(n),
     "statistics": lambda n: WindowStatistics(input_range=float(n)),
-    "concat": lambda n: Concat(EchoState(n), NVAR(2)),
-    "with norm": lambda n: WithNorm(EchoState(n)),
-    "fourier": lambda n: RandomFourier(EchoState(5), features=n),
-    "fourier of a reservoir": lambda n: RandomFourier(EchoState(n), features=9),
-    "projected": lambda n: Projected(EchoState(12), n),
+    "concat": lambda n: FeatureUnion(EchoState(n), NVAR(2)),
+    "with norm": lambda n: AppendNorm(EchoState(n)),
+    "fourier": lambda n: RandomFourierFeatures(EchoState(5), features=n),
+    "fourier of a reservoir": lambda n: RandomFourierFeatures(EchoState(n), features=9),
+    "projected": lambda n: RandomProjection(EchoState(12), n),
     "default": lambda n: DefaultMap(500 + n),
 }
 
@@ -176,7 +176,7 @@ def test_every_map_of_the_library_knows_its_parts_and_no_others(name: str, per_s
         built = DESCRIPTIONS[name](6).build(2, **kinds)
     except ValueError:
         pytest.skip("the map gives rows of the other kind only")
-    parts = Parts.from_bytes(built.parts().to_bytes())
+    parts = Message.from_bytes(built.parts().to_bytes())
     assert DESCRIPTIONS[name](6).describes(parts, 2, **kinds)
     if not (name == "default" and per_step):  # which is one reservoir, however many columns
         assert not DESCRIPTIONS[name](7).describes(parts, 2, **kinds)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import BudgetError, DeviceError, IntegrityError, RuleError, TooFewClientsError
-from catchment.federation import TRAINING, Request, Turn, refusal
+from catchment.federation import TRAINING, Request, RoundContext, refusal
 from catchment.plans import read_plan
 from catchment.privacy import Policy
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_fleet.apps import guard
 from catchment_fleet.apps.agreement import agreement
 from tests.security.nodes import PLAN, SECURE, Nodes, rows
@@ -31,20 +31,20 @@ WRONG: dict[str, Callable[[str], str]] = {
 }
 
 
-def answered(nodes: Nodes, text: str) -> Parts:
+def answered(nodes: Nodes, text: str) -> Message:
     """Return what a node says when it is asked for its upload in the clear."""
     (nodes.folder / "plan.toml").write_text(text)
     agreed = agreement(read_plan(nodes.folder / "plan.toml"), allow_plain_statistics=True)
     known = agreed.course.start()
     plan = agreed.allowed(TRAINING, agreed.course.plan(TRAINING, known))
-    turn = Turn(0, ())
-    payload = plan.algorithm.broadcast(plan.algorithm.start(), turn)
-    letter = Request(plan.fingerprint(), turn, "update", payload, known.parts()).to_bytes()
+    context = RoundContext(0, ())
+    payload = plan.algorithm.broadcast(plan.algorithm.start(), context)
+    request = Request(plan.fingerprint(), context, "update", payload, known.parts()).to_bytes()
     try:
-        node = nodes.node("c00").client(TRAINING, letter, nodes.memories["c00"])
-        return Parts.from_bytes(node.answer(letter))
+        node = nodes.node("c00").client(TRAINING, request, nodes.memories["c00"])
+        return Message.from_bytes(node.answer(request))
     except ValueError as error:
-        return Parts.from_bytes(refusal(error))
+        return Message.from_bytes(refusal(error))
 
 
 @pytest.mark.filterwarnings("ignore:statistics are not anonymous")

@@ -1,4 +1,4 @@
-"""Random convolutions on a device: the sums and counts of the compiled loops, in whole numbers.
+"""Random convolutions on a device: the sums and counts of the compiled loops, in integers.
 
 On a GPU one kernel does it, compiled by torch when it is first wanted. A block takes one recording
 and one group of features, those on the same channels with the same dilation: it puts the sum of the
@@ -162,7 +162,7 @@ compete(const int* X, int* scratch, const int* groups, const int* channels, cons
 
 
 def whole_inputs(u: Tensor, scale: float, limit: float) -> Tensor:
-    """Return inputs (n, T, I) as whole numbers (n, I, T) of 32 bits, rounded and cut off."""
+    """Return inputs (n, T, I) as integers (n, I, T) of 32 bits, rounded and cut off."""
     x = (u * scale).clamp_(-limit, limit).round_()
     return x.to(torch.int32).transpose(1, 2).contiguous()
 
@@ -264,7 +264,7 @@ def competitions(x: Tensor, groups: Integers, channels: Integers, W: NDArray[np.
     Parameters
     ----------
     x
-        (n, I, T) recordings as whole numbers.
+        (n, I, T) recordings as integers.
     groups, channels, W
         As in the compiled loops: dilation and whether a group sees first differences, the channels
         whose sum it sees, and its weights.

@@ -1,6 +1,6 @@
 """Maps without states on a device: delayed inputs, frozen networks, and maps of maps.
 
-Their rows have the bits of the CPU where they are on a grid: sums are exact, or made in one order,
+Their rows have the bits of the CPU where they are in fixed point: sums are exact, or made in one order,
 and what is not exact is one IEEE operation. Layers are plain float64 there and here, and their last
 digits may differ.
 """
@@ -28,12 +28,12 @@ from catchment.features import (
     TOP,
     TURN,
     VALUE_DIGITS,
-    Concat,
+    AppendNorm,
     Encoder,
+    FeatureUnion,
     Layers,
-    Projected,
-    RandomFourier,
-    WithNorm,
+    RandomFourierFeatures,
+    RandomProjection,
     form,
     inputs_with_norm,
 )
@@ -125,17 +125,17 @@ class EncoderForm(DeviceForm):
         yield DeviceRows.in_order(joined(rows, self.device).T, np.ones(len(rows), dtype=int))
 
 
-@form("torch", WithNorm)
-def with_norm_form(features: WithNorm, device: torch.device) -> DeviceForm | None:
+@form("torch", AppendNorm)
+def with_norm_form(features: AppendNorm, device: torch.device) -> DeviceForm | None:
     """Return the form of a map of inputs and norm, None if the map inside has none."""
     inner = form_of(features.map, device)
-    return None if inner is None else WithNormForm(features, inner)
+    return None if inner is None else AppendNormForm(features, inner)
 
 
-class WithNormForm(DeviceForm):
+class AppendNormForm(DeviceForm):
     """A map of inputs and norm."""
 
-    def __init__(self, features: WithNorm, inner: DeviceForm) -> None:
+    def __init__(self, features: AppendNorm, inner: DeviceForm) -> None:
         super().__init__(features, inner.device)
         self.inner, self.by_length = inner, inner.by_length
 
@@ -162,22 +162,22 @@ def normed(u: Tensor) -> Tensor:
     return torch.cat([u, length], dim=-1)
 
 
-@form("torch", Concat)
-def concat_form(features: Concat, device: torch.device) -> DeviceForm | None:
+@form("torch", FeatureUnion)
+def concat_form(features: FeatureUnion, device: torch.device) -> DeviceForm | None:
     """Return the form of maps side by side, None if none of them has one."""
     found = [form_of(one, device) for one in features.maps]
     if not any(found):
         return None
     pairs = zip(features.maps, found, strict=True)
-    return ConcatForm(features, [form or HostForm(one, device) for one, form in pairs])
+    return FeatureUnionForm(features, [form or HostForm(one, device) for one, form in pairs])
 
 
-class ConcatForm(DeviceForm):
+class FeatureUnionForm(DeviceForm):
     """Maps side by side; if their rows come in blocks of any order, put together by recordings."""
 
-    features: Concat
+    features: FeatureUnion
 
-    def __init__(self, features: Concat, members: Sequence[DeviceForm]) -> None:
+    def __init__(self, features: FeatureUnion, members: Sequence[DeviceForm]) -> None:
         super().__init__(features, members[0].device)
         self.members, self.by_length = members, all(one.by_length for one in members)
 
@@ -216,21 +216,23 @@ class ConcatForm(DeviceForm):
         return z
 
 
-@form("torch", Layers, Projected, RandomFourier)
+@form("torch", Layers, RandomProjection, RandomFourierFeatures)
 class MixedForm(DeviceForm):
     """Mixed rows of another map, at most so many together; a map without a form is on the CPU."""
 
-    features: Layers | Projected | RandomFourier
+    features: Layers | RandomProjection | RandomFourierFeatures
 
-    def __init__(self, features: Layers | Projected | RandomFourier, device: torch.device) -> None:
+    def __init__(
+        self, features: Layers | RandomProjection | RandomFourierFeatures, device: torch.device
+    ) -> None:
         super().__init__(features, device)
         inner = features.inner_maps[0] if features.inner_maps else None
         self.inner = None if inner is None else form_of(inner, device) or HostForm(inner, device)
         self.by_length = self.inner is not None and self.inner.by_length
         match features:
-            case Projected():
+            case RandomProjection():
                 self.mixed = projection(features, device)
-            case RandomFourier():
+            case RandomFourierFeatures():
                 self.mixed = random_features(features, device)
             case Layers():
                 self.mixed = layers(features, device)
@@ -258,7 +260,7 @@ class MixedForm(DeviceForm):
         return iter([DeviceRows.in_order(u, [len(one) for one in inputs])])
 
 
-def projection(outer: Projected, device: torch.device) -> Mixing:
+def projection(outer: RandomProjection, device: torch.device) -> Mixing:
     """Return how rows (F, n) are projected, by the additions of `hadamard_sums` in their order."""
     flips, kept = (torch.from_numpy(one.copy()).to(device) for one in outer._drawn)
     F, p, bound = len(flips), outer._padded, outer.bound
@@ -280,7 +282,7 @@ def projection(outer: Projected, device: torch.device) -> Mixing:
     return mixed
 
 
-def random_features(outer: RandomFourier, device: torch.device) -> Mixing:
+def random_features(outer: RandomFourierFeatures, device: torch.device) -> Mixing:
     """Return how rows (F, n) become random features; every sum is exact."""
     W, phases = (torch.from_numpy(one.T.copy()).to(device) for one in outer._weights)
     unit = 2.0**VALUE_DIGITS

@@ -96,7 +96,7 @@ class DeviceForm:
         Parameters
         ----------
         whole
-            Whether features on a grid are whole numbers of its units.
+            Whether features in fixed point are integers of its units.
         """
         for block in self.compute_blocks(self.checked_inputs(inputs)):
             yield replace(block, z=self.checked(block.z, whole=whole))

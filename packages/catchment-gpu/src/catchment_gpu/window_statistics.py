@@ -1,6 +1,6 @@
-"""Window statistics by torch, on any device: the sums of whole numbers that the CPU makes.
+"""Window statistics by torch, on any device: the sums of integers that the CPU makes.
 
-Sums are int64, or products of float64 matrices of whole numbers in which no sum passes 2^53, so
+Sums are int64, or products of float64 matrices of integers in which no sum passes 2^53, so
 that no order matters. What follows them is done by the very operations of `window_statistics`.
 """
 
@@ -31,7 +31,7 @@ from catchment.features import (
 from catchment.features.window_statistics import DIGITS
 from catchment_gpu.rows import DeviceForm, quotient, root
 
-EXACT = 1 << 53  # whole numbers that float64 holds
+EXACT = 1 << 53  # integers that float64 holds
 
 
 @form("torch", WindowStatistics)
@@ -67,7 +67,7 @@ class WindowStatisticsForm(DeviceForm):
         return rows.T
 
     def _whole(self, u: Tensor) -> Tensor:
-        """Return inputs (n, T, I) as whole numbers (n, I, T) of 2^-DIGITS, cut off; int64."""
+        """Return inputs (n, T, I) as integers (n, I, T) of 2^-DIGITS, cut off; int64."""
         most = math.floor(self.features.input_range * 2.0**DIGITS)
         value = (u * 2.0**DIGITS).round_()
         clipped = int((value.abs() > most).sum())
@@ -76,7 +76,7 @@ class WindowStatisticsForm(DeviceForm):
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return whole numbers near the means, sums about them, and sums of steps, of rows (.., T)."""
+    """Return integers near the means, sums about them, and sums of steps, of rows (.., T)."""
     T = x.shape[-1]
     total = x.sum(-1)
     center = torch.div(2 * total + T, 2 * T, rounding_mode="floor")
@@ -87,7 +87,7 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _products(x: Tensor, most: int, *, pairs: bool) -> Tensor:
     """Return the sums of products (n, I, I) of channels of x (n, I, T), or of squares (n, I).
 
-    They are whole numbers as float64, made of sums that are exact and rounded once.
+    They are integers as float64, made of sums that are exact and rounded once.
     """
     if not pairs:
         return (x * x).sum(-1).double()
@@ -160,13 +160,13 @@ def _bands(x: Tensor) -> Tensor:
 
 
 def _energies(folded: Tensor, table: Tensor) -> Tensor:
-    """Return the squares of a transform, rounded to whole numbers."""
+    """Return the squares of a transform, rounded to integers."""
     found = (folded @ table).mul_(2.0**-TABLE_DIGITS).round_()
     return found.mul_(found)
 
 
 def log2_of(value: Tensor) -> Tensor:
-    """Return the logarithms of whole numbers from 1 on, in units of 2^-FRACTION, rounded down.
+    """Return the logarithms of integers from 1 on, in units of 2^-FRACTION, rounded down.
 
     The mantissa is squared again and again; each time it passes 2 gives one binary digit.
 

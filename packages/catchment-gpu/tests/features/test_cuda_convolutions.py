@@ -1,6 +1,6 @@
 """The source of the CUDA kernels of random convolutions, compiled for the CPU, one thread a block.
 
-A warp of one thread adds nothing from its neighbours.
+A warp of one thread adds nothing from its neighbors.
 """
 
 from __future__ import annotations

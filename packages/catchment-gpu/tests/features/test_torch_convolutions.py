@@ -13,15 +13,15 @@ import torch
 
 from catchment import (
     NVAR,
+    AppendNorm,
     Array,
-    Concat,
     DiagonalReservoir,
     EchoState,
+    FeatureUnion,
     Hydra,
     MiniRocket,
     Recording,
     WindowStatistics,
-    WithNorm,
 )
 from catchment.features import DefaultMap, FeatureMap
 from catchment.readout import accumulate
@@ -99,10 +99,10 @@ def test_hydra(
 @pytest.mark.parametrize(
     "recipe",
     [
-        Concat(MiniRocket(30), MiniRocket(20, seed=1, grid=12)),
-        Concat(MiniRocket(30), EchoState(8, pool="mean")),
-        Concat(EchoState(8, pool="last"), MiniRocket(30, grid=24)),
-        Concat(Concat(MiniRocket(5), EchoState(3)), WindowStatistics(), MiniRocket(9)),
+        FeatureUnion(MiniRocket(30), MiniRocket(20, seed=1, grid=12)),
+        FeatureUnion(MiniRocket(30), EchoState(8, pool="mean")),
+        FeatureUnion(EchoState(8, pool="last"), MiniRocket(30, grid=24)),
+        FeatureUnion(FeatureUnion(MiniRocket(5), EchoState(3)), WindowStatistics(), MiniRocket(9)),
     ],
 )
 def test_maps_side_by_side(recipe: FeatureMap, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,9 +114,9 @@ def test_maps_side_by_side(recipe: FeatureMap, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     "recipe",
     [
-        Concat(NVAR(3), DiagonalReservoir(7, washout=7)),
-        WithNorm(Concat(EchoState(5, washout=3), NVAR(2))),
-        Concat(NVAR(2), EchoState(5, washout=4)),
+        FeatureUnion(NVAR(3), DiagonalReservoir(7, washout=7)),
+        AppendNorm(FeatureUnion(EchoState(5, washout=3), NVAR(2))),
+        FeatureUnion(NVAR(2), EchoState(5, washout=4)),
     ],
 )
 def test_maps_side_by_side_with_a_row_per_step(

@@ -37,18 +37,20 @@ PER_STEP: dict[str, Any] = {
     "nvar": ct.NVAR(delays=3, stride=2),
     "nvar of order 1": ct.NVAR(delays=4, order=1, washout=3),
     "nvar of order 3": ct.NVAR(delays=2, order=3, washout=5),
-    "cosines of inputs": ct.RandomFourier(features=30),
-    "cosines of states": ct.RandomFourier(ct.EchoState(12, washout=4), features=20),
-    "rectifiers": ct.RandomFourier(ct.NVAR(delays=2), features=9, activation="relu"),
-    "projected states": ct.Projected(ct.DiagonalReservoir(20), features=11),
-    "projected cosines": ct.Projected(ct.RandomFourier(features=30, grid=12), features=7),
-    "norm": ct.WithNorm(ct.NVAR(delays=2)),
-    "side by side": ct.Concat(ct.NVAR(delays=2, washout=2), ct.DiagonalReservoir(12)),
+    "cosines of inputs": ct.RandomFourierFeatures(features=30),
+    "cosines of states": ct.RandomFourierFeatures(ct.EchoState(12, washout=4), features=20),
+    "rectifiers": ct.RandomFourierFeatures(ct.NVAR(delays=2), features=9, activation="relu"),
+    "projected states": ct.RandomProjection(ct.DiagonalReservoir(20), features=11),
+    "projected cosines": ct.RandomProjection(
+        ct.RandomFourierFeatures(features=30, grid=12), features=7
+    ),
+    "norm": ct.AppendNorm(ct.NVAR(delays=2)),
+    "side by side": ct.FeatureUnion(ct.NVAR(delays=2, washout=2), ct.DiagonalReservoir(12)),
 }
 POOLED: dict[str, Any] = {
-    "projected convolutions": ct.Projected(ct.MiniRocket(84), features=20),
-    "cosines of statistics": ct.RandomFourier(ct.WindowStatistics(), features=20),
-    "norm": ct.WithNorm(ct.Projected(ct.DiagonalReservoir(20), features=9)),
+    "projected convolutions": ct.RandomProjection(ct.MiniRocket(84), features=20),
+    "cosines of statistics": ct.RandomFourierFeatures(ct.WindowStatistics(), features=20),
+    "norm": ct.AppendNorm(ct.RandomProjection(ct.DiagonalReservoir(20), features=9)),
 }
 CASES = [(name, True) for name in PER_STEP] + [(name, False) for name in POOLED]
 
@@ -82,9 +84,9 @@ def test_blocks_may_be_as_small_as_a_row(device: str, monkeypatch: pytest.Monkey
 def test_maps_without_a_grid_agree_too(device: str) -> None:
     us = inputs(2)
     for described in (
-        ct.Projected(ct.DiagonalReservoir(20, grid=None), features=11),
+        ct.RandomProjection(ct.DiagonalReservoir(20, grid=None), features=11),
         ct.NVAR(delays=2, order=3, grid=None),
-        ct.RandomFourier(features=9, grid=None),
+        ct.RandomFourierFeatures(features=9, grid=None),
     ):
         features = described.build(2, per_step=True)
         for mine, theirs in zip(features.rows(us), on_device(features, device, us), strict=True):

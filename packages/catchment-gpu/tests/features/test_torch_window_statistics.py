@@ -16,7 +16,7 @@ import torch
 
 from catchment import EchoState, WindowStatistics
 from catchment.errors import ClippingWarning
-from catchment.features import DefaultMap, WithNorm, inputs_with_norm
+from catchment.features import AppendNorm, DefaultMap, inputs_with_norm
 from catchment_gpu import form_of, log2_of, normed, quotient, root, rows_on
 from tests.features.echo_state.devices import one_thread  # noqa: F401  # a fixture
 from tests.features.test_torch_convolutions import assert_same_rows, some_inputs
@@ -60,9 +60,9 @@ def test_the_default_map(n_inputs: int, columns: int) -> None:
 
 
 def test_the_norm_for_a_map_with_a_form_in_blocks() -> None:
-    from catchment import Concat
+    from catchment import FeatureUnion
 
-    recipe = WithNorm(Concat(WindowStatistics(), EchoState(5)))
+    recipe = AppendNorm(FeatureUnion(WindowStatistics(), EchoState(5)))
     assert_same_rows(recipe.build(2, per_step=False), some_inputs([30, 4, 30], 2, 1.0, 1))
 
 

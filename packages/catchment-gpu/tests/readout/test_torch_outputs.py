@@ -114,7 +114,7 @@ def test_what_has_no_form_refuses_a_device() -> None:
 
 def clients(n_clients: int) -> dict[str, list[Recording]]:
     waves = [np.sin(np.arange(30 + k) / (3 + k % 2)) for k in range(2 * n_clients)]
-    data = [Recording.labelled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
+    data = [Recording.labeled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
     return {f"c{k}": data[2 * k : 2 * k + 2] for k in range(n_clients)}
 
 
@@ -166,7 +166,7 @@ def test_the_device_is_no_part_of_a_plan() -> None:
 def test_commands_take_a_device(tmp_path: Path) -> None:
     data = [one for each in clients(4).values() for one in each]
     made = fit(EchoState(20), data)
-    made = made.prepared_by(made.prepare, ["u"])
+    made = made.prepared_by(made.preprocessing, ["u"])
     path, file = made.save(tmp_path / "model.catchment"), tmp_path / "one.csv"
     file.write_text("\n".join(["u", *(str(value) for value in data[0].u[:, 0])]))
     run, said = CliRunner().invoke, []

@@ -1,6 +1,6 @@
 """What a plan will cost before anything of it runs: seconds, memory, bytes, and the model's size.
 
-The plan is run on a few invented clients of its shape, twice, with two numbers of them. What grows
+The plan is run on a few synthetic clients of its shape, twice, with two numbers of them. What grows
 with the clients and what does not is told apart by the difference, stage by stage. Numbers of bytes
 are those of the messages that were made. Nothing is read but a few of the plan's clients, if they
 are here.
@@ -77,8 +77,8 @@ def shape_of(held: PlanData) -> Shape:
 
 
 @dataclass(frozen=True)
-class Invented(Origin):
-    """So many invented clients of one shape, as the data of a plan."""
+class Synthetic(Origin):
+    """So many synthetic clients of one shape, as the data of a plan."""
 
     clients: int
     shape: Shape
@@ -89,14 +89,14 @@ class Invented(Origin):
 
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
         clients: Mapping[str, Any] = {
-            f"client-{k:05d}": OneInvented(seed, k, self.shape) for k in range(self.clients)
+            f"client-{k:05d}": OneSynthetic(seed, k, self.shape) for k in range(self.clients)
         }
         return Recordings(clients, self.shape.about)
 
 
 @dataclass(frozen=True)
-class OneInvented:
-    """One invented client: noise with a level of its own, and targets that follow it."""
+class OneSynthetic:
+    """One synthetic client: noise with a level of its own, and targets that follow it."""
 
     seed: int
     client: int
@@ -123,7 +123,7 @@ class OneInvented:
         )
 
 
-NOT_TRIED = ("secure_sum", "gaussian_noise")
+NOT_TRIED = ("secure_aggregation", "gaussian_noise")
 FEW = 12  # clients of the smaller trial
 SECONDS = 1.0  # that the larger one is to take
 MOST = 400  # clients of it
@@ -198,7 +198,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What a run on invented clients took: seconds and bytes by stage, clients, kept bytes.
+    """What a run on synthetic clients took: seconds and bytes by stage, clients, kept bytes.
 
     `whole` are seconds of everything, `tried` of `rounds` rounds of the training were run, and
     `peak` is the most memory that the process has had until then.
@@ -229,7 +229,7 @@ def estimate(
     workers: int = 1,
     data: Path | None = None,
 ) -> Estimate:
-    """Return what a plan will cost, from a trial of about a second on invented recordings.
+    """Return what a plan will cost, from a trial of about a second on synthetic recordings.
 
     ValueError, before anything is built, if its statistics cannot be in this machine's memory.
 
@@ -256,9 +256,9 @@ def estimate(
     threads = 1 if workers > 1 else None
     since_start = time.process_time()  # imports, nearly all of it
     rounds = file.run.rounds
-    first = _tried(small, Invented(FEW, shape), threads, rounds)
-    few = _tried(small, Invented(FEW, shape), threads, rounds)
-    more = _tried(small, Invented(_more(few), shape), threads, rounds)
+    first = _tried(small, Synthetic(FEW, shape), threads, rounds)
+    few = _tried(small, Synthetic(FEW, shape), threads, rounds)
+    more = _tried(small, Synthetic(_more(few), shape), threads, rounds)
     # What is imported and compiled when it is first needed is so in a run, too.
     start = since_start + max(first.whole - few.whole, 0.0)
     return _of(file, small, shape, n_clients, workers, few, more, start)
@@ -277,8 +277,8 @@ def _shape(
     origin = file.origin
     if clients and steps and isinstance(origin, Files) and origin.is_settled:
         about = origin.about()
-        timed = origin.time is not None or file.prepare.rate is not None
-        rate = (file.prepare.rate or RATE) if timed else None
+        timed = origin.time is not None or file.preprocessing.rate is not None
+        rate = (file.preprocessing.rate or RATE) if timed else None
         return Shape(about, 1, steps, _n_targets(about, origin), rate), clients
     held = file.load_data(data)
     shape = shape_of(held)
@@ -300,16 +300,16 @@ def _as_tried(file: PlanFile, n_clients: int) -> PlanFile:
     if file.algorithm == "ridge" and learn.get("ridge", "auto") == "auto":
         # As all of the clients would have it, and not as few.
         if file.is_secret:
-            learn |= {"ridge": "gcv", "keep_clients": False}
-        elif n_clients > MANY and "keep_clients" not in learn:
+            learn |= {"ridge": "gcv", "store_per_client": False}
+        elif n_clients > MANY and "store_per_client" not in learn:
             learn |= {"ridge": "groups"}
     test = file.sharing.test if isinstance(file.sharing.test, float) else None
     return replace(
         file,
         learn=learn,
         sharing=replace(file.sharing, split=None, test=test, folds=None),
-        protect=tuple(one for one in file.protect if one.get("name") not in NOT_TRIED),
-        run=replace(file.run, rounds=_fewer(file.run.rounds), share=1.0, min_clients=1),
+        protections=tuple(one for one in file.protections if one.get("name") not in NOT_TRIED),
+        run=replace(file.run, rounds=_fewer(file.run.rounds), client_fraction=1.0, min_clients=1),
     )
 
 
@@ -317,8 +317,8 @@ def _fewer(rounds: int | None) -> int | None:
     return rounds if rounds is None else min(rounds, MANY_ROUNDS)
 
 
-def _tried(file: PlanFile, origin: Invented, threads: int | None, rounds: int | None) -> Trial:
-    """Return what a run on invented clients took."""
+def _tried(file: PlanFile, origin: Synthetic, threads: int | None, rounds: int | None) -> Trial:
+    """Return what a run on synthetic clients took."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
         began = time.perf_counter()
@@ -326,7 +326,7 @@ def _tried(file: PlanFile, origin: Invented, threads: int | None, rounds: int | 
             done = run_plan(replace(file, origin=origin), folder, threads=threads)
         except (CatchmentError, ValueError) as error:
             raise ValueError(
-                f"what {file.algorithm} takes cannot be said: on invented recordings of the plan's "
+                f"what {file.algorithm} takes cannot be said: on synthetic recordings of the plan's "
                 f"shape it stops ({error}); run it on a few of its clients instead"
             ) from error
         whole = time.perf_counter() - began
@@ -380,7 +380,7 @@ def _of(
     stages = [StageCost(START, 0, start, 0, 0)]
     for name in (*more.asked, BESIDE):
         n = counts.get(name, n_train)
-        n_asked = max(round(n * file.run.share), 1) if name == TRAINING else n
+        n_asked = max(round(n * file.run.client_fraction), 1) if name == TRAINING else n
         up, down = (
             n_asked * more.per_client(name, what) if name in more.asked else 0
             for what in (more.up, more.down)
@@ -441,11 +441,11 @@ def _dealt(file: PlanFile, shape: Shape, n_clients: int) -> tuple[int, int]:
 
 def _notes(file: PlanFile, rounds: int, tried: int) -> list[str]:
     notes = []
-    names = [str(one.get("name")) for one in file.protect if one.get("name") in NOT_TRIED]
+    names = [str(one.get("name")) for one in file.protections if one.get("name") in NOT_TRIED]
     if names:
         notes.append(
-            f"{' and '.join(names)}: tried without; a secure sum takes further messages, and time "
-            "that grows with its clients (docs/guides/secure-sums)"
+            f"{' and '.join(names)}: tried without; secure aggregation takes further messages, and time "
+            "that grows with its clients (docs/guides/secure-aggregation)"
         )
     if file.sharing.test == "folds":
         notes.append("the test by folds trains once more for each fold, which is not counted")

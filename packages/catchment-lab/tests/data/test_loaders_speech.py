@@ -178,7 +178,7 @@ def test_filters_share_the_spectrum() -> None:
     bins = np.linspace(0, 4000, 1025)
     centres = 700 * (10 ** (np.linspace(0, 2595 * np.log10(1 + 4000 / 700), 14) / 2595) - 1)
     inside = (bins >= centres[1]) & (bins <= centres[-2])
-    # Between the first and the last centre neighbouring triangles add to one.
+    # Between the first and the last center neighboring triangles add to one.
     np.testing.assert_allclose(filters[:, inside].sum(axis=0), 1.0, atol=1e-12)
     assert (filters >= 0).all()
     assert (np.diff(bins[filters.argmax(axis=1)]) > 0).all()

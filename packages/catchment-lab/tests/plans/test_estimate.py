@@ -66,7 +66,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("learn", "near"),
-    # Whole numbers are packed by their size; numbers of floating point are not.
+    # Integers are packed by their size; numbers of floating point are not.
     [('"ridge"\nridge = 0.01\nupload = "statistics"', 0.02), ('"averaging"\nridge = 0.01', 0.0)],
 )
 def test_bytes_are_those_of_the_run(learn: str, near: float, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_clients_that_are_not_there_yet_are_counted(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "1,000,000 clients of 30 steps, 16 workers" in shown.output
     assert "of each worker" in shown.output
-    assert "a trial on invented recordings on this machine" in shown.output
+    assert "a trial on synthetic recordings on this machine" in shown.output
 
 
 @pytest.mark.parametrize("command", ["estimate", "run", "plan"])

@@ -17,8 +17,8 @@ from catchment.features import (
     DefaultMap,
     Encoder,
     MiniRocket,
-    Projected,
-    RandomFourier,
+    RandomFourierFeatures,
+    RandomProjection,
     WindowStatistics,
     library_class,
 )
@@ -28,13 +28,13 @@ from catchment_lab.search import read_search
 DATA = '[data]\nsource = "wearables"\n'
 NESTED = """
 [features]
-map = "concat"
+map = "feature_union"
 
 [[features.maps]]
 map = "window_statistics"
 
 [[features.maps]]
-map = "projected"
+map = "random_projection"
 features = 200
 of = { map = "minirocket", features = 1000, seed = 3 }
 """
@@ -55,12 +55,17 @@ def plan(features: str) -> PlanFile:
         ('[features]\nmap = "echo_state"\n', ct.EchoState()),
         ('[features]\nmap = "minirocket"\nfeatures = 84\n', MiniRocket(84)),
         ('[features]\nmap = "nvar"\ndelays = 3\n', NVAR(3)),
-        ('[features]\nmap = "random_fourier"\n', RandomFourier()),
-        ('[features]\nmap = "random_fourier"\nof = "minirocket"\n', RandomFourier(MiniRocket())),
-        ('[features]\nmap = "random_fourier"\nof = "none"\n', RandomFourier()),
+        ('[features]\nmap = "random_fourier"\n', RandomFourierFeatures()),
+        (
+            '[features]\nmap = "random_fourier"\nof = "minirocket"\n',
+            RandomFourierFeatures(MiniRocket()),
+        ),
+        ('[features]\nmap = "random_fourier"\nof = "none"\n', RandomFourierFeatures()),
         (
             NESTED,
-            ct.Concat(WindowStatistics(), Projected(MiniRocket(1000, seed=3), features=200)),
+            ct.FeatureUnion(
+                WindowStatistics(), RandomProjection(MiniRocket(1000, seed=3), features=200)
+            ),
         ),
         ('[features]\nmap = "concat"\nmaps = ["default", "hydra"]\n', None),
     ],
@@ -132,7 +137,7 @@ def test_a_network_is_found_from_the_plan_on(tmp_path: Path) -> None:
     inner = f'{{ map = "encoder", onnx = "net.onnx", sha256 = "{"0" * 64}", features = 4 }}'
     text = f'{DATA}[features]\nmap = "concat"\nmaps = [{inner}, "window_statistics"]\n'
     (found,) = parse_plan(text, base=tmp_path).maps
-    assert isinstance(found, ct.Concat)
+    assert isinstance(found, ct.FeatureUnion)
     assert isinstance(found.maps[0], Encoder)
     assert found.maps[0].onnx == tmp_path / "net.onnx"
 

@@ -189,7 +189,7 @@ def test_leaving_out_by_subtraction_is_training_without_the_client(tmp_path: Pat
     )
     found = how_served(folder / "run", name)
     assert "left out by subtraction" in found.how
-    assert "an equality in whole numbers" in found.how
+    assert "an equality in integers" in found.how
 
 
 def test_a_scale_fitted_with_the_client_is_no_judge(
@@ -270,7 +270,7 @@ def test_a_plan_that_hides_its_clients_keeps_nothing(tmp_path: Path) -> None:
     path = write_plan(folder, scale="own")
     small = 'map = "echo_state"\nunits = 3\npool = "mean"\ninput = false'
     hidden = path.read_text().replace('map = "window_statistics"', small)
-    path.write_text(hidden + '\n[[protect]]\nname = "secure_sum"\nmin_clients = 3\n')
+    path.write_text(hidden + '\n[[protections]]\nname = "secure_aggregation"\nmin_clients = 3\n')
     run_plan(read_plan(path), folder / "run")
     assert read_served(folder / "run") is None
     assert read_run(folder / "run").served == ""

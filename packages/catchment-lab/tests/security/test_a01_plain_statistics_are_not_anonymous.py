@@ -13,11 +13,11 @@ from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, federa
 from catchment.cli import app
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features import EchoState
-from catchment.federation import Node, Request, Tally, Turn
+from catchment.federation import Node, Request, RoundContext, Tally
 from catchment.federation.learn import RidgeState
-from catchment.privacy import PlainRules, PlainStatisticsWarning, SecureSum, networked
+from catchment.privacy import PlainRules, PlainStatisticsWarning, SecureAggregation, networked
 from catchment.readout import Model, RidgeStatistics
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 from catchment_lab.audit import Drive, Walk, place_of, targets_of
 
 ROOT = Path(__file__).parents[4]
@@ -42,9 +42,9 @@ def uploaded(
     plan: Plan[RidgeState, Tally[RidgeStatistics], Model], data: list[Recording]
 ) -> RidgeStatistics:
     """Return what the server makes of the bytes that a client really answers."""
-    request = Request(plan.fingerprint(), Turn(0, ("ann",)), "update", NOTHING)
+    request = Request(plan.fingerprint(), RoundContext(0, ("ann",)), "update", NOTHING)
     reply = Node("ann", plan, lambda: data).answer(request.to_bytes())
-    return RidgeStatistics.from_parts(Parts.from_bytes(reply))
+    return RidgeStatistics.from_message(Message.from_bytes(reply))
 
 
 @pytest.mark.parametrize(("n_inputs", "leak_rate"), [(1, 1.0), (3, 1.0), (3, 0.3), (8, 1.0)])
@@ -106,9 +106,9 @@ def test_thin_statistics_are_refused_even_then() -> None:
         PlainRules(rows_per_feature=4)
 
 
-def test_a_secure_sum_passes() -> None:
-    algorithm = FederatedRidge(features=features(1), ridge=1e-3, keep_clients=False)
-    secure = SecureSum(identities={"ann": "00" * 32})
+def test_secure_aggregation_passes() -> None:
+    algorithm = FederatedRidge(features=features(1), ridge=1e-3, store_per_client=False)
+    secure = SecureAggregation(identities={"ann": "00" * 32})
     plan = Plan(algorithm=algorithm, protections=(secure,))
     assert networked(plan) is plan
 

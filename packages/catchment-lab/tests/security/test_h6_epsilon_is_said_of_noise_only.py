@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 from catchment.cli import app
 from catchment.errors import RuleError
-from catchment.federation import Turn, explain, read_run
+from catchment.federation import RoundContext, explain, read_run
 from catchment.federation.runs import Entry, in_words
 from catchment.plans import parse_plan, run_plan
-from catchment.privacy import Clip, GaussianNoise, Releases
+from catchment.privacy import Clip, GaussianNoise, PrivacyLedger
 from catchment.privacy.dp import Clipped
 from catchment.readout import RidgeStatistics
 from catchment.report import write_report
@@ -35,7 +35,7 @@ split = "contiguous"
 clients = 16
 test_of = "clients"
 
-[prepare]
+[preprocessing]
 scale = "own"
 
 [features]
@@ -45,9 +45,9 @@ washout = 10
 [learn]
 algorithm = "ridge"
 ridge = 0.0
-keep_clients = false
+store_per_client = false
 
-[[protect]]
+[[protections]]
 name = "gaussian_noise"
 epsilon = 1.0
 delta = 1e-5
@@ -57,8 +57,8 @@ small_cohort = true
 """
 DISTRIBUTED = """distributed = true
 
-[[protect]]
-name = "secure_sum"
+[[protections]]
+name = "secure_aggregation"
 min_clients = 12
 rows_per_feature = 2.0
 """
@@ -76,7 +76,7 @@ def statistics() -> RidgeStatistics:
 
 def entered(protection: GaussianNoise) -> tuple[Clipped, Entry]:
     """Return what one client sends, and what the run's ledger says of it."""
-    sent = protection.on_client(statistics(), Turn(0, ("a",), client="a"))
+    sent = protection.on_client(statistics(), RoundContext(0, ("a",), client="a"))
     assert isinstance(sent, Clipped)
     parts = sent.parts()
     return sent, Entry.of(0, "a", "up", parts, parts.to_bytes())
@@ -179,7 +179,7 @@ def test_what_the_audit_calls_refused_is_refused() -> None:
     memory: dict[str, bytes] = {}
 
     def release(session: str, rows: int, names: list[str]) -> None:
-        ledger = Releases(memory)
+        ledger = PrivacyLedger(memory)
         data = [np.arange(8.0).reshape(8, 1) + 10 * k for k in range(rows)]
         list(ledger.reading(lambda: iter(data))())
         ledger.upload("plan", 0, "ridge-statistics", session, names)

@@ -28,7 +28,7 @@ users = 6
 windows_per_user = 12
 steps = 32
 
-[prepare]
+[preprocessing]
 scale = "none"
 
 [features]
@@ -37,13 +37,13 @@ units = 10
 [learn]
 algorithm = "gradient"
 epochs = 1
-optimiser = { name = "adam", learning_rate = 0.02 }
+optimizer = { name = "adam", learning_rate = 0.02 }
 
 [run]
 rounds = ROUNDS
 """
 NOISY = """
-[[protect]]
+[[protections]]
 name = "gaussian_noise"
 epsilon = 2.0
 delta = 1e-5
@@ -78,13 +78,13 @@ class Gated(Engine):
     def clients(self) -> list[str]:
         return [*self.inner.clients(), *([self.rude] if self.rude else [])]
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        known = {name: letter for name, letter in letters.items() if name != self.rude}
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        known = {name: request for name, request in requests.items() if name != self.rude}
         for k, reply in enumerate(self.inner.ask(known)):
             if k == len(known) - 1:
                 self.wait()
             yield reply
-        if self.rude in letters and self.rude:
+        if self.rude in requests and self.rude:
             yield Reply(self.rude, None, f"no battery {RUDE}")
 
 

@@ -1,4 +1,4 @@
-"""Series with labelled anomalies: the runs of SKAB and the files of NAB, a file a client.
+"""Series with labeled anomalies: the runs of SKAB and the files of NAB, a file a client.
 
 Both are read as their publishers wrote them, from the folders `skab` and `nab` of a data directory.
 """

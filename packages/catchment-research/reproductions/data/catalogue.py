@@ -24,7 +24,7 @@ class Compact:
 _IMAGES = (
     Source(
         name="mnist_writers",
-        description="70,000 digits, 28 x 28 grey, each with its writer",
+        description="70,000 digits, 28 x 28 gray, each with its writer",
         clients="539 + 297 writers",
         task="digit, 10 classes",
         home="https://github.com/facebookresearch/qmnist",
@@ -37,7 +37,7 @@ _IMAGES = (
     ),
     Source(
         name="cifar10",
-        description="colour images, 32 x 32",
+        description="color images, 32 x 32",
         clients="none",
         task="object, 10 classes",
         home="https://www.cs.toronto.edu/~kriz/cifar.html",
@@ -48,7 +48,7 @@ _IMAGES = (
     ),
     Source(
         name="fashion_mnist",
-        description="clothing, 28 x 28 grey",
+        description="clothing, 28 x 28 gray",
         clients="none",
         task="clothing, 10 classes",
         home="https://github.com/zalandoresearch/fashion-mnist",
@@ -61,7 +61,7 @@ _IMAGES = (
     ),
     Source(
         name="emnist",
-        description="handwritten digits and letters, 28 x 28 grey, by class",
+        description="handwritten digits and letters, 28 x 28 gray, by class",
         clients="none",
         task="character, 62 classes",
         home="https://www.nist.gov/itl/products-and-services/emnist-dataset",

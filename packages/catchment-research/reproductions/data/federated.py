@@ -4,7 +4,7 @@ EMNIST comes as idx files whose images are transposed. FEMNIST is EMNIST by writ
 files, one object with `users` and `user_data` each, or TensorFlow Federated's database. Such a
 database (SQLite, packed by LZMA) has the tables client_metadata (client_id, split_name,
 num_examples) and examples (split_name, client_id, serialized_example_proto), each example a
-tf.train.Example: a map from names to lists of bytes, floats or whole numbers.
+tf.train.Example: a map from names to lists of bytes, floats or integers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PIXELS = 28 * 28
 
 
 def emnist(*, directory: Path | str | None = None) -> Images:
-    """Return EMNIST by class, (n, 28, 28) grey, upright, without its writers.
+    """Return EMNIST by class, (n, 28, 28) gray, upright, without its writers.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def emnist(*, directory: Path | str | None = None) -> Images:
 
 
 def femnist(*, directory: Path | str | None = None, most_clients: int | None = None) -> Images:
-    """Return federated EMNIST, (n, 28, 28) grey, dark on white; the writer is the client.
+    """Return federated EMNIST, (n, 28, 28) gray, dark on white; the writer is the client.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def _only_text(example: dict[str, Any], name: str, what: str) -> str:
 
 
 def parse_example(message: bytes) -> dict[str, list[bytes] | list[float] | list[int]]:
-    """Return the features of a serialised tf.train.Example by name.
+    """Return the features of a serialized tf.train.Example by name.
 
     >>> parse_example(bytes.fromhex("0a0c0a0a0a01611205 1a030a0107".replace(" ", "")))
     {'a': [7]}
@@ -293,7 +293,7 @@ def _signed(number: int) -> int:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a protocol buffer: their number, and a whole number or bytes."""
+    """Yield the fields of a protocol buffer: their number, and an integer or bytes."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)

@@ -88,7 +88,7 @@ def mnist_writers(*, directory: Path | str | None = None) -> Images:
 
 
 def fashion_mnist(*, directory: Path | str | None = None) -> Images:
-    """Return Fashion-MNIST, 28 x 28 grey; the compact form is a part with a split of its own.
+    """Return Fashion-MNIST, 28 x 28 gray; the compact form is a part with a split of its own.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def fashion_mnist(*, directory: Path | str | None = None) -> Images:
 
     >>> fashion_mnist(directory="no/such/place")
     Traceback (most recent call last):
-    catchment.errors.MissingDataError: fashion_mnist (clothing, 28 x 28 grey) ...
+    catchment.errors.MissingDataError: fashion_mnist (clothing, 28 x 28 gray) ...
     """
     place = locate("fashion_mnist", directory=directory)
     if place.original is None:
@@ -116,7 +116,7 @@ def fashion_mnist(*, directory: Path | str | None = None) -> Images:
 
 
 def cifar10(*, directory: Path | str | None = None) -> Images:
-    """Return CIFAR-10, (n, 32, 32, 3) colour; the compact form is a part of it.
+    """Return CIFAR-10, (n, 32, 32, 3) color; the compact form is a part of it.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def cifar10(*, directory: Path | str | None = None) -> Images:
 
     >>> cifar10(directory="no/such/place")
     Traceback (most recent call last):
-    catchment.errors.MissingDataError: cifar10 (colour images, 32 x 32) ...
+    catchment.errors.MissingDataError: cifar10 (color images, 32 x 32) ...
     """
     place = locate("cifar10", directory=directory)
     if place.original is None:

@@ -14,7 +14,7 @@ from reproductions.places import locate
 
 
 def sst2(*, directory: Path | str | None = None, sentences: bool = False) -> Texts:
-    """Return SST-2: phrases labelled 0 (negative) or 1 (positive); for test, the development set.
+    """Return SST-2: phrases labeled 0 (negative) or 1 (positive); for test, the development set.
 
     Training phrases are parts of sentences and repeat: hold out whole sentences, not phrases.
 

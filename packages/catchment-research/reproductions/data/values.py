@@ -12,7 +12,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Images:
-    """Images (n, height, width) grey or (n, height, width, 3) colour, bytes, with their labels.
+    """Images (n, height, width) gray or (n, height, width, 3) color, bytes, with their labels.
 
     `train_clients` and `test_clients` name the client of each image; they are empty where there
     are no natural clients.

@@ -2,7 +2,7 @@ from catchment_research.reservoirpy import (
     from_reservoirpy as from_reservoirpy,
     model_from_reservoirpy as model_from_reservoirpy,
 )
-from catchment_research.rounding import RoundedUpload as RoundedUpload
+from catchment_research.rounding import StochasticQuantization as StochasticQuantization
 
 # For the other packages and the tests; may change without notice.
 from catchment_research.rounding import (
@@ -11,7 +11,7 @@ from catchment_research.rounding import (
 )
 
 __all__ = [
-    "RoundedUpload",
+    "StochasticQuantization",
     "from_reservoirpy",
     "model_from_reservoirpy",
 ]

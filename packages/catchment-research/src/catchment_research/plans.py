@@ -10,7 +10,7 @@ from typing import Any, Literal
 from catchment.features import FeatureMap
 from catchment.federation import Algorithm
 from catchment_research.learn.alignment import AlignedRidge as Aligned
-from catchment_research.learn.optimisers import Adam, Mean, ServerOptimiser
+from catchment_research.learn.optimizers import Adam, Mean, ServerOptimizer
 from catchment_research.learn.stacking import StackedEnsemble as Stacked
 
 __all__ = ["Aligned", "Partial", "Prompt", "Stacked"]
@@ -35,14 +35,14 @@ class Partial:
         Freeze this many of the largest parameters, too.
     seed
         Of the frozen values, and of the start of the others.
-    optimiser
+    optimizer
         Of the clients: "sgd" or "adam".
     learning_rate, momentum, epochs, batch_size, max_steps, prox
         Of the clients' steps in a round.
     server
         What the server does with the mean change.
     clip
-        Longest change that a client may send, as a secure sum with noise needs.
+        Longest change that a client may send, as secure aggregation with noise needs.
     dropout
         Layers, each of whose outputs are the next one's inputs, of which every client trains a part
         of the units between them.
@@ -58,14 +58,14 @@ class Partial:
     freeze: tuple[str, ...] = ()
     freeze_largest: int = 0
     seed: int = 0
-    optimiser: Literal["sgd", "adam"] = "sgd"
+    optimizer: Literal["sgd", "adam"] = "sgd"
     learning_rate: float = 0.1
     momentum: float = 0.0
     epochs: int = 1
     batch_size: int = 16
     max_steps: int | None = None
     prox: float = 0.0
-    server: ServerOptimiser = MEAN
+    server: ServerOptimizer = MEAN
     clip: float | None = None
     dropout: tuple[str, ...] = ()
     dropout_share: tuple[float, ...] = (0.5,)
@@ -99,7 +99,7 @@ class Partial:
                 seed=self.seed,
             ),
             steps=LocalSteps(
-                optimiser=self.optimiser,
+                optimizer=self.optimizer,
                 learning_rate=self.learning_rate,
                 momentum=self.momentum,
                 epochs=self.epochs,
@@ -107,7 +107,7 @@ class Partial:
                 batch_size=self.batch_size,
                 prox=self.prox,
             ),
-            optimiser=self.server,
+            optimizer=self.server,
             clip=self.clip,
             dropout=dropout,
             device=self.device,
@@ -164,7 +164,7 @@ class Prompt:
     batch_size: int = 16
     max_steps: int | None = None
     tell_labels: bool = False
-    server: ServerOptimiser = MEAN
+    server: ServerOptimizer = MEAN
 
     def algorithm(self) -> Algorithm[Any, Any, Any]:
         """Return the algorithm."""
@@ -197,7 +197,7 @@ class Prompt:
             batch_size=self.batch_size,
             max_steps=self.max_steps,
             local=Adam(learning_rate=self.learning_rate, tau=1e-8),
-            optimiser=self.server,
+            optimizer=self.server,
             tell_labels=self.tell_labels,
         )
         context = tuple(int(token) for token in model.tokens(self.context))

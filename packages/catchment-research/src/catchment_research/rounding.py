@@ -27,8 +27,16 @@ from numpy.typing import NDArray
 
 from catchment.arrays import PositiveFloat, PositiveInt
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation import Additive, Needs, Plan, Protection, Read, Turn, Upload
-from catchment.wire import ANY_FLOAT, Fact, Kind, Parts, marked, taken_apart
+from catchment.federation import (
+    Additive,
+    Plan,
+    Protection,
+    Read,
+    Requirements,
+    RoundContext,
+    Upload,
+)
+from catchment.wire import ANY_FLOAT, Fact, Kind, Message, marked, serialize
 
 ROUNDED = "rounded-change"
 BITS = (32, 16, 8, 4, 2, 1)
@@ -42,7 +50,7 @@ Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundedUpload(Protection):
+class StochasticQuantization(Protection):
     """Send changes of parameters with few bits a number, rounded at random and right on average.
 
     For algorithms whose clients send weighted parameters or changes of them: partially trainable
@@ -61,14 +69,14 @@ class RoundedUpload(Protection):
 
     >>> from catchment.federation import WeightedSum
     >>> sent = WeightedSum.of((np.linspace(-1, 1, 1000),), 1.0)
-    >>> made = [taken_apart(RoundedUpload(bits=b).on_client(sent, Turn(0, ()))) for b in (32, 8, 2)]
+    >>> made = [serialize(StochasticQuantization(bits=b).on_client(sent, RoundContext(0, ()))) for b in (32, 8, 2)]
     >>> [len(parts.to_bytes()) for parts in made]
     [8136, 1230, 479]
     """
 
-    needs: ClassVar[Needs] = Needs(
+    requirements: ClassVar[Requirements] = Requirements(
         each_client="every client's numbers have scales of their own and do not add; leave "
-        "RoundedUpload out, whose saving a mask of 16 bytes a number would undo"
+        "StochasticQuantization out, whose saving a mask of 16 bytes a number would undo"
     )
     messages: ClassVar[tuple[Kind, ...]] = (
         Kind(
@@ -92,28 +100,28 @@ class RoundedUpload(Protection):
         others = [type(one).__name__ for one in plan.plain if one is not self]
         if others:
             raise ValueError(
-                f"RoundedUpload rounds an algorithm's own changes, {others[0]} makes others of "
+                f"StochasticQuantization rounds an algorithm's own changes, {others[0]} makes others of "
                 "them; leave one of the two out"
             )
-        clip = plan.needs.longest
+        clip = plan.requirements.longest
         if self.bits < 32 and clip is not None and not (self.longest and self.longest <= clip):
             raise ValueError(
                 f"changes are clipped at {clip:g} and rounding may lengthen them again; pass "
-                f"RoundedUpload longest={clip:g}"
+                f"StochasticQuantization longest={clip:g}"
             )
 
-    def on_client(self, upload: Upload, turn: Turn) -> Upload:
+    def on_client(self, upload: Upload, context: RoundContext) -> Upload:
         if not marked(upload, ANY_FLOAT):
             raise UploadError(
                 "kind",
-                f"RoundedUpload rounds changes of parameters, not {taken_apart(upload).kind!r}; "
-                "for statistics use SmallestUpload",
+                f"StochasticQuantization rounds changes of parameters, not {serialize(upload).kind!r}; "
+                "for statistics use LowRankUpload",
             )
         if self.bits == 32:
             return upload
-        parts = taken_apart(upload)
+        parts = serialize(upload)
         numbers, arrays = parts.arrays[0], parts.arrays[1:]
-        seed = [turn.seed, turn.round, zlib.crc32(turn.client.encode()), _STREAM]
+        seed = [context.seed, context.round, zlib.crc32(context.client.encode()), _STREAM]
         codes, scales = self._codes(_flat(arrays), np.random.default_rng(seed))
         facts: dict[str, Fact] = {
             "kind": parts.kind,
@@ -122,7 +130,7 @@ class RoundedUpload(Protection):
             "types": [_type_name(array) for array in arrays],
         }
         packed = (numbers, self._shortened(codes, scales), packed_codes(codes, self.bits))
-        return Parts(ROUNDED, facts, packed)
+        return Message(ROUNDED, facts, packed)
 
     def _codes(
         self, values: Floats, rng: np.random.Generator
@@ -141,7 +149,7 @@ class RoundedUpload(Protection):
         above = np.nextafter(scales, np.float32(np.inf))
         scales = np.where((scales > 0) & (scales < largest), above, scales)
         blocks *= (self.n_steps / 2 / np.where(scales > 0, scales, 1)).astype(kind)[:, None]
-        # The middle, a whole number but for one bit, is added last: zeros stay zeros exactly.
+        # The middle, an integer but for one bit, is added last: zeros stay zeros exactly.
         blocks += rng.random(blocks.shape, dtype=kind)
         blocks += kind.type(self.n_steps / 2 % 1)
         levels = np.floor(blocks, out=blocks)
@@ -175,9 +183,9 @@ class RoundedUpload(Protection):
         factor = min(1.0, self.longest * (1 - 1e-6) / max(length, 1e-300))
         return (scales * factor).astype(np.float32) if factor < 1 else scales
 
-    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
+    def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Additive:
         if self.bits == 32:
-            return inner(parts, turn)
+            return inner(parts, context)
         numbers, scales, codes = parts.expect(ROUNDED, 3).arrays
         shapes, types = _layout(parts)
         n = sum(math.prod(shape) for shape in shapes)
@@ -202,11 +210,11 @@ class RoundedUpload(Protection):
             arrays.append(values[first:last].reshape(shape).astype(own))
             first = last
         inside = cast(Any, parts.facts["facts"])
-        return inner(Parts(str(parts.facts["kind"]), inside, (numbers, *arrays)), turn)
+        return inner(Message(str(parts.facts["kind"]), inside, (numbers, *arrays)), context)
 
 
 def packed_codes(codes: NDArray[np.uint16], bits: int) -> NDArray[np.uint8]:
-    """Return whole numbers of few bits in as few bytes; eight, four or two share one.
+    """Return integers of few bits in as few bytes; eight, four or two share one.
 
     >>> packed_codes(np.array([1, 2, 3], np.uint16), 4)
     array([33,  3], dtype=uint8)
@@ -222,7 +230,7 @@ def packed_codes(codes: NDArray[np.uint16], bits: int) -> NDArray[np.uint8]:
 
 
 def unpacked_codes(packed: NDArray[np.uint8], n: int, bits: int) -> NDArray[np.uint16]:
-    """Return the n whole numbers that were packed.
+    """Return the n integers that were packed.
 
     >>> unpacked_codes(np.array([33, 3], np.uint8), 3, 4)
     array([1, 2, 3], dtype=uint16)
@@ -252,7 +260,7 @@ def _is_shape(shape: object) -> bool:
     return whole and math.prod(max(size, 1) for size in shape) <= MOST_NUMBERS
 
 
-def _layout(parts: Parts) -> tuple[list[tuple[int, ...]], list[np.dtype[Any]]]:
+def _layout(parts: Message) -> tuple[list[tuple[int, ...]], list[np.dtype[Any]]]:
     """Return the shapes and types of the arrays; IntegrityError if they cannot be."""
     facts = parts.facts
     shapes, types, inside = facts.get("shapes"), facts.get("types"), facts.get("facts")

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import catchment
-from catchment import EchoState, Pipeline, Plan, Prepare, Recording
+from catchment import EchoState, Pipeline, Plan, Preprocessing, Recording
 from catchment.data import Clients
 from catchment.engine import run_locally
 from catchment.federation import Memory, RunFolder
 from catchment.federation.learn import BalancedRidge, Certificate, FederatedRidge, PersonalReadouts
-from catchment.federation.measure import InfluenceCap
-from catchment.privacy import SecureSum, make_identities
+from catchment.federation.measure import ContributionBound
+from catchment.privacy import SecureAggregation, generate_keys
 from catchment.readout import load_model
 from catchment_research.learn import DeepRidge, ReservoirEnsemble
 from tests.commands import typed, typed_apart
@@ -136,8 +136,8 @@ def test_one_row_is_enough_where_there_is_no_window(folder: Path, tmp_path: Path
 
 
 def test_windows_have_a_row_each_with_their_start_in_seconds(folder: Path, tmp_path: Path) -> None:
-    prepare = Prepare(window="1s", scale="own")
-    model = catchment.federate(Pipeline(prepare, EchoState(10)), people(folder)).model
+    preprocessing = Preprocessing(window="1s", scale="own")
+    model = catchment.federate(Pipeline(preprocessing, EchoState(10)), people(folder)).model
     path = model.read_from(COLUMNS).save(tmp_path / "m")
     found = rows(typed("predict", path, folder / "p0.csv").stdout)
     assert [row["start"] for row in found[:4]] == ["0.0", "1.0", "2.0", "3.0"]
@@ -151,7 +151,7 @@ def test_numbers_come_with_an_interval_that_holds_them(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     u = np.sin(np.arange(400) / 5) + 0.05 * rng.normal(size=400)
     series = {"a": [Recording(u, channels=("load",))], "b": [Recording(-u, channels=("load",))]}
-    pipeline = Pipeline(Prepare(horizon=1), EchoState(30, washout=10))
+    pipeline = Pipeline(Preprocessing(horizon=1), EchoState(30, washout=10))
     model = replace(catchment.federate(pipeline, series).model, deviation=np.array([0.07]))
     path = model.save(tmp_path / "m")
     lines = "\n".join(f"{value:.9f}" for value in u)
@@ -212,13 +212,13 @@ def test_a_personal_readout_is_chosen_by_the_files_client_or_by_name(
     folder: Path, tmp_path: Path
 ) -> None:
     clients = people(folder)
-    prepare = Prepare(scale="own")
+    preprocessing = Preprocessing(scale="own")
     features = EchoState(12).build(2, per_step=False)
     ridge = FederatedRidge(features=features, ridge=0.1, classes=("sit", "walk"))
     plan = Plan(
         algorithm=PersonalReadouts(ridge=ridge, n_blocks=2),
         rounds=2,
-        prepare=prepare,
+        preprocessing=preprocessing,
         channels=("ax", "ay"),
     )
     made = run_locally(plan, clients).predictor.read_from(COLUMNS)
@@ -248,21 +248,21 @@ def kept_run(
     plan: Plan[Any, Any, Any] = Plan(
         algorithm=algorithm,
         rounds=rounds,
-        prepare=Prepare(scale="own"),
+        preprocessing=Preprocessing(scale="own"),
         channels=("ax", "ay"),
         protections=protections,
     )
     with RunFolder(folder) as store:
         memories: dict[str, Memory] = {}
-        if protections and isinstance(protections[0], SecureSum):
-            identities = make_identities(clients)
+        if protections and isinstance(protections[0], SecureAggregation):
+            identities = generate_keys(clients)
             memories = identities.memories
             plan = Plan(
                 algorithm=algorithm,
-                prepare=plan.prepare,
+                preprocessing=plan.preprocessing,
                 channels=plan.channels,
                 protections=(
-                    SecureSum(identities=identities, min_clients=3, rows_per_feature=2.0),
+                    SecureAggregation(identities=identities, min_clients=3, rows_per_feature=2.0),
                 ),
             )
         result = run_locally(
@@ -281,7 +281,7 @@ CLASSES = ("sit", "walk")
     "algorithm",
     [
         FederatedRidge(features=FEATURES, classes=CLASSES),
-        FederatedRidge(features=FEATURES, classes=CLASSES, ridge="gcv", standardise=True),
+        FederatedRidge(features=FEATURES, classes=CLASSES, ridge="gcv", standardize=True),
         BalancedRidge(features=FEATURES, classes=CLASSES),
         ReservoirEnsemble(features=FEATURES, classes=CLASSES, ridge=0.1, weighting="samples"),
     ],
@@ -306,7 +306,9 @@ def test_unlearning_a_client_gives_the_model_of_a_run_without_it(
     assert certificate.n_rows == 6
     assert certificate.before in said
     assert certificate.after in said
-    state = run_locally(Plan(algorithm=algorithm, prepare=Prepare(scale="own")), rest).state
+    state = run_locally(
+        Plan(algorithm=algorithm, preprocessing=Preprocessing(scale="own")), rest
+    ).state
     total = state if isinstance(algorithm, ReservoirEnsemble) else state.total
     assert certificate.after == certificate.hash_of(total)
 
@@ -324,22 +326,22 @@ def test_unlearning_can_be_written_elsewhere_and_used(folder: Path, tmp_path: Pa
     ("algorithm", "rounds", "protections", "reason"),
     [
         (
-            FederatedRidge(features=FEATURES, classes=CLASSES, ridge=0.1, keep_clients=False),
+            FederatedRidge(features=FEATURES, classes=CLASSES, ridge=0.1, store_per_client=False),
             1,
             (),
             "the run kept only the sum of all clients",
         ),
         (
-            FederatedRidge(features=FEW, classes=CLASSES, ridge=0.1, keep_clients=False),
+            FederatedRidge(features=FEW, classes=CLASSES, ridge=0.1, store_per_client=False),
             1,
-            (SecureSum(identities={}),),
-            "the run saw nothing but sums (secure_sum)",
+            (SecureAggregation(identities={}),),
+            "the run saw nothing but sums (secure_aggregation)",
         ),
         (
             FederatedRidge(features=FEATURES, classes=CLASSES),
             1,
-            (InfluenceCap(limit=9.0),),
-            "InfluenceCap changes the sum of all clients",
+            (ContributionBound(limit=9.0),),
+            "ContributionBound changes the sum of all clients",
         ),
         (
             PersonalReadouts(ridge=FederatedRidge(features=FEATURES, classes=CLASSES), n_blocks=2),

@@ -20,7 +20,7 @@ label = "activity"
 recording = "rec"
 time = "t"
 test = 0.25
-[prepare]
+[preprocessing]
 scale = "own"
 [features]
 units = 12

@@ -15,11 +15,11 @@ import numpy as np
 from catchment.data import Recording, contiguous, label_skew, narma
 from catchment.engine import run_locally
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Float32, Plan, Protection, SmallestUpload
+from catchment.federation import Float32, LowRankUpload, Plan, Protection
 from catchment.federation.learn import (
     BalancedRidge,
     Candidates,
-    FederatedNormal,
+    FederatedAnomalyDetector,
     FederatedRidge,
     FederatedScaling,
     PersonalReadouts,
@@ -27,13 +27,13 @@ from catchment.federation.learn import (
     SelectedRidge,
 )
 from catchment.federation.measure import (
+    ContributionBound,
+    Dummy,
     Evaluation,
-    Guess,
-    InfluenceCap,
     PersonalEvaluation,
 )
-from catchment.readout import Gaussian, Model, Unit, train
-from catchment_research import RoundedUpload
+from catchment.readout import LDA, CosineHead, Model, train
+from catchment_research import StochasticQuantization
 from catchment_research.factors import FactoredRidge
 from catchment_research.learn import (
     Adam,
@@ -93,7 +93,7 @@ def waves() -> dict[str, list[Recording]]:
     """Return four clients with noisy waves of two classes, in different proportions."""
     rng = np.random.default_rng(5)
     sequences = [
-        Recording.labelled(
+        Recording.labeled(
             np.sin(np.arange(24) / (4 - 2 * (k % 2))) + 0.3 * rng.normal(size=24), k % 2, 2
         )
         for k in range(40)
@@ -147,18 +147,20 @@ def cases() -> tuple[Case, ...]:
     several = tuple(step_features(leak) for leak in (0.2, 0.5, 1.0))
     return (
         _case("ridge", FederatedRidge(features=z), series()),
-        _case("ridge-number", FederatedRidge(features=z, ridge=1e-3, keep_clients=False), series()),
+        _case(
+            "ridge-number", FederatedRidge(features=z, ridge=1e-3, store_per_client=False), series()
+        ),
         _case("ridge-gcv", FederatedRidge(features=z, ridge="gcv", per_output=True), series()),
         _case("ridge-classes", FederatedRidge(features=p, classes=CLASSES), waves()),
         _case("factors", FactoredRidge(features=z), series()),
         _case("factors-classes", FactoredRidge(features=p, classes=CLASSES), waves()),
-        _case("ridge-scaled", FederatedRidge(features=z, standardise=True), series()),
+        _case("ridge-scaled", FederatedRidge(features=z, standardize=True), series()),
         _case("ridge-increments", FederatedRidge(features=z, increments=2), series(), rounds=2),
         _case("ridge-forgetting", FederatedRidge(features=z, forgetting=0.5), series(), rounds=2),
         _case("ridge-window", FederatedRidge(features=z, increments=3, window=2), series(), 3),
         _case("ridge-origin", FederatedRidge(features=z, intercept=False), series()),
-        _case("gaussian", FederatedRidge(features=p, classes=CLASSES, head=Gaussian()), waves()),
-        _case("unit", FederatedRidge(features=p, classes=CLASSES, head=Unit()), waves()),
+        _case("gaussian", FederatedRidge(features=p, classes=CLASSES, head=LDA()), waves()),
+        _case("unit", FederatedRidge(features=p, classes=CLASSES, head=CosineHead()), waves()),
         _case("deep", DeepRidge(features=z, layers=2, width=6, ridge=0.1), series(), rounds=2),
         _case("readouts", ReadoutAveraging(features=z, ridge="blocks"), series()),
         _case("readouts-gcv", ReadoutAveraging(features=z, ridge="gcv"), series()),
@@ -167,14 +169,14 @@ def cases() -> tuple[Case, ...]:
         _case("gradient", GradientAveraging(features=z, epochs=2), series(), rounds=3),
         _case(
             "gradient-batches",
-            GradientAveraging(features=p, batch_size=4, classes=CLASSES, optimiser=Adam()),
+            GradientAveraging(features=p, batch_size=4, classes=CLASSES, optimizer=Adam()),
             waves(),
             rounds=2,
         ),
         _case(
-            "gradient-momentum", GradientAveraging(features=z, optimiser=Momentum()), series(), 2
+            "gradient-momentum", GradientAveraging(features=z, optimizer=Momentum()), series(), 2
         ),
-        _case("yogi", GradientAveraging(features=z, optimiser=Yogi()), series(), rounds=2),
+        _case("yogi", GradientAveraging(features=z, optimizer=Yogi()), series(), rounds=2),
         _case("selected", SelectedRidge(features=z), series(), rounds=2),
         _case(
             "selected-classes",
@@ -182,10 +184,15 @@ def cases() -> tuple[Case, ...]:
             waves(),
             rounds=2,
         ),
-        _case("normal", FederatedNormal(features=z, false_alarms=0.1), series(), rounds=2),
+        _case(
+            "normal",
+            FederatedAnomalyDetector(features=z, false_positive_rate=0.1),
+            series(),
+            rounds=2,
+        ),
         _case(
             "normal-errors",
-            FederatedNormal(features=z, score="error", calibration=0.0),
+            FederatedAnomalyDetector(features=z, score="error", calibration=0.0),
             series(),
             rounds=2,
         ),
@@ -197,8 +204,8 @@ def cases() -> tuple[Case, ...]:
         _case("evaluation", Evaluation(model_under_test=trained()), waves()),
         _case("personal", PersonalEvaluation(model_under_test=trained()), waves()),
         _case("mixed", PersonalEvaluation(model_under_test=trained(), method="mixed"), waves()),
-        _case("random", Guess(how="random", classes=CLASSES), waves()),
-        _case("persistence", Guess(how="persistence", washout=3), series()),
+        _case("random", Dummy(how="uniform", classes=CLASSES), waves()),
+        _case("persistence", Dummy(how="persistence", washout=3), series()),
         _case("input-scaling", FederatedScaling(channels=1), series()),
         _case("ensemble", ReservoirEnsemble(features=z), series()),
         _case(
@@ -218,29 +225,32 @@ def cases() -> tuple[Case, ...]:
         _case("plasticity", FederatedPlasticity(reservoir=z.reservoir), series(), rounds=2),
         _case(
             "plasticity-momentum",
-            FederatedPlasticity(reservoir=z.reservoir, weighting="uniform", optimiser=Momentum()),
+            FederatedPlasticity(reservoir=z.reservoir, weighting="uniform", optimizer=Momentum()),
             series(),
             rounds=2,
         ),
         _case("prompts", prompts(epochs=2), named_waves(), rounds=2),
         _case(
             "prompts-whole",
-            prompts(train_projection=True, tell_labels=True, optimiser=Momentum()),
+            prompts(train_projection=True, tell_labels=True, optimizer=Momentum()),
             named_waves(),
             rounds=2,
         ),
         _case("moments", MomentPlasticity(reservoir=z.reservoir), series(), rounds=3),
-        _case("compressed", FederatedRidge(features=z), series(), protections=(SmallestUpload(),)),
+        _case("compressed", FederatedRidge(features=z), series(), protections=(LowRankUpload(),)),
         _case("rounded", FederatedRidge(features=z), series(), protections=(Float32(),)),
         _case(
             "few-bits",
             GradientAveraging(features=z),
             series(),
             rounds=2,
-            protections=(RoundedUpload(bits=4),),
+            protections=(StochasticQuantization(bits=4),),
         ),
         _case(
-            "capped", FederatedRidge(features=z), series(), protections=(InfluenceCap(limit=9.0),)
+            "capped",
+            FederatedRidge(features=z),
+            series(),
+            protections=(ContributionBound(limit=9.0),),
         ),
     )
 

@@ -12,10 +12,10 @@ import pytest
 
 from catchment.engine import run_locally
 from catchment.errors import CatchmentError
-from catchment.federation import Node, Record, Request, Result, Turn, describe
+from catchment.federation import Node, Record, Request, Result, RoundContext, describe
 from catchment.federation.runs import Entry, Keeper
 from catchment.testing import check_algorithm
-from catchment.wire import Parts
+from catchment.wire import Message
 from tests.contracts.cases import Case, cases
 
 each_case = pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
@@ -37,7 +37,7 @@ class Memory(Keeper[Any]):
     def resume(self) -> tuple[Any, tuple[Record, ...]] | None:
         if self.kept is None:
             return None
-        return self.algorithm.load_state(Parts.from_bytes(self.kept[0])), self.kept[1]
+        return self.algorithm.load_state(Message.from_bytes(self.kept[0])), self.kept[1]
 
     def note(self, entry: Entry) -> None:
         self.entries.append(entry)
@@ -56,9 +56,9 @@ def test_an_algorithm_keeps_its_promises(case: Case) -> None:
 
 @each_case
 def test_every_algorithm_declares_what_it_needs_and_has_figures_of_every_round(case: Case) -> None:
-    assert case.plan.rounds >= case.plan.needs.rounds
+    assert case.plan.rounds >= case.plan.requirements.rounds
     records = run_locally(case.plan, case.clients, threads=1).records
-    for record in (*records[case.plan.needs.rounds - 1 :], records[-1]):
+    for record in (*records[case.plan.requirements.rounds - 1 :], records[-1]):
         assert record.figures
         assert all(np.isfinite(value) for value in record.figures.values())
 
@@ -85,10 +85,14 @@ def test_a_stopped_run_goes_on_to_the_same_end(case: Case) -> None:
 
 @each_case
 def test_a_value_of_another_kind_is_refused(case: Case) -> None:
-    turn = Turn(0, ("a",), client="a")
-    for parts in (Parts("nothing"), Parts("ridge-statistics", {}, (np.zeros(2),)), Parts("score")):
+    context = RoundContext(0, ("a",), client="a")
+    for parts in (
+        Message("nothing"),
+        Message("ridge-statistics", {}, (np.zeros(2),)),
+        Message("score"),
+    ):
         with pytest.raises((CatchmentError, ValueError)):
-            case.plan.algorithm.read_update(parts, turn)
+            case.plan.algorithm.read_update(parts, context)
 
 
 @each_case
@@ -106,18 +110,18 @@ def test_every_case_has_a_name_and_a_plan_of_its_own() -> None:
     assert all(len(case.clients) >= 3 for case in every)
 
 
-def first_upload(case: Case) -> tuple[Parts, Turn]:
+def first_upload(case: Case) -> tuple[Message, RoundContext]:
     algorithm = case.plan.algorithm
     name = sorted(case.clients)[0]
-    turn = Turn(0, tuple(sorted(case.clients)), case.plan.seed, name)
-    told = algorithm.broadcast(algorithm.start(), turn)
-    return algorithm.client_update(told, lambda: case.clients[name], turn).parts(), turn
+    context = RoundContext(0, tuple(sorted(case.clients)), case.plan.seed, name)
+    told = algorithm.broadcast(algorithm.start(), context)
+    return algorithm.client_update(told, lambda: case.clients[name], context).parts(), context
 
 
 @each_case
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_numbers_that_are_not_finite_are_refused(case: Case, value: float) -> None:
-    parts, turn = first_upload(case)
+    parts, context = first_upload(case)
     for k, array in enumerate(parts.arrays):
         if array.dtype.kind != "f" or array.size == 0:
             continue
@@ -125,10 +129,10 @@ def test_numbers_that_are_not_finite_are_refused(case: Case, value: float) -> No
         spoilt.reshape(-1)[-1] = value
         arrays = (*parts.arrays[:k], spoilt, *parts.arrays[k + 1 :])
         with pytest.raises((CatchmentError, ValueError)):
-            case.plan.algorithm.read_update(replace(parts, arrays=arrays), turn)
+            case.plan.algorithm.read_update(replace(parts, arrays=arrays), context)
 
 
-def distorted(parts: Parts) -> list[Parts]:
+def distorted(parts: Message) -> list[Message]:
     """Return uploads that are well-formed messages and wrong in one place each."""
     changes: list[Callable[[Any], Any]] = [
         lambda a: a.reshape(-1),
@@ -139,14 +143,18 @@ def distorted(parts: Parts) -> list[Parts]:
         lambda a: a.astype(np.int64),
         lambda a: a.astype(np.uint8),
     ]
-    wrong = [replace(parts, arrays=parts.arrays[:-1]), replace(parts, arrays=()), Parts(parts.kind)]
+    wrong = [
+        replace(parts, arrays=parts.arrays[:-1]),
+        replace(parts, arrays=()),
+        Message(parts.kind),
+    ]
     for k, array in enumerate(parts.arrays):
         for change in changes:
             arrays = (*parts.arrays[:k], change(array), *parts.arrays[k + 1 :])
             wrong.append(replace(parts, arrays=arrays))
     entries = parts.facts.get("parts")
     if isinstance(entries, list):
-        wrong.append(Parts(parts.kind, {"parts": []}))
+        wrong.append(Message(parts.kind, {"parts": []}))
         for k, entry in enumerate(entries):
             wrong.append(_relabelled(parts, entries, k, {**entry, "name": "99999999999"}))
             wrong.append(_relabelled(parts, entries, k, {**entry, "name": "x"}))
@@ -156,22 +164,22 @@ def distorted(parts: Parts) -> list[Parts]:
     return wrong
 
 
-def _relabelled(parts: Parts, entries: list[Any], k: int, entry: dict[str, Any]) -> Parts:
+def _relabelled(parts: Message, entries: list[Any], k: int, entry: dict[str, Any]) -> Message:
     return replace(parts, facts={**parts.facts, "parts": [*entries[:k], entry, *entries[k + 1 :]]})
 
 
 @each_case
 def test_a_distorted_upload_never_stops_the_server(case: Case) -> None:
-    parts, turn = first_upload(case)
-    honest = case.plan.algorithm.read_update(parts, turn)
+    parts, context = first_upload(case)
+    honest = case.plan.algorithm.read_update(parts, context)
     for wrong in distorted(parts):
-        arrived = Parts.from_bytes(wrong.to_bytes())
+        arrived = Message.from_bytes(wrong.to_bytes())
         try:
-            total = honest + case.plan.algorithm.read_update(arrived, turn.at("other"))
+            total = honest + case.plan.algorithm.read_update(arrived, context.at("other"))
         except (CatchmentError, ValueError):
             continue
-        after = case.plan.algorithm.server_update(case.plan.algorithm.start(), total, turn)
-        assert Parts.from_bytes(case.plan.algorithm.save_state(after).to_bytes()).arrays
+        after = case.plan.algorithm.server_update(case.plan.algorithm.start(), total, context)
+        assert Message.from_bytes(case.plan.algorithm.save_state(after).to_bytes()).arrays
 
 
 @each_case
@@ -180,8 +188,8 @@ def test_a_distorted_letter_never_stops_a_client(case: Case) -> None:
     node = Node(name, case.plan, lambda: case.clients[name])
     states = [algorithm.start(), run_locally(replace(case.plan, rounds=1), case.clients).state]
     for round_, state in enumerate(states):
-        turn = Turn(round_, (), case.plan.seed)
-        told = algorithm.broadcast(state, turn)
+        context = RoundContext(round_, (), case.plan.seed)
+        told = algorithm.broadcast(state, context)
         for payload in distorted(told):
-            message = Request(case.plan.fingerprint(), turn, "update", payload).to_bytes()
-            assert Parts.from_bytes(node.answer(message)).kind != "request"
+            message = Request(case.plan.fingerprint(), context, "update", payload).to_bytes()
+            assert Message.from_bytes(node.answer(message)).kind != "request"

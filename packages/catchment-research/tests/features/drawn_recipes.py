@@ -3,7 +3,7 @@
     python -m tests.features.drawn_recipes FIRST LAST
 
 prints a line for each number: the map, its fingerprint, the digest of a sum of three clients, the
-SHA-256 of a model file whose readout is given, and on a grid that of one which is solved, its ridge
+SHA-256 of a model file whose readout is given, and in fixed point that of one which is solved, its ridge
 chosen. Numbers of the recordings are whole; nothing here needs a mathematical library, so that
 whatever differs between two processors is the library's own doing.
 """
@@ -23,24 +23,24 @@ from typing import Any, Literal
 
 import numpy as np
 
-from catchment import Array, Prepare, Recording, Reservoir
+from catchment import Array, Preprocessing, Recording, Reservoir
 from catchment.data import Scaler, calendar_columns
 from catchment.features import (
     NVAR,
-    Concat,
+    AppendNorm,
     DefaultMap,
     DiagonalReservoir,
     EchoState,
     FeatureMap,
+    FeatureUnion,
     Hydra,
     MiniRocket,
     Mixture,
     Pipeline,
-    Projected,
-    RandomFourier,
+    RandomFourierFeatures,
+    RandomProjection,
     Spread,
     WindowStatistics,
-    WithNorm,
 )
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.readout import Model, Readout, accumulate, save, solved_model
@@ -54,7 +54,7 @@ TOPOLOGIES = ("random", "small_world", "scale_free", "cycle_jumps", "orthogonal"
 
 
 def whole(rng: Random, shape: tuple[int, ...], below: int) -> Array:
-    """Return whole numbers from -below to below."""
+    """Return integers from -below to below."""
     n = int(np.prod(shape))
     return np.array([rng.randint(-below, below) for _ in range(n)], dtype=np.float64).reshape(shape)
 
@@ -111,16 +111,18 @@ DRAWS: dict[str, tuple[Draw, bool | None]] = {
     "diagonal": (diagonal, None),
     "nvar": (lambda r: NVAR(delays=r.randint(2, 6), order=r.choice([1, 2, 3])), True),
     "window_statistics": (lambda r: WindowStatistics(), False),
-    "with_norm": (lambda r: WithNorm(inner(r)), None),
+    "with_norm": (lambda r: AppendNorm(inner(r)), None),
     "minirocket": (lambda r: MiniRocket(84 * r.randint(1, 3), r.getrandbits(32)), False),
     "hydra": (lambda r: Hydra(128 * r.randint(1, 2), r.getrandbits(32)), False),
     "random_fourier": (
-        lambda r: RandomFourier(inner(r), r.randint(20, 90), activation=r.choice(["cos", "relu"])),
+        lambda r: RandomFourierFeatures(
+            inner(r), r.randint(20, 90), activation=r.choice(["cos", "relu"])
+        ),
         None,
     ),
-    "projected": (lambda r: Projected(inner(r), 12, seed=r.getrandbits(32)), None),
+    "projected": (lambda r: RandomProjection(inner(r), 12, seed=r.getrandbits(32)), None),
     "row stride": (inner, True),
-    "concat": (lambda r: Concat(inner(r), diagonal(r)), None),
+    "concat": (lambda r: FeatureUnion(inner(r), diagonal(r)), None),
     "default": (lambda r: DefaultMap(columns=200, seed=r.getrandbits(32)), None),
 }
 NAMES = (*DRAWS, "adapted", "from_matrices", "aligned")
@@ -156,8 +158,8 @@ def hashes(number: int) -> dict[str, str | None]:
     I = rng.randint(2, 4)
     with_clock = rng.random() < 0.25
     raw = [[_recording(rng, I, per_step, with_clock) for _ in range(2)] for _ in range(3)]
-    prepare = Prepare(scale=Scaler.fit([one for data in raw for one in data]))
-    clients = [prepare.apply(data) for data in raw]
+    preprocessing = Preprocessing(scale=Scaler.fit([one for data in raw for one in data]))
+    clients = [preprocessing.apply(data) for data in raw]
     features = built(name, rng, per_step, [one.u for data in clients for one in data])
     exact = features.feature_grid is not None
     stride = rng.randint(2, 5) if name == "row stride" else 1
@@ -167,7 +169,7 @@ def hashes(number: int) -> dict[str, str | None]:
     K = total.n_targets
     weights = whole(rng, (features.n_features, K), 999) / 2**7
     model = Model(
-        Pipeline(prepare, features),
+        Pipeline(preprocessing, features),
         Readout(weights, np.zeros(K), 0.5),
         None if per_step else CLASSES,
         total if exact else None,
@@ -177,12 +179,14 @@ def hashes(number: int) -> dict[str, str | None]:
         "fingerprint": features.fingerprint,
         "sum": total.digest() if exact else None,
         "file": file_hash(model),
-        "solved": file_hash(solved(prepare, features, clients, number, stride)) if exact else None,
+        "solved": file_hash(solved(preprocessing, features, clients, number, stride))
+        if exact
+        else None,
     }
 
 
 def solved(
-    prepare: Prepare,
+    preprocessing: Preprocessing,
     features: FeatureMap,
     clients: list[list[Recording]],
     number: int,
@@ -203,7 +207,7 @@ def solved(
     total = parts[2] + parts[0] + parts[1]
     state = algorithm.solved(RidgeState(total, dict(zip("abc", parts, strict=True))))
     assert state.readout is not None
-    pipeline = Pipeline(prepare, features)
+    pipeline = Pipeline(preprocessing, features)
     return solved_model(pipeline, total, state.readout, state.choice, classes=classes)
 
 

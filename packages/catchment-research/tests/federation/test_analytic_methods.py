@@ -24,14 +24,14 @@ import catchment as ct
 from catchment import Array
 from catchment.data import Recording
 from catchment.errors import FederationError, SingularError
-from catchment.features import FeatureMap, RandomFourier
+from catchment.features import FeatureMap, RandomFourierFeatures
 from catchment.features.echo_state import Purpose, Words, uniform
 from catchment.federation import Plan, Result, Rows
 from catchment.federation.learn import FederatedRidge, RidgeState, Unlearned, unlearn
 from catchment.federation.runs import unlearn_from_run
 from catchment.plans import About, parse_plan
 from catchment.privacy import Clip, GaussianNoise
-from catchment.readout import Gaussian, Model, Readout, RidgeStatistics, Unit, load_model
+from catchment.readout import LDA, CosineHead, Model, Readout, RidgeStatistics, load_model
 from catchment_research.learn import DeepRidge
 
 CLASSES = ("sit", "walk", "run")
@@ -51,7 +51,7 @@ class Moments(FeatureMap):
 
 
 @dataclass(frozen=True)
-class Projected(FeatureMap):
+class RandomProjection(FeatureMap):
     """Moments through a frozen random layer, then ReLU (RanPAC) or a cosine (FED3R-RF)."""
 
     width: int = 20
@@ -81,7 +81,7 @@ def make_clients(
         share = rng.dirichlet(np.ones(len(only or classes)))
         labels = rng.choice(list(only or classes), size=n_rows + ord(name) % 7, p=share)
         made[name] = [
-            Recording.labelled(
+            Recording.labeled(
                 rng.normal(size=(12, 3)) * (1 + 0.3 * (len(str(label)) == 3))
                 + 0.4 * np.cos(len(str(label)) + ord(str(label)[0]) + np.arange(3)),
                 str(label),
@@ -160,7 +160,7 @@ def test_afl_is_the_ridge_through_the_origin(ridge: float) -> None:
 
 def test_afl_does_not_depend_on_how_the_data_are_cut() -> None:
     everything = {"all": [r for name in sorted(CLIENTS) for r in CLIENTS[name]]}
-    alone = learned(clients=everything, keep_clients=False, intercept=False)
+    alone = learned(clients=everything, store_per_client=False, intercept=False)
     assert close(learned(intercept=False).model.readout.weights, alone.model.readout.weights)
 
 
@@ -170,13 +170,13 @@ def test_fed3r_is_the_ridge_with_weights_of_unit_length() -> None:
     for z, y in rows_of(MAP, CLIENTS):
         A, b = A + z.T @ z, b + z.T @ y
     W = inv(A + 0.01 * np.eye(6)) @ b
-    run = learned(ridge=0.01, intercept=False, head=Unit())
+    run = learned(ridge=0.01, intercept=False, head=CosineHead())
     assert close(run.model.readout.weights, W / np.linalg.norm(W, axis=0))
 
 
 @pytest.mark.parametrize("activation", ["relu", "cos"])
 def test_a_random_layer_of_ones_own_is_a_map_like_any_other(activation: str) -> None:
-    features = Projected(activation=activation)
+    features = RandomProjection(activation=activation)
     z = np.concatenate(Moments().rows([r.u for name in sorted(CLIENTS) for r in CLIENTS[name]]))
     _, y = pooled(MAP, CLIENTS)
     rng = np.random.default_rng(11)
@@ -201,7 +201,7 @@ class Given3(FeatureMap):
 
 
 def test_ranpac_is_the_ridge_on_rectified_random_features() -> None:
-    layer = RandomFourier(Given3(), features=9, activation="relu", seed=3, grid=None)
+    layer = RandomFourierFeatures(Given3(), features=9, activation="relu", seed=3, grid=None)
     features = layer.build(3, per_step=False, classes=True)
     ones = [np.eye(3)[[k]] for k in range(3)]
     # max(0, w) - max(0, -w) = w: the frozen matrix, read off the map itself.
@@ -214,11 +214,11 @@ def test_ranpac_is_the_ridge_on_rectified_random_features() -> None:
 
 
 def test_fed3r_rf_is_the_ridge_on_random_cosines() -> None:
-    described = RandomFourier(Given3(), features=15, scale=0.5, seed=3, grid=None)
+    described = RandomFourierFeatures(Given3(), features=15, scale=0.5, seed=3, grid=None)
     features = described.build(3, per_step=False, classes=True)
     h, y = pooled(features, CLIENTS)
     W = inv(h.T @ h + 0.5 * np.eye(15)) @ h.T @ y
-    run = learned(features, intercept=False, head=Unit())
+    run = learned(features, intercept=False, head=CosineHead())
     assert close(run.model.readout.weights, W / np.linalg.norm(W, axis=0))
 
 
@@ -231,7 +231,7 @@ def test_fedcgs_is_a_gaussian_head_with_the_covariance_of_all_rows(gamma: float)
     cov = (B - np.outer(mu, A) - np.outer(A, mu) + N * np.outer(mu, mu)) / (N - 1)
     P = inv(cov + gamma * np.eye(6))
     means = sums / n[:, None]
-    head = Gaussian(covariance="total", shrinkage=0.0, ridge=gamma)
+    head = LDA(covariance="total", shrinkage=0.0, ridge=gamma)
     readout = learned(head=head).model.readout
     assert close(readout.weights, P @ means.T)
     bias = np.log(n / N) - 0.5 * np.einsum("kf,fg,kg->k", means, P, means)
@@ -243,7 +243,7 @@ def test_the_gaussian_head_is_linear_discriminant_analysis(shrinkage: float) -> 
     z, y = pooled(MAP, CLIENTS)
     oracle = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage)
     oracle.fit(z, y.argmax(axis=1))
-    model = learned(head=Gaussian(shrinkage=shrinkage)).model
+    model = learned(head=LDA(shrinkage=shrinkage)).model
     assert close(model.readout.weights.T, oracle.coef_)
     assert close(model.readout.intercept, oracle.intercept_)
     new = make_clients("z")["z"]
@@ -256,16 +256,16 @@ def test_oas_shrinkage_comes_from_the_sums() -> None:
     z, y = pooled(MAP, CLIENTS)
     labels = y.argmax(axis=1)
     means = np.array([z[labels == k].mean(axis=0) for k in range(3)])
-    centred = z - means[labels]
-    cov = OAS(assume_centered=True).fit(centred).covariance_
-    readout = learned(head=Gaussian()).model.readout
+    centered = z - means[labels]
+    cov = OAS(assume_centered=True).fit(centered).covariance_
+    readout = learned(head=LDA()).model.readout
     assert close(readout.weights, np.linalg.solve(cov, means.T))
 
 
 def test_full_shrinkage_with_equal_priors_is_the_nearest_class_mean() -> None:
     z, y = pooled(MAP, CLIENTS)
     oracle = NearestCentroid().fit(z, y.argmax(axis=1))
-    model = learned(head=Gaussian(shrinkage=1.0, priors="equal")).model
+    model = learned(head=LDA(shrinkage=1.0, priors="equal")).model
     new = make_clients("uvwxyz")
     z_new, _ = pooled(MAP, new)
     said = [name for client in sorted(new) for name in model.predict(new[client])]
@@ -273,12 +273,12 @@ def test_full_shrinkage_with_equal_priors_is_the_nearest_class_mean() -> None:
 
 
 def test_a_gaussian_head_costs_no_byte_more_than_a_ridge() -> None:
-    sent = [learned(head=head).records[0].bytes_up for head in (None, Gaussian(), Unit())]
+    sent = [learned(head=head).records[0].bytes_up for head in (None, LDA(), CosineHead())]
     assert sent[0] == sent[1] == sent[2]
 
 
 def test_a_head_survives_its_file(tmp_path: Path) -> None:
-    model = learned(head=Gaussian()).model
+    model = learned(head=LDA()).model
     same = load_model(model.save(tmp_path / "lda.safetensors"), use=[Moments])
     new = make_clients("z")["z"]
     assert (same.predict_proba(new) == model.predict_proba(new)).all()
@@ -288,7 +288,7 @@ def test_a_head_survives_its_file(tmp_path: Path) -> None:
 
 def test_a_class_without_rows_is_never_predicted() -> None:
     seen = make_clients("abc", only=("sit", "walk"))
-    model = learned(clients=seen, head=Gaussian()).model
+    model = learned(clients=seen, head=LDA()).model
     assert model.predict_proba(make_clients("z")["z"])[:, 2].max() == 0.0
 
 
@@ -296,26 +296,26 @@ def test_features_that_repeat_each_other_need_shrinkage() -> None:
     z, y = pooled(MAP, CLIENTS)
     twice = RidgeStatistics.from_states(np.hstack([z, z]), y)
     with pytest.raises(SingularError, match="pass shrinkage='oas'"):
-        Gaussian(shrinkage=0.0).solve(twice)
-    assert np.isfinite(Gaussian(shrinkage=0.1).solve(twice).weights).all()
+        LDA(shrinkage=0.0).solve(twice)
+    assert np.isfinite(LDA(shrinkage=0.1).solve(twice).weights).all()
 
 
 HEADS: dict[str, dict[str, Any]] = {
     "afl": {"intercept": False},
-    "fed3r": {"intercept": False, "head": Unit()},
-    "fedcgs": {"head": Gaussian(covariance="total", shrinkage=0.0, ridge=0.01)},
-    "lda": {"head": Gaussian()},
+    "fed3r": {"intercept": False, "head": CosineHead()},
+    "fedcgs": {"head": LDA(covariance="total", shrinkage=0.0, ridge=0.01)},
+    "lda": {"head": LDA()},
 }
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_every_head_comes_from_a_secure_sum_to_the_bit(name: str) -> None:
+def test_every_head_comes_from_secure_aggregation_to_the_bit(name: str) -> None:
     plain = learned(WHOLE, **HEADS[name])
     algorithm = FederatedRidge(
-        features=WHOLE, ridge=0.5, classes=CLASSES, keep_clients=False, **HEADS[name]
+        features=WHOLE, ridge=0.5, classes=CLASSES, store_per_client=False, **HEADS[name]
     )
-    keys = ct.make_identities(CLIENTS)
-    plan = Plan(algorithm=algorithm, protections=(ct.SecureSum(keys, min_clients=3),))
+    keys = ct.generate_keys(CLIENTS)
+    plan = Plan(algorithm=algorithm, protections=(ct.SecureAggregation(keys, min_clients=3),))
     hidden = ct.federate(plan, CLIENTS, threads=1)
     assert hidden.state.total is not None
     assert hidden.state.total.digest() == plain.state.total.digest()
@@ -338,7 +338,7 @@ def test_every_head_forgets_a_client_to_the_bit(name: str) -> None:
 
 FOUR = (*CLASSES, "swim")
 LATER = make_clients("fg", classes=("swim", "run"))  # a class that nobody had before
-RAW = ct.Pipeline(ct.Prepare(scale="none"), Moments(grid=12))
+RAW = ct.Pipeline(ct.Preprocessing(scale="none"), Moments(grid=12))
 
 
 def test_a_new_class_is_a_column_that_joins_by_adding() -> None:
@@ -382,16 +382,16 @@ def test_a_client_that_joined_leaves_by_subtracting() -> None:
     assert (readout.weights == never.model.readout.weights).all()
 
 
-def test_a_secure_sum_joins_an_earlier_one() -> None:
+def test_secure_aggregation_joins_an_earlier_one() -> None:
     later = make_clients("fghi", classes=("swim", "run"))
-    early, late = ct.make_identities(CLIENTS), ct.make_identities(later)
+    early, late = ct.generate_keys(CLIENTS), ct.generate_keys(later)
     first = ct.federate(
-        RAW, CLIENTS, protect=[ct.SecureSum(early, min_clients=3)], ridge=0.5, threads=1
+        RAW, CLIENTS, protections=[ct.SecureAggregation(early, min_clients=3)], ridge=0.5, threads=1
     )
     grown = ct.federate(
         RAW,
         later,
-        protect=[ct.SecureSum(late, min_clients=3)],
+        protections=[ct.SecureAggregation(late, min_clients=3)],
         onto=first,
         ridge=0.5,
         threads=1,
@@ -402,18 +402,18 @@ def test_a_secure_sum_joins_an_earlier_one() -> None:
 
 
 def test_a_scale_that_was_fitted_stays() -> None:
-    scaled = ct.Pipeline(ct.Prepare(scale="federated"), Moments(grid=12))
+    scaled = ct.Pipeline(ct.Preprocessing(scale="federated"), Moments(grid=12))
     first = ct.federate(scaled, CLIENTS, threads=1)
     grown = ct.federate(scaled, LATER, onto=first, threads=1)
-    fitted = ct.Pipeline(first.model.prepare, Moments(grid=12))
+    fitted = ct.Pipeline(first.model.preprocessing, Moments(grid=12))
     always = ct.federate(fitted, CLIENTS | LATER, classes=FOUR, threads=1)
     assert grown.statistics.digest() == always.statistics.digest()
 
 
 def test_another_head_needs_no_other_upload() -> None:
     ridge = ct.federate(RAW, CLIENTS, threads=1)
-    gaussian = ct.federate(RAW, CLIENTS, head=Gaussian(), threads=1)
-    again = Gaussian().solve(ridge.statistics)
+    gaussian = ct.federate(RAW, CLIENTS, head=LDA(), threads=1)
+    again = LDA().solve(ridge.statistics)
     assert ridge.statistics.digest() == gaussian.statistics.digest()
     assert (again.weights == gaussian.model.readout.weights).all()
 
@@ -421,7 +421,10 @@ def test_another_head_needs_no_other_upload() -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"what": ct.Pipeline(ct.Prepare(scale="none"), Moments(grid=11))}, "another feature map"),
+        (
+            {"what": ct.Pipeline(ct.Preprocessing(scale="none"), Moments(grid=11))},
+            "another feature map",
+        ),
         ({"clients": {"a": CLIENTS["a"]}}, "a client counts once"),
         ({"classes": ("swim", "run")}, "name all of the earlier ones"),
         ({"out": "somewhere"}, "save the model"),
@@ -496,12 +499,12 @@ def test_every_layer_of_deepafl_leaves_less_over() -> None:
     assert left == sorted(left, reverse=True)
 
 
-def test_deepafl_comes_from_secure_sums() -> None:
+def test_deepafl_comes_from_secure_aggregation() -> None:
     clients = make_clients("abcde", n_rows=130)
     plan = Plan(algorithm=DeepRidge(**DEEP), rounds=3)
-    keys = ct.make_identities(clients)
+    keys = ct.generate_keys(clients)
     hidden = Plan(
-        algorithm=plan.algorithm, rounds=3, protections=(ct.SecureSum(keys, min_clients=3),)
+        algorithm=plan.algorithm, rounds=3, protections=(ct.SecureAggregation(keys, min_clients=3),)
     )
     open_, masked = (ct.federate(one, clients, threads=1).model for one in (plan, hidden))
     new = make_clients("z")["z"]
@@ -515,7 +518,7 @@ def test_deepafl_survives_its_file(tmp_path: Path) -> None:
     assert (np.concatenate(same.outputs(new)) == np.concatenate(model.outputs(new))).all()
 
 
-def test_an_intercept_is_deepafl_on_centred_sums() -> None:
+def test_an_intercept_is_deepafl_on_centered_sums() -> None:
     settings = DEEP | {"layers": 1, "intercept": True}
     model = ct.federate(Plan(algorithm=DeepRidge(**settings)), CLIENTS, threads=1).model
     x, _ = pooled(model.features, CLIENTS)
@@ -528,10 +531,10 @@ def test_an_intercept_is_deepafl_on_centred_sums() -> None:
 
 IN_A_PLAN = {
     "afl": 'algorithm = "ridge"\nridge = 0.5\nintercept = false',
-    "fed3r": 'algorithm = "ridge"\nridge = 0.5\nintercept = false\nhead = "unit"',
+    "fed3r": 'algorithm = "ridge"\nridge = 0.5\nintercept = false\nhead = "cosine"',
     "fedcgs": 'algorithm = "ridge"\n'
     'head = {name = "gaussian", covariance = "total", shrinkage = 0, ridge = 0.01}',
-    "lda": 'algorithm = "ridge"\nhead = "gaussian"',
+    "lda": 'algorithm = "ridge"\nhead = "lda"',
     "deepafl": 'algorithm = "deep"\nlayers = 3\nwidth = 8\nrandom = 7\nridge = 0.5\n'
     "step_ridge = 0.2\nintercept = false\nseed = 4",
 }
@@ -541,7 +544,7 @@ IN_A_PLAN = {
 @pytest.mark.parametrize("hidden", [False, True])
 def test_every_method_is_a_few_lines_of_a_plan(name: str, hidden: bool) -> None:
     text = f'[data]\nsource = "wearables"\n[learn]\n{IN_A_PLAN[name]}\n'
-    file = parse_plan(text + ('[[protect]]\nname = "secure_sum"\n' if hidden else ""))
+    file = parse_plan(text + ('[[protections]]\nname = "secure_aggregation"\n' if hidden else ""))
     algorithm = file.workflow(About(("x", "y", "z"), CLASSES), n_clients=5).learn((WHOLE,))
     if name == "deepafl":
         assert algorithm == DeepRidge(**DEEP | {"features": WHOLE})
@@ -549,16 +552,16 @@ def test_every_method_is_a_few_lines_of_a_plan(name: str, hidden: bool) -> None:
     assert isinstance(algorithm, FederatedRidge)
     run = ct.federate(Plan(algorithm=algorithm), CLIENTS, threads=1)
     meant = learned(WHOLE, **HEADS[name])
-    assert algorithm.keep_clients is not hidden
+    assert algorithm.store_per_client is not hidden
     assert (run.model.readout.weights == meant.model.readout.weights).all()
     assert (run.model.readout.intercept == meant.model.readout.intercept).all()
 
 
 def test_a_kept_run_with_a_gaussian_head_forgets_a_client(tmp_path: Path) -> None:
-    run = ct.federate(RAW, CLIENTS, head=Gaussian(), out=tmp_path / "run", threads=1)
+    run = ct.federate(RAW, CLIENTS, head=LDA(), out=tmp_path / "run", threads=1)
     found = unlearn_from_run(tmp_path / "run", "c", run.model)
     others = {client: held for client, held in CLIENTS.items() if client != "c"}
-    never = ct.federate(RAW, others, head=Gaussian(), threads=1)
+    never = ct.federate(RAW, others, head=LDA(), threads=1)
     assert found.certificate.how == "equality"
     new = make_clients("z")["z"]
     assert isinstance(found.model, Model)
@@ -567,9 +570,9 @@ def test_a_kept_run_with_a_gaussian_head_forgets_a_client(tmp_path: Path) -> Non
 
 def test_a_head_for_classes_refuses_numbers_and_noise() -> None:
     with pytest.raises(ValueError, match="a head for classes"):
-        FederatedRidge(features=MAP, head=Gaussian())
+        FederatedRidge(features=MAP, head=LDA())
     private = FederatedRidge(
-        features=MAP, classes=CLASSES, keep_clients=False, ridge=0.0, head=Gaussian()
+        features=MAP, classes=CLASSES, store_per_client=False, ridge=0.0, head=LDA()
     )
     noise = GaussianNoise(epsilon=1.0, delta=1e-5, clip=Clip(bound=1.0))
     with pytest.raises(ValueError, match="leave the head out"):

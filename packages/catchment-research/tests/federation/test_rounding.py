@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from catchment import Plan, federate
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation import Algorithm, Float32, Needs, Turn, WeightedSum
-from catchment.privacy import SecureSum, make_identities
+from catchment.federation import Algorithm, Float32, Requirements, RoundContext, WeightedSum
+from catchment.privacy import SecureAggregation, generate_keys
 from catchment.readout import RidgeStatistics
-from catchment.wire import Parts, taken_apart
-from catchment_research import RoundedUpload, packed_codes, unpacked_codes
+from catchment.wire import Message, serialize
+from catchment_research import StochasticQuantization, packed_codes, unpacked_codes
 from catchment_research.learn import Arrays
 
 Bits = Literal[32, 16, 8, 4, 2, 1]
@@ -28,11 +28,13 @@ def sent(seed: int = 0) -> WeightedSum:
     return WeightedSum.of((rng.normal(size=(30, 20)), rng.normal(size=7)), 3.0)
 
 
-def arrived(rounded: RoundedUpload, value: WeightedSum, turn: Turn) -> WeightedSum:
+def arrived(
+    rounded: StochasticQuantization, value: WeightedSum, context: RoundContext
+) -> WeightedSum:
     """Return what the server reads of the bytes that a client sends."""
-    message = taken_apart(rounded.on_client(value, turn)).to_bytes()
+    message = serialize(rounded.on_client(value, context)).to_bytes()
     read: Any = rounded.read_update(
-        Parts.from_bytes(message), turn, lambda parts, _: WeightedSum.from_parts(parts)
+        Message.from_bytes(message), context, lambda parts, _: WeightedSum.from_message(parts)
     )
     assert isinstance(read, WeightedSum)
     return read
@@ -55,9 +57,12 @@ def steps(value: WeightedSum, bits: int, block: int) -> np.ndarray[Any, np.dtype
 @pytest.mark.parametrize("bits", FEW)
 def test_every_number_is_within_a_step_and_right_on_average(bits: Bits) -> None:
     value, n = sent(), 400
-    rounded = RoundedUpload(bits=bits, block=50)
+    rounded = StochasticQuantization(bits=bits, block=50)
     errors = np.array(
-        [flat(arrived(rounded, value, Turn(k, (), client="a"))) - flat(value) for k in range(n)]
+        [
+            flat(arrived(rounded, value, RoundContext(k, (), client="a"))) - flat(value)
+            for k in range(n)
+        ]
     )
     step = steps(value, bits, 50)
     assert (np.abs(errors) <= step * (1 + 1e-5)).all()
@@ -68,25 +73,28 @@ def test_every_number_is_within_a_step_and_right_on_average(bits: Bits) -> None:
 
 
 def test_fewer_bits_are_fewer_bytes_and_weights_stay_exact() -> None:
-    value, turn = WeightedSum.of((np.ones(4000, np.float32),), 7.0), Turn(0, (), client="a")
+    value, context = (
+        WeightedSum.of((np.ones(4000, np.float32),), 7.0),
+        RoundContext(0, (), client="a"),
+    )
     sizes = {}
     for bits in (32, *FEW):
-        rounded = RoundedUpload(bits=bits, block=1000)
-        sizes[bits] = len(taken_apart(rounded.on_client(value, turn)).to_bytes())
-        assert arrived(rounded, value, turn).weight == 7.0
+        rounded = StochasticQuantization(bits=bits, block=1000)
+        sizes[bits] = len(serialize(rounded.on_client(value, context)).to_bytes())
+        assert arrived(rounded, value, context).weight == 7.0
     rest = {bits: size - 4000 * bits / 8 for bits, size in sizes.items()}
     assert all(0 < left < 420 for left in rest.values())
 
 
 def test_the_draw_is_the_clients_own_in_its_round() -> None:
-    rounded, value = RoundedUpload(bits=2), sent()
-    first = flat(arrived(rounded, value, Turn(0, (), seed=1, client="a")))
-    again = flat(arrived(rounded, value, Turn(0, ("b",), seed=1, client="a")))
+    rounded, value = StochasticQuantization(bits=2), sent()
+    first = flat(arrived(rounded, value, RoundContext(0, (), seed=1, client="a")))
+    again = flat(arrived(rounded, value, RoundContext(0, ("b",), seed=1, client="a")))
     assert np.array_equal(first, again)
     for other in (
-        Turn(1, (), seed=1, client="a"),
-        Turn(0, (), seed=2, client="a"),
-        Turn(0, (), seed=1, client="b"),
+        RoundContext(1, (), seed=1, client="a"),
+        RoundContext(0, (), seed=2, client="a"),
+        RoundContext(0, (), seed=1, client="b"),
     ):
         assert not np.array_equal(first, flat(arrived(rounded, value, other)))
 
@@ -96,11 +104,17 @@ def test_zeros_stay_zeros_where_there_is_a_level_for_them() -> None:
     v[3] = 5.0
     value = WeightedSum((v, np.zeros(300)), 1.0)
     for bits in FEW[:-1]:
-        got = flat(arrived(RoundedUpload(bits=bits, block=128), value, Turn(0, (), client="a")))
+        got = flat(
+            arrived(
+                StochasticQuantization(bits=bits, block=128), value, RoundContext(0, (), client="a")
+            )
+        )
         assert got[3] == pytest.approx(5.0, rel=1e-6)
         assert np.flatnonzero(got).tolist() == [3]
     assert not flat(
-        arrived(RoundedUpload(bits=1), WeightedSum((np.zeros(9),), 1.0), Turn(0, ()))
+        arrived(
+            StochasticQuantization(bits=1), WeightedSum((np.zeros(9),), 1.0), RoundContext(0, ())
+        )
     ).any()
 
 
@@ -111,7 +125,9 @@ def test_zeros_stay_zeros_where_there_is_a_level_for_them() -> None:
 def test_any_shape_comes_back(n: int, bits: Bits, block: int, seed: int) -> None:
     v: Any = np.random.default_rng(seed).normal(size=(n, 3)).astype(np.float32)
     value = WeightedSum((v, v[:1]), 1.0)
-    got = arrived(RoundedUpload(bits=bits, block=block), value, Turn(0, (), client="c"))
+    got = arrived(
+        StochasticQuantization(bits=bits, block=block), value, RoundContext(0, (), client="c")
+    )
     assert [array.shape for array in got.arrays] == [(n, 3), v[:1].shape]
     assert (np.abs(flat(got) - flat(value)) <= 1.001 * steps(value, bits, block)).all()
     codes = np.random.default_rng(seed).integers(0, 2**bits, n).astype(np.uint16)
@@ -122,8 +138,10 @@ def test_any_shape_comes_back(n: int, bits: Bits, block: int, seed: int) -> None
 def test_rounding_never_lengthens_a_change_past_the_bound(bits: Bits) -> None:
     value = sent()
     bound = float(np.linalg.norm(flat(value)))
-    free = arrived(RoundedUpload(bits=bits), value, Turn(0, (), client="a"))
-    held = arrived(RoundedUpload(bits=bits, longest=bound), value, Turn(0, (), client="a"))
+    free = arrived(StochasticQuantization(bits=bits), value, RoundContext(0, (), client="a"))
+    held = arrived(
+        StochasticQuantization(bits=bits, longest=bound), value, RoundContext(0, (), client="a")
+    )
     assert np.linalg.norm(flat(held)) <= bound
     if bits < 8:  # the levels are far apart: without the bound it is longer
         assert np.linalg.norm(flat(free)) > bound
@@ -138,19 +156,19 @@ class Told(Algorithm[Arrays, WeightedSum, Arrays]):
     longest: float | None = None
 
     @property
-    def needs(self) -> Needs:
-        return Needs(longest=self.longest)
+    def requirements(self) -> Requirements:
+        return Requirements(longest=self.longest)
 
     def start(self) -> Arrays:
         return ()
 
-    def client_update(self, received: Parts, data: Any, turn: Turn) -> WeightedSum:
+    def client_update(self, received: Message, data: Any, context: RoundContext) -> WeightedSum:
         return next(iter(data()))  # type: ignore[no-any-return]
 
-    def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
-        return WeightedSum.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> WeightedSum:
+        return WeightedSum.from_message(parts)
 
-    def server_update(self, state: Arrays, total: WeightedSum, turn: Turn) -> Arrays:
+    def server_update(self, state: Arrays, total: WeightedSum, context: RoundContext) -> Arrays:
         return total.mean()
 
     def result(self, state: Arrays) -> Arrays:
@@ -158,44 +176,50 @@ class Told(Algorithm[Arrays, WeightedSum, Arrays]):
 
 
 def test_plans_that_rounding_does_not_fit_are_refused() -> None:
-    keys = make_identities(["a", "b", "c"])
-    secure = SecureSum(keys, min_clients=3)
-    with pytest.raises(ValueError, match="RoundedUpload needs every client's message by itself"):
-        Plan(algorithm=Told(), protections=(RoundedUpload(), secure))
+    keys = generate_keys(["a", "b", "c"])
+    secure = SecureAggregation(keys, min_clients=3)
+    with pytest.raises(
+        ValueError, match="StochasticQuantization needs every client's message by itself"
+    ):
+        Plan(algorithm=Told(), protections=(StochasticQuantization(), secure))
     with pytest.raises(ValueError, match="Float32 makes others of them"):
-        Plan(algorithm=Told(), protections=(Float32(), RoundedUpload()))
-    with pytest.raises(ValueError, match=r"clipped at 0\.5 .* pass RoundedUpload longest=0\.5"):
-        Plan(algorithm=Told(0.5), protections=(RoundedUpload(longest=0.6),))
-    Plan(algorithm=Told(0.5), protections=(RoundedUpload(longest=0.5),))
+        Plan(algorithm=Told(), protections=(Float32(), StochasticQuantization()))
+    with pytest.raises(
+        ValueError, match=r"clipped at 0\.5 .* pass StochasticQuantization longest=0\.5"
+    ):
+        Plan(algorithm=Told(0.5), protections=(StochasticQuantization(longest=0.6),))
+    Plan(algorithm=Told(0.5), protections=(StochasticQuantization(longest=0.5),))
     for wrong in ({"bits": 3}, {"block": 0}, {"longest": 0.0}):
         with pytest.raises(ValueError, match=r"pass|let"):
-            RoundedUpload(**wrong)
-    with pytest.raises(UploadError, match="use SmallestUpload"):
-        RoundedUpload().on_client(RidgeStatistics.zero(2, 1), Turn(0, ()))
+            StochasticQuantization(**wrong)
+    with pytest.raises(UploadError, match="use LowRankUpload"):
+        StochasticQuantization().on_client(RidgeStatistics.zero(2, 1), RoundContext(0, ()))
     with pytest.raises(UploadError, match="NaN"):
-        RoundedUpload().on_client(WeightedSum((np.array([np.nan]),), 1.0), Turn(0, ()))
+        StochasticQuantization().on_client(
+            WeightedSum((np.array([np.nan]),), 1.0), RoundContext(0, ())
+        )
 
 
 @pytest.mark.parametrize("bits", FEW)
 def test_numbers_at_the_ends_of_float32(bits: Bits) -> None:
-    rounded, turn = RoundedUpload(bits=bits, block=4), Turn(0, (), client="a")
+    rounded, context = StochasticQuantization(bits=bits, block=4), RoundContext(0, (), client="a")
     for kind, size in ((np.float64, 1e-60), (np.float32, 1e-38), (np.float32, 1e-44)):
         tiny = WeightedSum((np.array([size, 0.0, -size, 0.0, 1.0], kind),), 1.0)
-        found = flat(arrived(rounded, tiny, turn))
+        found = flat(arrived(rounded, tiny, context))
         assert np.abs(found[:4]).max() <= 1e-37
         assert abs(found[4]) == 1.0
     with pytest.raises(UploadError, match=r"1e\+39 is too large"):
-        rounded.on_client(WeightedSum((np.array([1e39]),), 1.0), turn)
+        rounded.on_client(WeightedSum((np.array([1e39]),), 1.0), context)
 
 
 def test_a_message_that_contradicts_itself_is_not_read() -> None:
-    rounded, turn = RoundedUpload(bits=4), Turn(0, (), client="a")
-    good = taken_apart(rounded.on_client(sent(), turn))
+    rounded, context = StochasticQuantization(bits=4), RoundContext(0, (), client="a")
+    good = serialize(rounded.on_client(sent(), context))
     numbers, scales, codes = good.arrays
 
     def read(facts: dict[str, Any] | None = None, arrays: tuple[Any, ...] = good.arrays) -> object:
-        parts = Parts(good.kind, {**good.facts, **(facts or {})}, arrays)
-        return rounded.read_update(parts, turn, lambda parts, _: WeightedSum.from_parts(parts))
+        parts = Message(good.kind, {**good.facts, **(facts or {})}, arrays)
+        return rounded.read_update(parts, context, lambda parts, _: WeightedSum.from_message(parts))
 
     read()
     bad_facts: tuple[dict[str, Any], ...] = (
@@ -227,14 +251,15 @@ def test_a_message_that_contradicts_itself_is_not_read() -> None:
 def test_the_ledger_counts_the_bytes_and_the_sum_is_that_of_the_rounded() -> None:
     clients = {name: [sent(k)] for k, name in enumerate("abc")}
     whole = federate(Plan(algorithm=Told()), clients)
-    same = Plan(algorithm=Told(), protections=(RoundedUpload(bits=32),))
+    same = Plan(algorithm=Told(), protections=(StochasticQuantization(bits=32),))
     for a, b in zip(whole.state, federate(same, clients).state, strict=True):
         assert np.array_equal(a, b)
-    few = Plan(algorithm=Told(), protections=(RoundedUpload(bits=4),), seed=5)
+    few = Plan(algorithm=Told(), protections=(StochasticQuantization(bits=4),), seed=5)
     result = federate(few, clients)
     assert result.records[0].bytes_up < 0.25 * whole.records[0].bytes_up
     by_hand = [
-        arrived(RoundedUpload(bits=4), sent(k), Turn(0, (), 5, n)) for k, n in enumerate("abc")
+        arrived(StochasticQuantization(bits=4), sent(k), RoundContext(0, (), 5, n))
+        for k, n in enumerate("abc")
     ]
     for k, array in enumerate(result.state):
         np.testing.assert_allclose(array, sum(one.arrays[k] for one in by_hand) / 9.0, rtol=1e-12)

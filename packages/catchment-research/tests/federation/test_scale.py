@@ -19,7 +19,7 @@ from catchment.readout import Model, RidgeStatistics
 from catchment_research.learn import AlignedRidge
 
 FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=45, inputs=1, seed=1)), washout=3)
-ALGORITHM = FederatedRidge(features=FEATURES, ridge=1e-6, keep_clients=False)
+ALGORITHM = FederatedRidge(features=FEATURES, ridge=1e-6, store_per_client=False)
 PLAN: Plan[RidgeState, Tally[RidgeStatistics], Model] = Plan(algorithm=ALGORITHM)
 
 

@@ -91,16 +91,16 @@ def same(a: Any, b: Any) -> bool:
     return bool(np.array_equal(a, b))
 
 
-@pytest.mark.parametrize("initialised", [False, True])
-def test_their_object_is_untouched(initialised: bool) -> None:
+@pytest.mark.parametrize("initialized", [False, True])
+def test_their_object_is_untouched(initialized: bool) -> None:
     node, twin = (nodes.Reservoir(20, lr=0.5, seed=1) for _ in range(2))
-    if initialised:
+    if initialized:
         node.run(U)
         twin.run(U)
     before = snapshot(node)
     ours = from_reservoirpy(node, n_inputs=3)
     assert same(snapshot(node), before)
-    assert node.initialized is initialised
+    assert node.initialized is initialized
     np.testing.assert_array_equal(node.run(U), twin.run(U))
     dense_theirs = node.W.toarray()
     node.W.data[:] = 0
@@ -122,7 +122,7 @@ def test_nodes_without_a_seed_draw_as_reservoirpy_would() -> None:
     np.testing.assert_allclose(ours.states(U)[:, 15:], theirs, rtol=0, atol=1e-12)
 
 
-def test_initialised_node_needs_no_input_width() -> None:
+def test_initialized_node_needs_no_input_width() -> None:
     node = nodes.Reservoir(5, input_dim=2, seed=1)
     assert from_reservoirpy(node).n_inputs == 2
     with pytest.raises(ValueError, match="input_dim is 2"):
@@ -278,7 +278,7 @@ def test_a_reservoir_taken_over_is_a_map_like_any_other() -> None:
 def test_a_model_taken_over_is_saved_and_refuses_gaps(tmp_path: Path) -> None:
     network = reservoirpy.ESN(units=20, ridge=1e-3, seed=1).fit(U, Y)
     model = model_from_reservoirpy(network)
-    assert model.prepare == RAW
+    assert model.preprocessing == RAW
     loaded = ct.load(model.save(tmp_path / "theirs.safetensors"))
     np.testing.assert_array_equal(loaded.predict(U), model.predict(U))
     with pytest.raises(ValueError, match="not finite"):

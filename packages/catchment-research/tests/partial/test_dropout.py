@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from catchment import Clip, GaussianNoise, Plan, federate
 from catchment.errors import FederationError
-from catchment.federation import Turn
-from catchment.privacy import SecureSum, make_identities
-from catchment_research import RoundedUpload
+from catchment.federation import RoundContext
+from catchment.privacy import SecureAggregation, generate_keys
+from catchment_research import StochasticQuantization
 from catchment_research.partial import (
     Dropout,
     Examples,
@@ -63,9 +63,9 @@ def training(freeze: Freeze, dropout: Dropout | None, **more: Any) -> FederatedT
     return FederatedTraining(network=network, steps=STEPS, dropout=dropout, device="cpu", **more)
 
 
-def units_of(dropout: Dropout, turn: Turn) -> dict[str, list[int]]:
+def units_of(dropout: Dropout, context: RoundContext) -> dict[str, list[int]]:
     """Return the units that a client has of the two hidden layers, as lists."""
-    kept = dropout.kept(Small(), turn)
+    kept = dropout.kept(Small(), context)
     return {
         layer: [int(u) for u in kept[f"{layer}.weight"].rows or ()]
         if kept[f"{layer}.weight"].rows is None
@@ -111,7 +111,7 @@ def by_hand(dropout: Dropout, freeze: Freeze, rounds: int) -> dict[str, np.ndarr
         total = {name: np.zeros_like(value) for name, value in whole.items()}
         weight = {name: np.zeros_like(value) for name, value in whole.items()}
         for client, (data,) in CLIENTS.items():
-            units = units_of(dropout, Turn(round_, (), seed=0, client=client))
+            units = units_of(dropout, RoundContext(round_, (), seed=0, client=client))
             moved, places = narrow_change(whole, units, data)
             for name in trained:
                 total[name][places[name]] += len(data.x) * moved[name]
@@ -148,11 +148,11 @@ def test_only_the_sub_network_travels() -> None:
     whole = federate(Plan(algorithm=training(Freeze(), None)), CLIENTS).records[0].bytes_up / 4
     narrow = sum(p.numel() for p in Small(2, 5).parameters())
     _, shapes = layout(algorithm.network)
-    kept = dropout.kept(Small(), Turn(0, (), client="c0"))
+    kept = dropout.kept(Small(), RoundContext(0, (), client="c0"))
     assert numbers_kept(kept, shapes) == narrow
     full = sum(p.numel() for p in Small().parameters())
     assert whole - up == pytest.approx(4 * (full - narrow), abs=20)
-    both = Plan(algorithm=algorithm, protections=(RoundedUpload(bits=4),))
+    both = Plan(algorithm=algorithm, protections=(StochasticQuantization(bits=4),))
     assert federate(both, CLIENTS).records[0].bytes_up / 4 < up
 
 
@@ -168,21 +168,21 @@ def test_everything_kept_is_the_plain_training_to_the_bit() -> None:
 def test_the_deal_is_the_clients_own_in_its_round_and_orders_keep_their_word() -> None:
     random = Dropout(chains=CHAIN, share=0.5)
     dealt = [
-        units_of(random, Turn(r, (), seed=s, client=c))
+        units_of(random, RoundContext(r, (), seed=s, client=c))
         for r, s, c in ((0, 0, "a"), (1, 0, "a"), (0, 1, "a"), (0, 0, "b"))
     ]
-    assert dealt[0] == units_of(random, Turn(0, ("x",), seed=0, client="a"))
+    assert dealt[0] == units_of(random, RoundContext(0, ("x",), seed=0, client="a"))
     assert all(dealt[0] != other for other in dealt[1:])
     first = Dropout(chains=CHAIN, share=(0.25, 0.5, 1.0), order="first")
     widths = set()
     for k in range(60):
-        units = units_of(first, Turn(k, (), client="a"))
+        units = units_of(first, RoundContext(k, (), client="a"))
         assert units["hidden"] == list(range(len(units["hidden"])))
         widths.add(len(units["hidden"]))
     assert widths == {2, 5, 10}
     counts = np.zeros(10)
     for k in range(400):
-        counts[units_of(random, Turn(k, (), client="a"))["hidden"]] += 1
+        counts[units_of(random, RoundContext(k, (), client="a"))["hidden"]] += 1
     assert (np.abs(counts - 200) < 5 * 10).all()  # five deviations of a fair draw
 
 
@@ -191,18 +191,18 @@ def test_a_clipped_change_of_a_sub_network_is_taken_and_a_longer_one_is_not() ->
     result = federate(Plan(algorithm=algorithm), CLIENTS)
     assert result.records[0].n_used == 4
     other = replace(algorithm, clip=5.0)
-    told = other.broadcast(other.start(), Turn(0, ()))
-    turn = Turn(0, (), client="c0")
-    sent = other.client_update(told, lambda: CLIENTS["c0"], turn)
+    told = other.broadcast(other.start(), RoundContext(0, ()))
+    context = RoundContext(0, (), client="c0")
+    sent = other.client_update(told, lambda: CLIENTS["c0"], context)
     with pytest.raises(Exception, match="were agreed on"):
-        algorithm.read_update(sent.parts(), turn)
+        algorithm.read_update(sent.parts(), context)
     with pytest.raises(Exception, match="another shape"):
-        replace(algorithm, dropout=None).read_update(sent.parts(), turn)
+        replace(algorithm, dropout=None).read_update(sent.parts(), context)
 
 
 def test_what_needs_one_layout_of_all_clients_is_refused() -> None:
     algorithm = training(Freeze(), Dropout(chains=CHAIN))
-    secure = SecureSum(make_identities(CLIENTS), min_clients=3)
+    secure = SecureAggregation(generate_keys(CLIENTS), min_clients=3)
     with pytest.raises(ValueError, match="with dropout clients train different parts"):
         Plan(algorithm=algorithm, protections=(secure,))
     noise = GaussianNoise(
@@ -215,7 +215,7 @@ def test_what_needs_one_layout_of_all_clients_is_refused() -> None:
 def test_settings_that_make_no_sense_say_so() -> None:
     leader = FollowTheLeader(noise_multiplier=1.0, clients=4, clip=0.5, rounds=4)
     with pytest.raises(ValueError, match="divides by a fixed number of clients"):
-        training(Freeze(), Dropout(chains=CHAIN), clip=0.5, optimiser=leader)
+        training(Freeze(), Dropout(chains=CHAIN), clip=0.5, optimizer=leader)
     for share in (0.0, 1.5, ()):
         with pytest.raises(ValueError, match="share is"):
             Dropout(chains=CHAIN, share=share)

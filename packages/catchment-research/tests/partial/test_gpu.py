@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from catchment.federation import Turn
+from catchment.federation import RoundContext
 from catchment_research.partial import (
     Dropout,
     Examples,
@@ -32,7 +32,7 @@ def test_the_frozen_part_is_the_same_bits() -> None:
     [
         LocalSteps(learning_rate=0.05, batch_size=8),
         LocalSteps(learning_rate=0.02, momentum=0.9, prox=0.1, batch_size=8, epochs=2),
-        LocalSteps(optimiser="adam", learning_rate=1e-3, batch_size=8),
+        LocalSteps(optimizer="adam", learning_rate=1e-3, batch_size=8),
     ],
 )
 def test_a_recorded_step_is_the_step(steps: LocalSteps) -> None:
@@ -80,7 +80,7 @@ def test_a_recorded_step_takes_the_units_of_each_round_anew() -> None:
     kept = Recordings()
     moved = []
     for round_ in range(3):
-        dealt = [dropout.kept(NETWORK.skeleton(), Turn(round_, (), client=c)) for c in "ab"]
+        dealt = [dropout.kept(NETWORK.skeleton(), RoundContext(round_, (), client=c)) for c in "ab"]
         both = [
             train_group(
                 NETWORK.skeleton(),

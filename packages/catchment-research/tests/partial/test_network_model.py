@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import catchment
-from catchment import Plan, Prepare, Recording
+from catchment import Plan, Preprocessing, Recording
 from catchment.engine import run_locally
 from catchment.errors import IntegrityError
 from catchment.readout import Predictor
@@ -51,7 +51,7 @@ def person(seed: int, n: int = 12, steps: int = 20) -> list[Recording]:
     for k in range(n):
         pace = (0.2, 1.0)[k % 2]
         u = np.sin(pace * np.arange(steps) + rng.uniform(0, 1)) + 0.1 * rng.normal(size=steps)
-        held.append(replace(Recording.labelled(5.0 + u, k % 2, ("slow", "fast")), channels=("x",)))
+        held.append(replace(Recording.labeled(5.0 + u, k % 2, ("slow", "fast")), channels=("x",)))
     return held
 
 
@@ -68,7 +68,7 @@ def trained(function: object = small) -> NetworkModel:
     plan = Plan(
         algorithm=RecordingTraining(training=training, classes=("slow", "fast")),
         rounds=8,
-        prepare=Prepare(scale="own"),
+        preprocessing=Preprocessing(scale="own"),
         channels=("x",),
     )
     made = run_locally(plan, PEOPLE, threads=1).predictor
@@ -90,7 +90,7 @@ def test_logits_are_those_of_torch_on_the_prepared_recordings() -> None:
     u = (raw.u - raw.u.mean()) / raw.u.std()
     with torch.inference_mode():
         expected = made.module(torch.from_numpy(u[None].astype(np.float32)))
-    (outputs,) = made.outputs_of(made.prepare.apply([raw]))
+    (outputs,) = made.outputs_of(made.preprocessing.apply([raw]))
     np.testing.assert_allclose(outputs, expected.numpy(), rtol=1e-5)
     np.testing.assert_allclose(made.probabilities(outputs).sum(), 1.0)
 
@@ -113,7 +113,9 @@ def test_a_file_holds_what_was_trained_and_loads_only_where_its_function_is(
     same = catchment.load(path, use=[mine_networks.small])
     raw = person(9)
     for a, b in zip(
-        made.outputs_of(made.prepare.apply(raw)), same.outputs_of(raw_of(same, raw)), strict=True
+        made.outputs_of(made.preprocessing.apply(raw)),
+        same.outputs_of(raw_of(same, raw)),
+        strict=True,
     ):
         np.testing.assert_array_equal(a, b)
     held = same.stored()
@@ -128,7 +130,7 @@ def test_a_file_holds_what_was_trained_and_loads_only_where_its_function_is(
 
 
 def raw_of(model: Predictor, raw: list[Recording]) -> list[Recording]:
-    return model.prepare.apply(raw)
+    return model.preprocessing.apply(raw)
 
 
 def test_another_architecture_under_the_same_name_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Partial networks behind the protections that every algorithm has: secure sums and noise."""
+"""Partial networks behind the protections that every algorithm has: secure aggregation and noise."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from torch import nn
 from catchment import Plan, federate
 from catchment.engine import run_locally
 from catchment.errors import TooFewClientsError
-from catchment.federation import Result, RunFolder, Turn
-from catchment.privacy import Clip, GaussianNoise, SecureSum, epsilon_spent, make_identities
-from catchment.wire import taken_apart
-from catchment_research import RoundedUpload
+from catchment.federation import Result, RoundContext, RunFolder
+from catchment.privacy import Clip, GaussianNoise, SecureAggregation, epsilon_spent, generate_keys
+from catchment.wire import serialize
+from catchment_research import StochasticQuantization
 from catchment_research.learn import Adam
 from catchment_research.partial import (
     Change,
@@ -49,14 +49,14 @@ TRAINING = FederatedTraining(
 CLIENTS = {f"c{k}": [examples(10 + 3 * k, k)] for k in range(5)}
 
 
-def secure_sum(public: Mapping[str, str], least: int = 3) -> SecureSum:
-    return SecureSum(identities=public, min_clients=least)
+def secure_aggregation(public: Mapping[str, str], least: int = 3) -> SecureAggregation:
+    return SecureAggregation(identities=public, min_clients=least)
 
 
-def test_a_secure_sum_gives_the_clear_values_rounded_once_to_float32() -> None:
-    public = make_identities(CLIENTS)
+def test_secure_aggregation_gives_the_clear_values_rounded_once_to_float32() -> None:
+    public = generate_keys(CLIENTS)
     memories = public.memories
-    secret = Plan(algorithm=TRAINING, rounds=2, protections=(secure_sum(public),))
+    secret = Plan(algorithm=TRAINING, rounds=2, protections=(secure_aggregation(public),))
     hidden = federate(secret, CLIENTS, memories=memories)
     clear = federate(Plan(algorithm=TRAINING, rounds=2), CLIENTS)
     for a, b in zip(hidden.state.values, clear.state.values, strict=True):
@@ -66,22 +66,22 @@ def test_a_secure_sum_gives_the_clear_values_rounded_once_to_float32() -> None:
         assert "training accuracy" in one.figures
 
 
-def test_a_secure_sum_costs_sixteen_bytes_a_number_and_no_more_for_the_frozen() -> None:
-    public = make_identities(CLIENTS)
+def test_secure_aggregation_costs_sixteen_bytes_a_number_and_no_more_for_the_frozen() -> None:
+    public = generate_keys(CLIENTS)
     memories = public.memories
-    secret = Plan(algorithm=TRAINING, protections=(secure_sum(public),))
+    secret = Plan(algorithm=TRAINING, protections=(secure_aggregation(public),))
     up = federate(secret, CLIENTS, memories=memories).records[0].bytes_up / len(CLIENTS)
     numbers = NETWORK.share().trainable + 4  # the weight, and three of the loss
     assert 16 * numbers < up < 16 * numbers + 3000
 
 
-def test_a_weak_client_is_not_taken_into_a_secure_sum() -> None:
-    public = make_identities(CLIENTS)
+def test_a_weak_client_is_not_taken_into_secure_aggregation() -> None:
+    public = generate_keys(CLIENTS)
     memories = public.memories
     weak = FederatedTraining(
         network=NETWORK, weak={"c0": Freeze(names=("2.weight",))}, device="cpu"
     )
-    plan = Plan(algorithm=weak, protections=(secure_sum(public, least=5),))
+    plan = Plan(algorithm=weak, protections=(secure_aggregation(public, least=5),))
     with pytest.raises(TooFewClientsError, match="differ in their facts or shapes"):
         federate(plan, CLIENTS, memories=memories)
 
@@ -93,10 +93,10 @@ def test_central_noise_has_the_spread_that_its_epsilon_asks_for() -> None:
     plan = Plan(algorithm=TRAINING, protections=(noise,))
     # Clipping alone: what each client sent, shortened to the bound, all of equal weight.
     start = TRAINING.start()
-    told = TRAINING.broadcast(start, Turn(0, ()))
+    told = TRAINING.broadcast(start, RoundContext(0, ()))
     total = [np.zeros(v.shape) for v in start.values]
     for name, data in CLIENTS.items():
-        change = TRAINING.client_update(told, partial(list, data), Turn(0, (), client=name))
+        change = TRAINING.client_update(told, partial(list, data), RoundContext(0, (), client=name))
         moved = [c.astype(np.float64) / change.weight for c in change.changes]
         length = np.sqrt(sum((m**2).sum() for m in moved))
         for t, m in zip(total, moved, strict=True):
@@ -124,8 +124,8 @@ def test_the_accountant_confirms_the_epsilon_of_all_rounds() -> None:
     assert epsilon_spent(cost, 1e-5) == pytest.approx(3.0, rel=1e-3)
 
 
-def test_noise_of_the_clients_within_a_secure_sum() -> None:
-    public = make_identities(CLIENTS)
+def test_noise_of_the_clients_withunder_secure_aggregation() -> None:
+    public = generate_keys(CLIENTS)
     memories = public.memories
     noise = GaussianNoise(
         epsilon=50.0,
@@ -135,7 +135,7 @@ def test_noise_of_the_clients_within_a_secure_sum() -> None:
         min_clients=5,
         small_cohort=True,
     )
-    plan = Plan(algorithm=TRAINING, protections=(noise, secure_sum(public, least=5)))
+    plan = Plan(algorithm=TRAINING, protections=(noise, secure_aggregation(public, least=5)))
     state = federate(plan, CLIENTS, memories=memories).state
     clear = federate(Plan(algorithm=TRAINING), CLIENTS).state
     for a, b in zip(state.values, clear.values, strict=True):
@@ -145,23 +145,23 @@ def test_noise_of_the_clients_within_a_secure_sum() -> None:
 
 
 @pytest.mark.parametrize(
-    "optimiser",
+    "optimizer",
     [
         Adam(),
         FollowTheLeader(noise_multiplier=0.0, clip=1.0, clients=5, rounds=4),
     ],
 )
 def test_a_run_that_stopped_goes_on_to_the_same_bits(
-    optimiser: Adam | FollowTheLeader, tmp_path: Path
+    optimizer: Adam | FollowTheLeader, tmp_path: Path
 ) -> None:
     training = FederatedTraining(
         network=NETWORK,
-        optimiser=optimiser,
+        optimizer=optimizer,
         schedule=Schedule(cosine=4),
         clip=1.0,
         device="cpu",
     )
-    plan = Plan(algorithm=training, rounds=4, share=0.6)
+    plan = Plan(algorithm=training, rounds=4, client_fraction=0.6)
     at_once = federate(plan, CLIENTS)
 
     class StoppedError(Exception):
@@ -185,9 +185,9 @@ def test_a_run_that_stopped_goes_on_to_the_same_bits(
 
 
 def changes(training: FederatedTraining) -> dict[str, Change]:
-    told = training.broadcast(training.start(), Turn(0, tuple(CLIENTS)))
+    told = training.broadcast(training.start(), RoundContext(0, tuple(CLIENTS)))
     return {
-        name: training.client_update(told, partial(list, data), Turn(0, (), client=name))
+        name: training.client_update(told, partial(list, data), RoundContext(0, (), client=name))
         for name, data in CLIENTS.items()
     }
 
@@ -241,7 +241,7 @@ def test_few_bits_of_a_change_learn_the_same_in_fewer_bytes() -> None:
     """With 32 bits every value is the one without rounding."""
 
     def run(bits: Literal[32, 8]) -> Result[Trained, object]:
-        rounded = RoundedUpload(bits=bits)
+        rounded = StochasticQuantization(bits=bits)
         return federate(Plan(algorithm=TRAINING, rounds=4, protections=(rounded,)), CLIENTS)
 
     whole = federate(Plan(algorithm=TRAINING, rounds=4), CLIENTS).state.values
@@ -258,18 +258,18 @@ def test_few_bits_of_a_change_learn_the_same_in_fewer_bytes() -> None:
 
 def test_clipped_changes_are_rounded_within_their_clip() -> None:
     rule = FollowTheLeader(noise_multiplier=0.0, clip=0.2, clients=5, rounds=3)
-    training = replace(TRAINING, clip=0.2, optimiser=rule)
+    training = replace(TRAINING, clip=0.2, optimizer=rule)
     with pytest.raises(ValueError, match=r"clipped at 0\.2"):
-        Plan(algorithm=training, rounds=3, protections=(RoundedUpload(bits=2),))
-    rounded = RoundedUpload(bits=2, longest=0.2)
+        Plan(algorithm=training, rounds=3, protections=(StochasticQuantization(bits=2),))
+    rounded = StochasticQuantization(bits=2, longest=0.2)
     result = federate(Plan(algorithm=training, rounds=3, protections=(rounded,)), CLIENTS)
     assert [record.n_used for record in result.records] == [5, 5, 5]  # the server refused none
-    told = training.broadcast(training.start(), Turn(0, ()))
+    told = training.broadcast(training.start(), RoundContext(0, ()))
     for name, data in CLIENTS.items():
-        turn = Turn(0, (), client=name)
-        change = training.client_update(told, partial(list, data), turn)
+        context = RoundContext(0, (), client=name)
+        change = training.client_update(told, partial(list, data), context)
         moved: Any = rounded.read_update(
-            taken_apart(rounded.on_client(change, turn)), turn, training.read_update
+            serialize(rounded.on_client(change, context)), context, training.read_update
         )
         length = np.sqrt(sum(float((c.astype(np.float64) ** 2).sum()) for c in moved.changes))
         assert 0 < length <= 0.2

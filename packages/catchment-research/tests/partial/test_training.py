@@ -14,8 +14,8 @@ from torch.nn import functional
 from catchment import Plan, federate
 from catchment.engine import LocalEngine
 from catchment.errors import FederationError, UploadError
-from catchment.federation import Reply, Turn, run
-from catchment.wire import Parts
+from catchment.federation import Reply, RoundContext, run
+from catchment.wire import Message
 from catchment_research.partial import (
     IGNORED,
     Change,
@@ -52,7 +52,7 @@ CLIENTS = {f"c{k}": [client(n, k)] for k, n in enumerate((20, 35, 7))}
     [
         LocalSteps(learning_rate=0.2, batch_size=8),
         LocalSteps(learning_rate=0.1, momentum=0.9, batch_size=6, epochs=2, prox=0.3),
-        LocalSteps(optimiser="adam", learning_rate=0.01, batch_size=8, epochs=3, max_steps=4),
+        LocalSteps(optimizer="adam", learning_rate=0.01, batch_size=8, epochs=3, max_steps=4),
     ],
 )
 def test_a_group_trains_as_torch_trains_each_by_itself(steps: LocalSteps) -> None:
@@ -85,20 +85,20 @@ def _train_alone(
     met = []
     trained = [p for p in module.parameters() if p.requires_grad]
     before = [p.detach().clone() for p in trained]
-    optimiser = (
+    optimizer = (
         torch.optim.SGD(trained, lr=steps.learning_rate, momentum=steps.momentum)
-        if steps.optimiser == "sgd"
+        if steps.optimizer == "sgd"
         else torch.optim.Adam(trained, lr=steps.learning_rate)
     )
     for batch in schedule:
         rows = batch[batch >= 0]
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         logits, y = module(torch.from_numpy(e.x[rows])), torch.from_numpy(e.y[rows])
         loss = functional.cross_entropy(logits, y)
         met += [(loss.item(), right) for right in (logits.argmax(1) == y).tolist()]
         apart = sum(((p - b) ** 2).sum() for p, b in zip(trained, before, strict=True))
         torch.autograd.backward(loss + 0.5 * steps.prox * apart)
-        optimiser.step()
+        optimizer.step()
     loss_of_all, accuracy = np.mean(met, axis=0)
     values = {n: p.detach() for n, p in module.named_parameters() if p.requires_grad}
     return values, float(loss_of_all), float(accuracy)
@@ -190,9 +190,9 @@ def test_a_clipped_change_is_no_longer_than_its_bound() -> None:
         network=NETWORK, steps=LocalSteps(learning_rate=5.0), clip=0.01, device="cpu"
     )
     change = algorithm.client_update(
-        algorithm.broadcast(algorithm.start(), Turn(0, ())),
+        algorithm.broadcast(algorithm.start(), RoundContext(0, ())),
         lambda: CLIENTS["c0"],
-        Turn(0, (), client="c0"),
+        RoundContext(0, (), client="c0"),
     )
     length = np.sqrt(sum((c.astype(np.float64) ** 2).sum() for c in change.changes))
     assert 0.0099 < length <= 0.01
@@ -200,9 +200,11 @@ def test_a_clipped_change_is_no_longer_than_its_bound() -> None:
 
 
 def changes_of(algorithm: FederatedTraining) -> dict[str, Change]:
-    told = algorithm.broadcast(algorithm.start(), Turn(0, tuple(CLIENTS)))
+    told = algorithm.broadcast(algorithm.start(), RoundContext(0, tuple(CLIENTS)))
     return {
-        name: algorithm.client_update(told, lambda e=e: e, Turn(0, tuple(CLIENTS), client=name))  # type: ignore[misc]
+        name: algorithm.client_update(
+            told, lambda e=e: e, RoundContext(0, tuple(CLIENTS), client=name)
+        )  # type: ignore[misc]
         for name, e in CLIENTS.items()
     }
 
@@ -248,10 +250,10 @@ def test_one_client_cannot_outweigh_the_others_by_its_word() -> None:
     plan = Plan(algorithm=algorithm)
 
     class Boasting(LocalEngine[Any, Any, Any]):
-        def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-            for reply in super().ask(letters):
+        def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+            for reply in super().ask(requests):
                 if reply.client == "c5" and reply.message is not None:
-                    sent = Parts.from_bytes(reply.message)
+                    sent = Message.from_bytes(reply.message)
                     heavy = tuple(array * array.dtype.type(1e6) for array in sent.arrays)
                     reply = Reply("c5", replace(sent, arrays=heavy).to_bytes())
                 yield reply
@@ -267,24 +269,24 @@ def test_where_changes_are_clipped_every_client_weighs_one() -> None:
     algorithm = FederatedTraining(network=NETWORK, clip=0.1, device="cpu")
     parts = replace(changes_of(algorithm)["c0"], weight=2.0).parts()
     with pytest.raises(UploadError, match="weight is 2") as caught:
-        algorithm.read_update(parts, Turn(0, (), client="c0"))
+        algorithm.read_update(parts, RoundContext(0, (), client="c0"))
     assert caught.value.code == "weight"
     long = changes_of(FederatedTraining(network=NETWORK, clip=1.0, device="cpu"))["c0"]
     with pytest.raises(UploadError, match="longer than") as caught:
-        algorithm.read_update(long.parts(), Turn(0, (), client="c0"))
+        algorithm.read_update(long.parts(), RoundContext(0, (), client="c0"))
     assert caught.value.code == "bound"
 
 
 def test_bad_changes_are_refused_with_their_code() -> None:
     algorithm = FederatedTraining(network=NETWORK, device="cpu")
     parts = algorithm.client_update(
-        algorithm.broadcast(algorithm.start(), Turn(0, ())),
+        algorithm.broadcast(algorithm.start(), RoundContext(0, ())),
         lambda: CLIENTS["c0"],
-        Turn(0, (), client="c0"),
+        RoundContext(0, (), client="c0"),
     ).parts()
     parts.arrays[2].flat[0] = np.nan
     with pytest.raises(UploadError, match="finite") as caught:
-        algorithm.read_update(parts, Turn(0, (), client="c0"))
+        algorithm.read_update(parts, RoundContext(0, (), client="c0"))
     assert caught.value.code == "not-finite"
 
 
@@ -326,8 +328,8 @@ def test_clipped_changes_come_without_a_loss() -> None:
     algorithm = FederatedTraining(network=NETWORK, clip=0.1, device="cpu")
     (record,) = federate(Plan(algorithm=algorithm), CLIENTS).records
     assert set(record.figures) == {"weight norm"}
-    told = algorithm.broadcast(algorithm.start(), Turn(0, ()))
-    sent = algorithm.client_update(told, lambda: CLIENTS["c0"], Turn(0, (), client="c0"))
+    told = algorithm.broadcast(algorithm.start(), RoundContext(0, ()))
+    sent = algorithm.client_update(told, lambda: CLIENTS["c0"], RoundContext(0, (), client="c0"))
     assert (sent.telling, sent.loss, sent.right) == (0.0, 0.0, 0.0)
 
 

@@ -18,7 +18,7 @@ from catchment import Array, Integers  # noqa: E402
 from catchment.engine import run_locally  # noqa: E402
 from catchment.errors import FederationError, IntegrityError  # noqa: E402
 from catchment.federation import Plan  # noqa: E402
-from catchment.wire import Parts  # noqa: E402
+from catchment.wire import Message  # noqa: E402
 from catchment_research.learn import Adam, Mean  # noqa: E402
 from catchment_research.prompt import (  # noqa: E402  # noqa: E402  # noqa: E402
     Answer,
@@ -91,7 +91,7 @@ def test_a_padded_batch_of_answers_has_each_rows_own_loss_and_gradient(make: Any
 
 
 def test_gradients_of_answers_are_numeric_ones() -> None:
-    # In double precision, which GPT-2 keeps to the end and Llama's normalisation does not.
+    # In double precision, which GPT-2 keeps to the end and Llama's normalization does not.
     torch.manual_seed(1)
     lm = TransformersLM(transformers.GPT2LMHeadModel(gpt2().model.config).double(), batch_size=8)
     prompts, contexts = RNG.normal(size=(2, 2, 16)), [CONTEXTS[0], CONTEXTS[3]]
@@ -314,7 +314,7 @@ def test_questions_that_cannot_be_are_refused() -> None:
     lengths = np.array(1, np.uint32), np.array([1], np.uint32)
     for one in lengths:
         with pytest.raises(IntegrityError, match="of 2 examples"):
-            said_from_bytes(Parts("said", {}, (lengths[1], one)).to_bytes(), 2, most=4)
+            said_from_bytes(Message("said", {}, (lengths[1], one)).to_bytes(), 2, most=4)
     with pytest.raises(IntegrityError, match="5 tokens were said, 4 were asked for"):
         said_from_bytes(said_to_bytes([np.arange(5)]), 1, most=4)
 

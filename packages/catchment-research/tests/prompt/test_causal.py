@@ -104,7 +104,7 @@ def test_gradients_are_those_of_the_model_row_by_row(model: Any) -> None:
 
 
 def test_gradients_are_numeric_ones() -> None:
-    # In double precision, which GPT-2 keeps to the end and Llama's normalisation does not.
+    # In double precision, which GPT-2 keeps to the end and Llama's normalization does not.
     torch.manual_seed(1)
     lm = TransformersLM(transformers.GPT2LMHeadModel(gpt2().model.config).double(), batch_size=8)
     prompts, contexts = RNG.normal(size=(2, 2, 16)), [CONTEXTS[0], CONTEXTS[3]]
@@ -151,14 +151,14 @@ def test_weights_are_frozen_and_known_by_their_bits() -> None:
 def test_words_and_texts_become_tokens() -> None:
     lm = stories()
     text = "Once upon a time"
-    assert lm.tokeniser.decode(lm.tokens(text)).strip() == text
+    assert lm.tokenizer.decode(lm.tokens(text)).strip() == text
     found = lm.label_words((" he", " she"), after="then")
-    assert [lm.tokeniser.decode([token]).strip() for token in found] == ["he", "she"]
+    assert [lm.tokenizer.decode([token]).strip() for token in found] == ["he", "she"]
     with pytest.raises(ValueError, match="choose words that differ"):
         lm.label_words((" the", " the"))
     with pytest.raises(ValueError, match="add a space"):
         lm.label_words(("", " the"))
-    with pytest.raises(ValueError, match="without a tokeniser"):
+    with pytest.raises(ValueError, match="without a tokenizer"):
         llama().tokens("a")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from catchment.errors import IntegrityError
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_research.prompt import Answer, LanguageServer, Projection, Question, as_tokens
 from tests.prompt.world import MODEL, PROJECTION, WORDS
 
@@ -138,7 +138,7 @@ WRONG = {
 def test_a_question_that_is_wrong_in_one_place_is_refused(name: str) -> None:
     at = server()
     labels = np.array([0, 2, 1, 1])
-    parts = Parts.from_bytes(Question(CODES, CONTEXTS, 4, labels).to_bytes(PROJECTION))
+    parts = Message.from_bytes(Question(CODES, CONTEXTS, 4, labels).to_bytes(PROJECTION))
     at.answers([parts.to_bytes()])
     with pytest.raises(IntegrityError):
         at.answers([WRONG[name](parts).to_bytes()])
@@ -155,9 +155,9 @@ def test_tokens_the_model_does_not_know_are_refused() -> None:
 
 def test_answers_are_checked() -> None:
     with pytest.raises(IntegrityError, match="expected an answer"):
-        Answer.from_bytes(Parts("nothing").to_bytes())
+        Answer.from_bytes(Message("nothing").to_bytes())
     with pytest.raises(IntegrityError, match="not finite"):
-        Answer.from_bytes(Parts("answer", {}, (np.array([np.nan], np.float32),)).to_bytes())
+        Answer.from_bytes(Message("answer", {}, (np.array([np.nan], np.float32),)).to_bytes())
 
 
 def test_a_server_is_checked() -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import catchment
-from catchment import EchoState, Plan, Prepare, Recording
+from catchment import EchoState, Plan, Preprocessing, Recording
 from catchment.engine import run_locally
 from catchment.errors import IntegrityError, MissingDataError
 from catchment.readout import Predictor
@@ -22,7 +22,7 @@ from catchment_research.prompt import (
     PromptModel,
     PromptTraining,
     RecordingPrompts,
-    labelled,
+    labeled,
     served,
 )
 from tests.prompt.tiny import VOCABULARY, tiny_model
@@ -37,7 +37,7 @@ def person(seed: int, n: int = 10) -> list[Recording]:
     held = []
     for k in range(n):
         u = np.sin((1.0, 0.1)[k % 2] * np.arange(25) + rng.uniform(0, 0.5))
-        held.append(replace(Recording.labelled(3.0 + u, k % 2, CLASSES), channels=("x",)))
+        held.append(replace(Recording.labeled(3.0 + u, k % 2, CLASSES), channels=("x",)))
     return held
 
 
@@ -58,7 +58,9 @@ def trained(language: Path) -> PromptModel:
     algorithm = RecordingPrompts(
         training=training, classes=CLASSES, language_model=str(language), context=CONTEXT
     )
-    plan = Plan(algorithm=algorithm, rounds=6, prepare=Prepare(scale="own"), channels=("x",))
+    plan = Plan(
+        algorithm=algorithm, rounds=6, preprocessing=Preprocessing(scale="own"), channels=("x",)
+    )
     made = run_locally(plan, {f"p{k}": person(k) for k in range(3)}).predictor
     assert isinstance(made, PromptModel)
     return made
@@ -93,7 +95,7 @@ def test_a_saved_prompt_says_the_same_in_another_process_and_holds_no_language_m
         text=True,
         check=True,
     ).stdout.split()
-    (here,) = trained.outputs_of(trained.prepare.apply(person(9)[:1]))
+    (here,) = trained.outputs_of(trained.preprocessing.apply(person(9)[:1]))
     assert there == [here.tobytes().hex()]
 
 
@@ -110,4 +112,4 @@ def test_a_prompt_is_refused_by_another_language_model_and_by_none(
 
 def test_recordings_without_a_label_for_all_steps_are_refused() -> None:
     with pytest.raises(ValueError, match="no label"):
-        labelled([Recording(np.ones(2), np.ones(2))], 2)
+        labeled([Recording(np.ones(2), np.ones(2))], 2)

@@ -11,8 +11,8 @@ import torch
 from catchment import Array
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError
-from catchment.federation import Float32, Plan, Turn
-from catchment.privacy import Clip, GaussianNoise, PromptNoise, SecureSum, make_identities
+from catchment.federation import Float32, Plan, RoundContext
+from catchment.privacy import Clip, GaussianNoise, PromptNoise, SecureAggregation, generate_keys
 from catchment_research.learn import Adam, Mean
 from catchment_research.prompt import Answer, EdgeController, Example, LanguageServer, Question
 from tests.prompt.world import MODEL, PROJECTION, WORDS, clients, features, training, waves
@@ -118,13 +118,13 @@ def test_a_constant_prompt_and_told_labels_cost_a_few_numbers_per_step() -> None
     assert a.bytes_up < 400
 
 
-def test_float32_uploads_and_secure_sums_give_the_same_controller() -> None:
+def test_float32_uploads_and_secure_aggregation_give_the_same_controller() -> None:
     algorithm = training(epochs=2)
     plain = run_locally(Plan(algorithm=algorithm, rounds=2), clients())
     half = run_locally(Plan(algorithm=algorithm, rounds=2, protections=(Float32(),)), clients())
-    identities = make_identities(clients())
+    identities = generate_keys(clients())
     memories = identities.memories
-    secure = SecureSum(identities=identities, min_clients=3)
+    secure = SecureAggregation(identities=identities, min_clients=3)
     hidden = run_locally(
         Plan(algorithm=algorithm, rounds=2, protections=(secure,)), clients(), memories=memories
     )
@@ -239,10 +239,12 @@ def test_answers_to_another_question_are_refused() -> None:
 
 
 def test_values_of_another_controller_are_refused() -> None:
-    algorithm, turn = training(), Turn(0, ("a",), client="a")
+    algorithm, context = training(), RoundContext(0, ("a",), client="a")
     other = training(controller=EdgeController(projection=PROJECTION))
     with pytest.raises(IntegrityError):
-        algorithm.client_update(other.broadcast(other.start(), turn), lambda: waves(5, 1), turn)
+        algorithm.client_update(
+            other.broadcast(other.start(), context), lambda: waves(5, 1), context
+        )
 
 
 def test_a_guarded_training_sends_no_loss() -> None:

@@ -1,4 +1,4 @@
-"""A tiny random language model with a tokeniser of whole words, for tests without downloads."""
+"""A tiny random language model with a tokenizer of whole words, for tests without downloads."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def tiny_model(folder: Path) -> Path:
     )
     LlamaForCausalLM(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
     words = {word: number for number, word in enumerate(VOCABULARY)}
-    tokeniser = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
-    tokeniser.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     whole = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokeniser, unk_token="<unk>"
+        tokenizer_object=tokenizer, unk_token="<unk>"
     )
     whole.save_pretrained(folder)
     return folder

@@ -104,16 +104,16 @@ def test_merged_in_any_grouping_they_solve_as_numpy_does_on_all_rows(
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("standardise", [True, False])
+@pytest.mark.parametrize("standardize", [True, False])
 def test_on_well_posed_rows_they_are_what_statistics_are(
-    intercept: bool, standardise: bool
+    intercept: bool, standardize: bool
 ) -> None:
     z, y, weight = rows()
     z[:, 2] = 4.0  # does not vary
     factors = RidgeFactors.from_states(z, y, weight=weight)
     sums = RidgeStatistics.from_states(z, y, weight=weight)
-    scale = feature_scale(sums) if standardise else None
-    if standardise:
+    scale = feature_scale(sums) if standardize else None
+    if standardize:
         np.testing.assert_allclose(factor_scale(factors), feature_scale(sums), rtol=1e-9)
     for ridge in (1e-2, 3.0, np.array([0.1, 2.0])):
         ours = solve_factors(factors, ridge, intercept=intercept, scale=scale)
@@ -127,7 +127,7 @@ def test_on_well_posed_rows_they_are_what_statistics_are(
         path = solve_path(sums, ridges, intercept=intercept, scale=scale)
         errors = factor_errors(factors, mine), path_errors(sums, path)
         np.testing.assert_allclose(errors[0], errors[1], rtol=1e-7)
-    if intercept and not standardise:
+    if intercept and not standardize:
         assert ours.weights[2] == pytest.approx(0.0)
 
 
@@ -191,7 +191,7 @@ def test_of_recordings_they_are_what_statistics_are(name: str) -> None:
     assert factors.weight == pytest.approx(sums.weight)
     found, known = factors.statistics, sums.floats
     for field in ("feature_sum", "target_sum", "gram", "cross", "target_gram"):
-        # On a grid the statistics round targets to 2^-36.
+        # In fixed point the statistics round targets to 2^-36.
         np.testing.assert_allclose(
             getattr(found, field), getattr(known, field), rtol=1e-8, atol=1e-6
         )
@@ -215,7 +215,7 @@ def test_the_ridge_is_chosen_as_from_statistics_where_both_can() -> None:
     assert known is not None
     assert choice.errors.min() == pytest.approx(known.errors.min(), rel=1e-2)
     assert np.linalg.norm(readout(z) - y) == pytest.approx(np.linalg.norm(other(z) - y), rel=1e-2)
-    each = choose_by_factor_blocks(blocks, per_output=True, standardise=True)
+    each = choose_by_factor_blocks(blocks, per_output=True, standardize=True)
     assert np.shape(each.best) == (1,)
     with pytest.raises(ValueError, match="needs at least 2"):
         choose_by_factor_blocks(blocks[:1])
@@ -241,7 +241,7 @@ def test_each_part_is_left_out_by_merging_the_others() -> None:
 def test_they_travel_and_are_compared_to_the_bit() -> None:
     z, y, weight = rows()
     factors = RidgeFactors.from_states(z, y, weight=weight, fingerprint="f")
-    same = RidgeFactors.from_parts(factors.parts())
+    same = RidgeFactors.from_message(factors.parts())
     assert same == factors
     assert factors != RidgeFactors.from_states(z, y, fingerprint="f")
     sums = RidgeStatistics.from_states(z, y, weight=weight, fingerprint="f")
@@ -312,9 +312,9 @@ def test_nothing_is_computed_from_factors_of_another_size() -> None:
 def test_a_message_of_another_shape_is_refused() -> None:
     parts = RidgeFactors.from_states(*rows()[:2]).parts()
     with pytest.raises((UploadError, IntegrityError, ValueError)):
-        RidgeFactors.from_parts(type(parts)(parts.kind, parts.facts, parts.arrays[:-1]))
+        RidgeFactors.from_message(type(parts)(parts.kind, parts.facts, parts.arrays[:-1]))
     with pytest.raises((UploadError, IntegrityError, ValueError)):
-        RidgeFactors.from_parts(
+        RidgeFactors.from_message(
             type(parts)(parts.kind, parts.facts, (*parts.arrays[:3], parts.arrays[3][:-1]))
         )
 

@@ -200,10 +200,10 @@ def test_what_the_docs_say_of_sums_and_factors_was_measured() -> None:
     assert error("sums, best", *hard) > 2 * error("factors, best", *hard)
     assert error("factors, best", *hard) == pytest.approx(error("rows, best", *hard), rel=1e-3)
     # What the guide says to try first, and what is not to be gained.
-    scaled = ("Mackey-Glass", "standardised", "float64")
+    scaled = ("Mackey-Glass", "standardized", "float64")
     assert error("sums, by clients", *scaled) < 0.5 * error("factors, best", *hard)
     assert error("sums, best", *scaled) < 1.05 * error("factors, best", *scaled)
-    for inputs in ("as they are", "standardised"):
+    for inputs in ("as they are", "standardized"):
         lorenz_ = ("Lorenz", inputs, "float64")
         assert error("sums, best", *lorenz_) < 1.01 * error("factors, best", *lorenz_)
     on_grid = ("Mackey-Glass", "as they are", "grid")
@@ -214,7 +214,7 @@ def test_what_the_docs_say_of_sums_and_factors_was_measured() -> None:
         assert could_gain or not any(one.get("warned") for one in ways.values())
         if (row["series"], row["inputs"], row["states"], row["units"]) == (*hard, 300):
             assert ways["sums, by clients"]["warned"]
-        # Whole numbers of a grid travel in a few bits less.
+        # Integers of a grid travel in a few bits less.
         most = 1.01 if row["states"] == "float64" else 1.15
         assert ways["factors, gcv"]["bytes"] < most * ways["sums, gcv"]["bytes"]
         assert row["off rows"] < 1e-6

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import catchment
-from catchment import EchoState, Plan, Prepare, Recording, save
+from catchment import EchoState, Plan, Preprocessing, Recording, save
 from catchment.data import Scaler
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError
-from catchment.federation import Turn
+from catchment.federation import RoundContext
 from catchment.federation.learn import (
     FederatedRidge,
     FederatedScaling,
@@ -27,7 +27,7 @@ from catchment.federation.measure import Evaluation
 from catchment.readout import Model, PersonalModels, Predictor, load_model
 from catchment_research.learn import AlignedRidge, ReservoirEnsemble, StackedEnsemble, Stacking
 
-PREPARE = Prepare(gaps="hold", scale=Scaler(np.array([2.0]), np.array([3.0])))
+PREPARE = Preprocessing(gaps="hold", scale=Scaler(np.array([2.0]), np.array([3.0])))
 
 
 def recording(client: int, n: int = 150) -> Recording:
@@ -64,7 +64,7 @@ KINDS: dict[str, tuple[Any, int]] = {
 @cache
 def trained(kind: str) -> Predictor:
     algorithm, rounds = KINDS[kind]
-    plan = Plan(algorithm=algorithm, rounds=rounds, prepare=PREPARE, channels=("load",))
+    plan = Plan(algorithm=algorithm, rounds=rounds, preprocessing=PREPARE, channels=("load",))
     return run_locally(plan, PEOPLE).predictor
 
 
@@ -129,8 +129,10 @@ def test_personal_readouts_are_those_that_each_client_would_make_from_the_shared
 
 
 def test_a_stacked_ensemble_in_two_rounds_is_stacking_after_the_ensemble() -> None:
-    first = run_locally(Plan(algorithm=ENSEMBLE, prepare=PREPARE), PEOPLE).result
-    second = run_locally(Plan(algorithm=Stacking(ensemble=first), prepare=PREPARE), PEOPLE).result
+    first = run_locally(Plan(algorithm=ENSEMBLE, preprocessing=PREPARE), PEOPLE).result
+    second = run_locally(
+        Plan(algorithm=Stacking(ensemble=first), preprocessing=PREPARE), PEOPLE
+    ).result
     u = recording(2)
     np.testing.assert_allclose(
         trained("stacking").predict(u), second.model.predict(Recording(u.u)), rtol=1e-12
@@ -161,10 +163,10 @@ def test_a_file_of_an_unknown_kind_or_for_another_loader_is_refused(tmp_path: Pa
 def test_evaluation_refuses_a_client_that_was_given_another_model() -> None:
     plan = Plan(algorithm=Evaluation(model_under_test=trained("personal")))
     other = Evaluation(model_under_test=trained("mixed"))
-    turn = Turn(0, ("p0",), client="p0")
-    sent = plan.algorithm.broadcast(plan.algorithm.start(), turn)
+    context = RoundContext(0, ("p0",), client="p0")
+    sent = plan.algorithm.broadcast(plan.algorithm.start(), context)
     with pytest.raises(IntegrityError, match="another model"):
-        other.client_update(sent, lambda: PEOPLE["p0"], turn)
+        other.client_update(sent, lambda: PEOPLE["p0"], context)
 
 
 def test_channels_in_another_order_are_an_error_that_names_them() -> None:

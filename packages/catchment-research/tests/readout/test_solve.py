@@ -157,8 +157,8 @@ def test_statistics_survive_being_solved() -> None:
 def test_a_spectrum_tells_what_the_explicit_matrices_do(intercept: bool, ridge: float) -> None:
     z, y = rows()
     spectrum = Spectrum.of(RidgeStatistics.from_states(z, y), intercept=intercept)
-    centred = z - z.mean(axis=0) if intercept else z
-    hat = centred @ np.linalg.solve(centred.T @ centred + ridge * np.eye(7), centred.T)
+    centered = z - z.mean(axis=0) if intercept else z
+    hat = centered @ np.linalg.solve(centered.T @ centered + ridge * np.eye(7), centered.T)
     theirs = sklearn.linear_model.Ridge(alpha=ridge, solver="svd", fit_intercept=intercept)
     residual = y - theirs.fit(z, y).predict(z)
     found = spectrum.degrees_of_freedom(ridge)
@@ -171,9 +171,9 @@ def test_the_spectrum_of_a_singular_system_has_errors_without_raising() -> None:
     z = np.hstack([z, z[:, :1]])
     spectrum = Spectrum.of(RidgeStatistics.from_states(z, y))
     assert spectrum.degrees_of_freedom(0.0) == pytest.approx(8.0)
-    centred = z - z.mean(axis=0)
-    W = scipy.linalg.lstsq(centred, y - y.mean(axis=0))[0]
-    expected = ((y - y.mean(axis=0) - centred @ W) ** 2).sum(axis=0)
+    centered = z - z.mean(axis=0)
+    W = scipy.linalg.lstsq(centered, y - y.mean(axis=0))[0]
+    expected = ((y - y.mean(axis=0) - centered @ W) ** 2).sum(axis=0)
     np.testing.assert_allclose(spectrum.squared_errors(0.0), expected, rtol=1e-9)
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from catchment import EchoState, Plan, Recording, federate
 from catchment.errors import MissingDataError
-from catchment.federation.learn import FederatedNormal
+from catchment.federation.learn import FederatedAnomalyDetector
 from catchment.readout import Counts
 from reproductions.__main__ import app
 from reproductions.anomaly_detectors import Rows, pooled_difference, scored
@@ -161,8 +161,8 @@ def test_the_library_has_the_federated_scores_of_the_study() -> None:
     found, _ = skab_scores(runs, option, "federated", 0, 0.1)
     inputs = scaled(runs, own=False)
     described = EchoState(100, leak_rate=0.1, input_scaling=0.5, bias=False, washout=option.washout)
-    algorithm = FederatedNormal(
-        features=described.build(8, per_step=True), shrinkage=0.1, standardise=True, calibration=0
+    algorithm = FederatedAnomalyDetector(
+        features=described.build(8, per_step=True), shrinkage=0.1, standardize=True, calibration=0
     )
     clients = {one.name: [Recording(u[: one.n_train])] for one, u in zip(runs, inputs, strict=True)}
     detector = federate(Plan(algorithm=algorithm, rounds=2), clients).result
@@ -189,7 +189,7 @@ def test_the_guide_says_what_was_measured() -> None:
     )
     assert low < 0 < high
     later = [
-        share(skab("inputs", learner, "plain").false_alarms)
+        share(skab("inputs", learner, "plain").false_positive_rate)
         for learner in ("federated", "left out", "local")
     ]
     nab = [cell for cell in result.cells if cell.data == "nab" and cell.learner != "-"]
@@ -205,8 +205,8 @@ def test_the_guide_says_what_was_measured() -> None:
         f"{skab('always alarmed', '-').f1:.3f}",
         f"federated, have {skab('trailing means', 'federated').f1:.3f}, as good as a federated "
         f"reservoir with {skab('reservoir', 'federated').f1:.3f}",
-        f"not settled: false alarms are {share(together.false_alarms)} instead of "
-        f"{share(alone.false_alarms)}, missed rows {share(together.missed)} instead of "
+        f"not settled: false alarms are {share(together.false_positive_rate)} instead of "
+        f"{share(alone.false_positive_rate)}, missed rows {share(together.missed)} instead of "
         f"{share(alone.missed)}",
         f"{later[0]} of the normal rows are above everybody's, {later[1]} if the run was not among "
         f"those that trained, and {later[2]} above a run's own",

@@ -1,4 +1,4 @@
-"""FedPT's experiment end to end, on invented data and hardly any of it."""
+"""FedPT's experiment end to end, on synthetic data and hardly any of it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_every_table_has_its_rows(result: FedptResult) -> None:
         ("private", 100.0, 4.03),
         ("private", 4.96, 4.03),
     ]
-    assert all(row.data == "invented" for row in result.rows)
+    assert all(row.data == "synthetic" for row in result.rows)
     assert [row.epsilon is None for row in result.rows] == [True] * 5 + [False] * 2
     with_noise = result.rows[-1]
     assert (with_noise.participations, with_noise.n_clients) == (1, TINY.n_writers)
@@ -284,7 +284,7 @@ def test_rates_are_chosen_on_training_images_that_nobody_trains_on(tmp_path: Pat
     assert task.rounds == settings.cifar_search_rounds
     drawn = [next(iter(source())) for source in task.clients.values() if callable(source)]
     assert (sum(len(e.x) for e in drawn), len(task.test.x)) == (800, 200)
-    images = image_set("cifar10", tmp_path, invented=True)
+    images = image_set("cifar10", tmp_path, synthetic=True)
     apart = held_out(images, 200)
     parts = [{one.tobytes() for one in part} for part in (apart.train, apart.test, images.test)]
     assert parts[0] | parts[1] == {one.tobytes() for one in images.train}
@@ -410,7 +410,7 @@ def test_the_table_runs_with_the_chosen_rates_and_goes_on_where_it_stopped(
 def test_the_papers_own_sets_come_first(tmp_path: Path) -> None:
     put_emnist_by_writer(tmp_path)
     assert task_of("writers", TINY, tmp_path).name == "femnist"
-    assert task_of("cifar", TINY, tmp_path).name == "invented"
+    assert task_of("cifar", TINY, tmp_path).name == "synthetic"
     put_speeches(tmp_path)
     task = task_of("speeches", TINY, tmp_path)
     assert task.name == "shakespeare"
@@ -447,7 +447,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["fedpt", "--quick", "--data", str(tmp_path), "--out", str(out)]
     outcome = CliRunner().invoke(app, [*words, "--sets", "writers"])
     assert outcome.exit_code == 0, outcome.output
-    assert "data are invented" in outcome.output
+    assert "data are synthetic" in outcome.output
     assert json.loads((out / "fedpt-quick.json").read_text())["quick"] is True
     assert (out / "fedpt-quick.md").read_text().count("its figures mean nothing") == 2
     with pytest.raises(ValueError, match="no part 'esn'"):

@@ -83,7 +83,7 @@ def task(*, clients: int = 6, rounds: int = 7, rate: float = 0.1) -> Task:
         steps=LocalSteps(learning_rate=rate, batch_size=4),
         clients_per_round=3,
         rounds=rounds,
-        optimiser=Momentum(momentum=0.5),
+        optimizer=Momentum(momentum=0.5),
         schedule=Schedule(cosine=rounds),
     )
 
@@ -93,12 +93,14 @@ def plan_of(work: Task, **more: Any) -> Plan[Trained, Any, nn.Module]:
         network=PartialNetwork(make=small, freeze=Freeze(names=("3.weight",)), seed=1),
         steps=work.steps,
         schedule=work.schedule,
-        optimiser=work.optimiser,
+        optimizer=work.optimizer,
         at_once=3,
         device="cpu",
     )
     share = work.clients_per_round / len(work.clients)
-    return Plan(algorithm=replace(algorithm, **more), rounds=work.rounds, share=share, seed=5)
+    return Plan(
+        algorithm=replace(algorithm, **more), rounds=work.rounds, client_fraction=share, seed=5
+    )
 
 
 def test_joint_convolutions_are_the_convolutions_of_torch() -> None:
@@ -127,7 +129,7 @@ def test_joint_convolutions_are_the_convolutions_of_torch() -> None:
 NOISELESS = FollowTheLeader(noise_multiplier=0.0, clip=0.05, clients=3, rounds=7)
 
 
-@pytest.mark.parametrize("more", [{}, {"clip": 0.05}, {"clip": 0.05, "optimiser": NOISELESS}])
+@pytest.mark.parametrize("more", [{}, {"clip": 0.05}, {"clip": 0.05, "optimizer": NOISELESS}])
 def test_a_simulated_training_is_that_of_the_round_loop(more: dict[str, Any]) -> None:
     real = run_locally(plan_of(task(), **more), task().clients, threads=1)
     simulated = simulate(plan_of(task(), **more), task().clients)
@@ -163,10 +165,10 @@ def test_what_is_not_simulated_is_refused() -> None:
         noise_multiplier=1.0, clip=1.0, clients=3, rounds=7, mechanism="toeplitz"
     )
     with pytest.raises(ValueError, match="use run_locally"):
-        simulate(plan_of(task(), clip=1.0, optimiser=toeplitz), task().clients)
+        simulate(plan_of(task(), clip=1.0, optimizer=toeplitz), task().clients)
     with pytest.raises(FederationError, match="no longer finite"):
         simulate(plan_of(task(rate=1e30)), task(rate=1e30).clients)
-    plain = plan_of(task(rounds=2), optimiser=Mean())
+    plain = plan_of(task(rounds=2), optimizer=Mean())
     assert len(simulate(plain, task().clients).records) == 2
 
 

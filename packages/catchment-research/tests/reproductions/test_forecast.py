@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reproductions.forecast_data import WASHOUT, invented, parts
+from reproductions.forecast_data import WASHOUT, parts, synthetic
 from reproductions.forecast_station import FORMS, HORIZONS, NAIVE
 from reproductions.forecast_study import PUBLISHED, covered, of, root_mean
 from reproductions.forecast_tables import largest_gap, markdown
@@ -48,7 +48,7 @@ def test_federated_and_pooled_forecasts_are_the_same() -> None:
 
 
 def test_no_target_is_in_two_parts() -> None:
-    year = invented(8760, 1)["region 01"]
+    year = synthetic(8760, 1)["region 01"]
     seen: list[float] = []
     for name, some in parts(year).items():
         for one in some:
@@ -58,7 +58,7 @@ def test_no_target_is_in_two_parts() -> None:
 
 
 def test_naive_forecasts_repeat_the_value_of_the_hour() -> None:
-    data = {"a": {"test": parts(invented(8760, 1)["region 01"])["test"][:1]}}
+    data = {"a": {"test": parts(synthetic(8760, 1)["region 01"])["test"][:1]}}
     (told,) = naive_cell("same hour yesterday", data)["by_client"].values()  # type: ignore[attr-defined]
     t = data["a"]["test"][0].u[:, 0]
     rows = range(WASHOUT, len(t) - 24)

@@ -1,4 +1,4 @@
-"""The study of what to freeze: its machinery on invented data, its tables on invented rows."""
+"""The study of what to freeze: its machinery on synthetic data, its tables on synthetic rows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from reproductions.networks import EMNIST_FREEZE, EmnistCnn
 NOWHERE = Path("/nowhere")
 ROW = Row(
     job=Job(part="layers", trained=ALL, seed=0, rounds=2),
-    data="invented",
+    data="synthetic",
     n_clients=3,
     total=1000,
     numbers=1000,
@@ -61,7 +61,7 @@ ROW = Row(
 )
 
 
-def invented() -> FreezeResult:
+def synthetic() -> FreezeResult:
     """Return a result of every part with figures that are easy to follow."""
     settings, rng, rows = FreezeSettings(), np.random.default_rng(0), []
     asked = [(job, 100) for job in searches(settings, ("layers", "echo"), ())]
@@ -106,10 +106,10 @@ def test_the_exact_readout_is_that_of_a_plain_solution_on_the_networks_own_state
             z @ out.weight.numpy().T + out.bias.numpy(), logits, rtol=1e-4, atol=1e-5
         )
     Z, Y = mean_states(module, x), np.eye(data.n_classes)[y]
-    centre = Z.mean(0)
-    A = (Z - centre).T @ (Z - centre) + 0.1 * len(Z) * np.eye(Z.shape[1])
-    W = np.linalg.solve(A, (Z - centre).T @ (Y - Y.mean(0)))
-    guess = ((z - centre) @ W + Y.mean(0)).argmax(1)
+    center = Z.mean(0)
+    A = (Z - center).T @ (Z - center) + 0.1 * len(Z) * np.eye(Z.shape[1])
+    W = np.linalg.solve(A, (Z - center).T @ (Y - Y.mean(0)))
+    guess = ((z - center) @ W + Y.mean(0)).argmax(1)
     assert found["accuracy"] == pytest.approx(np.mean(guess == data.test.y))
     assert found["numbers"] == 12 * data.n_classes + data.n_classes
 
@@ -164,14 +164,14 @@ def test_a_run_is_kept_cell_by_cell_and_goes_on_where_it_stopped(tmp_path: Path)
 def test_a_part_of_the_digits_in_few_bits_is_measured() -> None:
     job = Job(part="bits", trained="out", seed=1, rounds=1, bits=2, rate=0.1)
     row = digits_row(QUICK, NOWHERE, job)
-    assert (row.data, row.numbers) == ("invented", 512 * 62 + 62)
+    assert (row.data, row.numbers) == ("synthetic", 512 * 62 + 62)
     # Two bits a number, four bytes for the scale of each 256 of them, and a header.
     content = row.numbers / 4 + 4 * row.numbers / 256
     assert content < row.bytes_up < content + 1000
 
 
 def test_rates_are_chosen_on_who_was_held_out() -> None:
-    result = invented()
+    result = synthetic()
     rates = chosen(result.rows)
     best = max(
         (row for row in result.rows if row.job.search and row.job.trained == PAPER),
@@ -192,7 +192,7 @@ def test_rates_are_chosen_on_who_was_held_out() -> None:
 
 
 def test_tables_have_every_choice_its_baseline_and_paired_differences() -> None:
-    result = invented()
+    result = synthetic()
     text = layers_table(result)[0]
     for trained in TRAINED[1:]:
         assert f"| {trained} " in text
@@ -213,11 +213,11 @@ def test_tables_have_every_choice_its_baseline_and_paired_differences() -> None:
 
 
 def test_the_rule_of_the_paper_is_followed_on_held_out_figures() -> None:
-    found = suggestion(invented())
+    found = suggestion(synthetic())
     assert found is not None
     assert next(attempt.block for attempt in found.attempts) == "hidden"
     assert set(found.freeze.names) >= {"hidden.weight", "hidden.bias"}
-    some = replace(invented(), rows=tuple(r for r in invented().rows if r.job.trained == ALL))
+    some = replace(synthetic(), rows=tuple(r for r in synthetic().rows if r.job.trained == ALL))
     assert suggestion(some) is None
 
 
@@ -230,6 +230,6 @@ def test_the_first_round_that_is_close_enough_counts() -> None:
 @pytest.mark.slow
 def test_the_figure_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    drawn = picture(invented(), tmp_path / "freeze.png")
+    drawn = picture(synthetic(), tmp_path / "freeze.png")
     assert drawn is not None
     assert drawn.stat().st_size > 10_000

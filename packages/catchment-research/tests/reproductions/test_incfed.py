@@ -31,7 +31,7 @@ from reproductions.incfed_tables import (
     selected,
 )
 from reproductions.iterative import Averaging, readouts_after
-from reproductions.people import invented_people, rotations
+from reproductions.people import rotations, synthetic_recordings
 from reproductions.published import (
     INCFED_INPUTS,
     INCFED_SELECTED,
@@ -57,7 +57,7 @@ def _small_reservoirs() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def result() -> SetResult:
-    splits = rotations(invented_people(n_users=6, windows=10), folds=3)
+    splits = rotations(synthetic_recordings(n_users=6, windows=10), folds=3)
     first, *others = (incfed(people, SETTINGS) for people in splits)
     for other in others:
         first = joined(first, other)
@@ -66,7 +66,7 @@ def result() -> SetResult:
 
 def test_everybody_is_tested_once_with_every_method(result: SetResult) -> None:
     averages = [f"fedavg-{w}" for w in ("samples", "uniform", "printed")]
-    at_least = ("random", "majority", "centralised", "incfed", *averages)
+    at_least = ("uniform", "most_frequent", "centralized", "incfed", *averages)
     others = ("incfed, chosen at 25%", "fedavg, chosen at 25%", "rounds-1", "rounds-20")
     assert result.methods == (*at_least, *others)
     for method in result.methods:
@@ -74,7 +74,7 @@ def test_everybody_is_tested_once_with_every_method(result: SetResult) -> None:
             assert len(counts) == 6
             assert sum(n for _, n in counts.values()) == 60
     for share in result.shares:
-        assert result.mean("centralised", share) == result.mean("incfed", share)
+        assert result.mean("centralized", share) == result.mean("incfed", share)
     assert all(cell.gap < 1e-9 for cell in result.cells if cell.method == "incfed")
     up = {t.method: t.bytes_up for t in result.traffic}
     assert up["incfed"] > up["fedavg"] > 0
@@ -91,7 +91,7 @@ def test_the_largest_class_is_the_training_subjects(result: SetResult) -> None:
 
 
 def test_a_choice_at_a_share_is_judged_by_readouts_of_that_share() -> None:
-    (people, *_) = rotations(invented_people(n_users=9, windows=10), folds=3)
+    (people, *_) = rotations(synthetic_recordings(n_users=9, windows=10), folds=3)
     settings = IncFedSettings(trials=3)
     chosen = select(people, settings, lambda text: None)
     assert set(chosen) == {(m, at) for m in ("incfed", "fedavg") for at in (1.0, 0.25)}
@@ -105,7 +105,7 @@ def test_a_choice_at_a_share_is_judged_by_readouts_of_that_share() -> None:
 
 
 def test_rounds_at_once_are_gradient_averaging_round_by_round() -> None:
-    (people, *_) = rotations(invented_people(n_users=6, windows=8), folds=3)
+    (people, *_) = rotations(synthetic_recordings(n_users=6, windows=8), folds=3)
     features = EchoState.of(
         Wired(Recipe(units=30, inputs=6, seed=3), 10, 5, "fan_out").reservoir(), pool="mean"
     )
@@ -128,7 +128,7 @@ def test_rounds_at_once_are_gradient_averaging_round_by_round() -> None:
 
 
 def test_one_local_step_goes_to_the_exact_readout() -> None:
-    (people, *_) = rotations(invented_people(n_users=6, windows=8), folds=3)
+    (people, *_) = rotations(synthetic_recordings(n_users=6, windows=8), folds=3)
     features = EchoState.of(
         Wired(Recipe(units=8, inputs=6, seed=3), 4, 3, "fan_out").reservoir(), pool="mean"
     )
@@ -195,7 +195,7 @@ def test_the_papers_figures_are_complete() -> None:
         assert set(table) == {"wesad", "hhar"}
         for methods in table.values():
             assert all(len(row) == len(SHARES) for row in methods.values())
-            assert methods["centralised"] == methods["incfed"]
+            assert methods["centralized"] == methods["incfed"]
     # The paper's random rows are runs of its own, not one over the number of classes.
     assert printed("incfed", "hhar", "random", 0.25) == 15.77
     assert printed("incfed", "wesad", "random", 1.0, "train") == 24.91

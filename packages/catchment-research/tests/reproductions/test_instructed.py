@@ -41,24 +41,24 @@ from reproductions.instructed_readouts import GROUPS
 
 
 def tiny_qwen2(folder: Path) -> Path:
-    """Return a folder with a random Qwen2 and a byte-level tokeniser of the task's own words."""
+    """Return a folder with a random Qwen2 and a byte-level tokenizer of the task's own words."""
     texts = [w for one in INSTRUCTIONS for w in (*one.known, *one.tried, *one.new)]
     said = [TEMPLATE.format(text) + f" {answer}." for text in texts for answer in ANSWERS]
-    tokeniser = Tokenizer(models.BPE())
-    tokeniser.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokeniser.decoder = decoders.ByteLevel()
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=400,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokeniser.train_from_iterator(said, trainer)
+    tokenizer.train_from_iterator(said, trainer)
     PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokeniser
+        tokenizer_object=tokenizer
     ).save_pretrained(folder)
     torch.manual_seed(0)
     config = Qwen2Config(
-        vocab_size=tokeniser.get_vocab_size(),
+        vocab_size=tokenizer.get_vocab_size(),
         hidden_size=16,
         intermediate_size=24,
         num_hidden_layers=2,
@@ -71,7 +71,7 @@ def tiny_qwen2(folder: Path) -> Path:
     return folder
 
 
-def invented(n_people: int = 8, seed: int = 0) -> InstructedTask:
+def synthetic(n_people: int = 8, seed: int = 0) -> InstructedTask:
     """Return windows whose level is the activity and whose noise is the strength."""
     rng = np.random.default_rng(seed)
     recordings = {}
@@ -81,7 +81,7 @@ def invented(n_people: int = 8, seed: int = 0) -> InstructedTask:
             for size in (0.05, 0.15, 0.3):
                 level = np.eye(6)[activity] - np.eye(6).mean(axis=0)
                 u = level + size * rng.normal(size=(20, 6))
-                held.append(Recording.labelled(u, activity, 6))
+                held.append(Recording.labeled(u, activity, 6))
         recordings[f"person-{person}"] = held
     return instructed_task(recordings, ("person-0", "person-1"), tuple(PROPERTIES), seed=seed)
 
@@ -107,7 +107,7 @@ def settings(folder: Path) -> PromptSettings:
 @pytest.fixture(scope="module")
 def result(settings: PromptSettings) -> PromptResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(instructed_jobs, "task_of", lambda *_: invented())
+        patch.setattr(instructed_jobs, "task_of", lambda *_: synthetic())
         return fedresprompt(settings, ("instructed",))
 
 
@@ -123,7 +123,7 @@ def test_no_wording_is_in_two_places_and_answers_need_both() -> None:
 
 
 def test_every_window_is_asked_everything_by_people_kept_apart() -> None:
-    task = invented()
+    task = synthetic()
     assert set(task.clients) <= {f"person-{k}" for k in range(2, 8)}
     assert {case.window.person for case in task.known} == {"person-0", "person-1"}
     tried = {case.window.person for case in task.development}
@@ -143,11 +143,11 @@ def test_answers_are_tokens_that_end(folder: Path) -> None:
     assert len({tuple(one.tolist()) for one in tokens}) == len(ANSWERS)
     assert len({int(one[-1]) for one in tokens}) == 1
     assert len({len(one) for one in tokens}) > 1
-    assert [model.tokeniser.decode(one) for one in tokens] == [f" {a}." for a in ANSWERS]
-    made = examples(invented().known[:5], model)
+    assert [model.tokenizer.decode(one) for one in tokens] == [f" {a}." for a in ANSWERS]
+    made = examples(synthetic().known[:5], model)
     assert len({e.context.tobytes() for e in made}) == 5  # type: ignore[union-attr]
-    read = model.tokeniser.decode(made[1].context)
-    assert read == TEMPLATE.format(invented().known[1].wording)
+    read = model.tokenizer.decode(made[1].context)
+    assert read == TEMPLATE.format(synthetic().known[1].wording)
 
 
 def test_a_bag_of_words_knows_its_own_wordings() -> None:

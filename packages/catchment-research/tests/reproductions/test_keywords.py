@@ -1,4 +1,4 @@
-"""The study of new keywords: its protocol on invented rows, and what its pages say."""
+"""The study of new keywords: its protocol on synthetic rows, and what its pages say."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from reproductions.keywords import (
     load_keywords,
 )
 from reproductions.keywords_baselines import fine_tuned, softmax_of
-from reproductions.keywords_data import invented, of_word, said
+from reproductions.keywords_data import of_word, said, synthetic
 from reproductions.keywords_tables import accuracies, aurocs, before, largest, markdown, write
 
 ROOT = Path(__file__).parents[4]
 
 
-def test_the_protocol_on_invented_words(tmp_path: Path) -> None:
-    words = invented(8, n_speakers=2)
+def test_the_protocol_on_synthetic_words(tmp_path: Path) -> None:
+    words = synthetic(8, n_speakers=2)
     new = of_word(words.test, "a")
     assert {said(one) for held in new.values() for one in held} == {"a"}
     result = keywords(words, quick=True)

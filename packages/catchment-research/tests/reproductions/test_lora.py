@@ -14,7 +14,7 @@ pytest.importorskip("peft")
 
 from catchment.engine import run_locally  # noqa: E402
 from catchment.errors import UploadError  # noqa: E402
-from catchment.federation import Float32, Plan, Turn  # noqa: E402
+from catchment.federation import Float32, Plan, RoundContext  # noqa: E402
 from catchment_research.learn import Adam, TrainedSum  # noqa: E402
 from catchment_research.partial import LocalSteps  # noqa: E402
 from catchment_research.prompt import Example, TransformersLM  # noqa: E402
@@ -43,7 +43,7 @@ def examples(n: int, seed: int) -> list[Example]:
 
 
 def lora(model: TransformersLM, **settings: object) -> AdapterTraining:
-    steps = LocalSteps(optimiser="adam", learning_rate=0.02, batch_size=8)
+    steps = LocalSteps(optimizer="adam", learning_rate=0.02, batch_size=8)
     given = {"language": model, "words": WORDS, "adapter": Lora(rank=RANK, alpha=6), "steps": steps}
     return AdapterTraining(**{**given, **settings})  # type: ignore[arg-type]
 
@@ -97,7 +97,9 @@ def test_a_step_of_a_soft_prompt_is_the_mean_gradient(model: TransformersLM) -> 
     training = lora(model, adapter=SoftPrompt(words=words), steps=steps)
     held = examples(10, 4)
     moved = training.client_update(
-        training.broadcast(training.start(), Turn(0, ("a",))), lambda: held, Turn(0, ("a",))
+        training.broadcast(training.start(), RoundContext(0, ("a",))),
+        lambda: held,
+        RoundContext(0, ("a",)),
     )
     prompts = np.repeat(model.embed(words)[None], 10, axis=0)
     labels = np.array([e.label for e in held])
@@ -136,7 +138,7 @@ def test_clients_learn_together_and_leave_the_model_alone(
 def test_one_step_per_round_is_pooled_descent(model: TransformersLM) -> None:
     """Weighted by examples, the mean of clients' gradients is the gradient of their union."""
     steps = LocalSteps(learning_rate=1.0, batch_size=64, max_steps=1)
-    training = lora(model, adapter=SoftPrompt(words=(3, 4)), steps=steps, optimiser=Adam())
+    training = lora(model, adapter=SoftPrompt(words=(3, 4)), steps=steps, optimizer=Adam())
     parts = {"a": examples(12, 8), "b": examples(30, 9)}
     apart = run_locally(Plan(algorithm=training), parts).state.values[0]
     pooled = run_locally(Plan(algorithm=training), {"all": parts["a"] + parts["b"]}).state.values[0]
@@ -151,11 +153,13 @@ def test_what_cannot_be_is_refused(model: TransformersLM) -> None:
     training = lora(model)
     with pytest.raises(ValueError, match="no examples"):
         training.client_update(
-            training.broadcast(training.start(), Turn(0, ("a",))), list, Turn(0, ("a",))
+            training.broadcast(training.start(), RoundContext(0, ("a",))),
+            list,
+            RoundContext(0, ("a",)),
         )
     wrong = TrainedSum.of(tuple(np.zeros(2) for _ in training.start().values), 1.0)
     with pytest.raises(UploadError, match="shape"):
-        training.read_update(wrong.parts(), Turn(0, ("a",)))
+        training.read_update(wrong.parts(), RoundContext(0, ("a",)))
 
 
 def test_models_fit_the_folder_they_came_from(tmp_path: Path) -> None:

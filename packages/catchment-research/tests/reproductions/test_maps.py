@@ -160,7 +160,7 @@ def test_a_cell_is_what_federate_gives_and_sends() -> None:
     data = people()
     prepared = Prepared.of(data)
     cell = map_cell(prepared, "toy", 0, [built(prepared, WindowStatistics())])
-    pipeline = ct.Pipeline(ct.Prepare(scale="own"), WindowStatistics())
+    pipeline = ct.Pipeline(ct.Preprocessing(scale="own"), WindowStatistics())
     train = {name: list(data.clients[name]) for name in data.training(0)}
     run = ct.federate(pipeline, train, ridge="clients", upload="statistics")
     for name in data.folds[0]:

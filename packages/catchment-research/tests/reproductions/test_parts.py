@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from reproductions import incfed, parts, people_command, variance
 from reproductions.__main__ import app, main
 from reproductions.cells import Cell
-from reproductions.people import People, invented_people, rotations
+from reproductions.people import People, rotations, synthetic_recordings
 from reproductions.reproduce import reproduce
 from reproductions.study import SetResult, StudyResult, joined, load_result
 
@@ -24,7 +24,7 @@ TINY = incfed.IncFedSettings(
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "_recorded", lambda *_: invented_people(n_users=6, windows=6))
+    monkeypatch.setattr(parts, "_recorded", lambda *_: synthetic_recordings(n_users=6, windows=6))
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_folds_added_later_are_folds_run_together(tmp_path: Path) -> None:
     assert "1 of 3 parts are there already" in said
     assert not any("fold 2" in text for text in said)
     (one,) = whole.sets
-    everyone = invented_people(n_users=6, windows=6).clients
+    everyone = synthetic_recordings(n_users=6, windows=6).clients
     assert sorted(one.counts("incfed", 1.0)[0]) == sorted(everyone)
     assert one.interval("incfed", 1.0).n_people == 6
     assert [chosen.fold for chosen in one.selected] == [0, 0, 1, 1, 2, 2]
@@ -89,15 +89,15 @@ def test_other_settings_are_not_gone_on_with() -> None:
 def test_parts_are_run_fold_by_fold_over_all_sets() -> None:
     named = parts.parts_of(parts.STUDIES["incfed"], ["a", "b"], TINY)
     assert [(part.set, part.fold) for part in named][:3] == [("a", 0), ("b", 0), ("a", 1)]
-    draws = variance.VarianceSettings(initialisations=2)
+    draws = variance.VarianceSettings(initializations=2)
     named = parts.parts_of(parts.STUDIES["variance"], ["a"], draws)
     assert [str(part) for part in named] == ["a, draw 0", "a, draw 1"]
 
 
 def test_draws_run_apart_choose_as_draws_run_together() -> None:
-    people = rotations(invented_people(n_users=6, windows=6), folds=3)[0]
+    people = rotations(synthetic_recordings(n_users=6, windows=6), folds=3)[0]
     settings = variance.VarianceSettings(
-        units=10, initialisations=2, target_stds=(0.3, 0.6), rounds=1, pools=("mean",)
+        units=10, initializations=2, target_stds=(0.3, 0.6), rounds=1, pools=("mean",)
     )
     together = variance.variance(people, settings)
     apart = [variance.drawn(people, settings, draw) for draw in (1, 0)]
@@ -123,8 +123,8 @@ def test_an_option_that_a_study_lacks_is_refused_in_one_sentence(
         "variance --paper": "variance has no --paper; leave it out",
         "incfed --stand-in": "--stand-in says what --paper may run on",
         "fedip --paper --quick": "--paper and --quick are two settings",
-        "incfed --folds a": "'a' is no list of whole numbers",
-        "incfed --folds inf": "'inf' is no list of whole numbers",
+        "incfed --folds a": "'a' is no list of integers",
+        "incfed --folds inf": "'inf' is no list of integers",
         "fedpt --noises 1,nan": "'1,nan' is no list of numbers from 0 on",
         "fedpt --noises=-1": "'-1' is no list of numbers from 0 on",
         f"fedip --paper --data {tmp_path}": "these are not here: wesad: ",

@@ -31,7 +31,7 @@ def toy(n_subjects: int, n: int = 4) -> Dataset:
     rng = np.random.default_rng(0)
     clients = {
         f"s{k:02d}": [
-            Recording.labelled(rng.normal(k, 1 + k, (20, 2)), label=i % 2, classes=2)
+            Recording.labeled(rng.normal(k, 1 + k, (20, 2)), label=i % 2, classes=2)
             for i in range(n)
         ]
         for k in range(n_subjects)
@@ -106,8 +106,8 @@ def test_window_statistics_are_those_of_the_window() -> None:
 def test_described_recordings_are_cut_and_short_ones_left_out() -> None:
     rng = np.random.default_rng(0)
     clients = {
-        "a": [Recording.labelled(rng.normal(size=(n, 3)), label=0, classes=2) for n in (70, 30)],
-        "b": [Recording.labelled(rng.normal(size=(10, 3)), label=1, classes=2)],
+        "a": [Recording.labeled(rng.normal(size=(n, 3)), label=0, classes=2) for n in (70, 30)],
+        "b": [Recording.labeled(rng.normal(size=(10, 3)), label=1, classes=2)],
     }
     data = Dataset(name="toy", clients=clients, channels=("x", "y", "z"), classes=("p", "q"))
     cut = described(data, window=20, step=10, steps=30)
@@ -187,7 +187,7 @@ def test_speakers_are_people_with_mel_bands(tmp_path: Path) -> None:
     assert {s.u.shape[1] for part in first.everyone.values() for s in part} == {24}
 
 
-def test_invented_people_say_so() -> None:
-    assert "invented" in synthetic_people(n_users=5, windows=2).notes[0]
+def test_synthetic_people_say_so() -> None:
+    assert "synthetic" in synthetic_people(n_users=5, windows=2).notes[0]
     with pytest.raises(ValueError, match="no set of people is called 'uci'"):
         people("uci")

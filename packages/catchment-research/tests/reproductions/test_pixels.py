@@ -16,9 +16,9 @@ from reproductions.pixels import (
     PixelResult,
     Series,
     chosen,
-    invented,
     load_pixels,
     pixels,
+    synthetic,
 )
 from reproductions.pixels_tables import PUBLISHED, by_width, markdown
 
@@ -27,7 +27,7 @@ SMALL = dict.fromkeys(WIDTHS, (20,))
 
 
 def test_nobody_held_out_trains_and_orders_have_the_same_pixels() -> None:
-    images = invented()
+    images = synthetic()
     plain, permuted = (Series.of(images, order) for order in ORDERS)
     for some, others in ((plain.fit, permuted.fit), (plain.test, permuted.test)):
         for one, other in zip(some, others, strict=True):
@@ -43,10 +43,10 @@ def test_nobody_held_out_trains_and_orders_have_the_same_pixels() -> None:
 def test_clients_make_the_readout_of_all_images_and_what_is_there_is_kept(tmp_path: Path) -> None:
     kept: list[PixelResult] = []
     options = {"orders": ORDERS[1:], "seeds": 2, "widths": SMALL, "searched": 20, "by_clients": 20}
-    result = pixels([invented()], **options, kept=kept.append)  # type: ignore[arg-type]
+    result = pixels([synthetic()], **options, kept=kept.append)  # type: ignore[arg-type]
     assert [(one.clients, one.rounds, one.same) for one in result.together] == [(13, 1, True)]
     for contender in WIDTHS:
-        cells = result.of("invented", "permuted", contender)
+        cells = result.of("synthetic", "permuted", contender)
         tried = [cell for cell in cells if cell.test is None]
         assert {cell.seed for cell in tried} == {SEARCH_SEED}
         best = max(cell.held_out for cell in tried)
@@ -57,7 +57,7 @@ def test_clients_make_the_readout_of_all_images_and_what_is_there_is_kept(tmp_pa
     kept[2].save(tmp_path / "pixels.json")
     calls: list[str] = []
     again = pixels(
-        [invented()],
+        [synthetic()],
         **options,  # type: ignore[arg-type]
         earlier=load_pixels(tmp_path / "pixels.json"),
         began=calls.append,

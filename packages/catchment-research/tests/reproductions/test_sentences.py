@@ -60,13 +60,13 @@ def test_no_sentence_is_computed_twice(model: str, monkeypatch: pytest.MonkeyPat
 def test_its_readout_is_federated(model: str) -> None:
     clients = {
         name: [
-            ct.Recording.labelled(RNG.integers(0, 2, size=(6, 1)) + 30.0 * k, k, ("a", "b"))
+            ct.Recording.labeled(RNG.integers(0, 2, size=(6, 1)) + 30.0 * k, k, ("a", "b"))
             for k in (0, 1) * 10
         ]
         for name in ("ann", "ben", "cat")
     }
     made = HiddenStates(model, 2, "mean", n_features=16)
-    run = ct.federate(ct.Pipeline(ct.Prepare(scale="none"), made), clients)
+    run = ct.federate(ct.Pipeline(ct.Preprocessing(scale="none"), made), clients)
     everybody = [one for held in clients.values() for one in held]
     assert sentences._accuracy(run.model, everybody) > 0.9
 

@@ -22,7 +22,7 @@ from reproductions.dealings import (
     largest_gap,
     regrouped,
 )
-from reproductions.people import People, invented_people, rotations
+from reproductions.people import People, rotations, synthetic_recordings
 from reproductions.pictures import draw
 from reproductions.quotes import skew_deviations, skew_gains
 from reproductions.skew import QUICK, adapted, chosen_rule, skew
@@ -30,12 +30,12 @@ from reproductions.skew_tables import dealings, findings, gain, measured
 from reproductions.study import SetResult, StudyResult, joined, load_result
 from reproductions.tables import markdown
 
-SETTINGS = replace(QUICK, alphas=(0.05, 10.0), units=15, initialisations=2, steps=10**6)
+SETTINGS = replace(QUICK, alphas=(0.05, 10.0), units=15, initializations=2, steps=10**6)
 
 
 @pytest.fixture(scope="module")
 def splits() -> tuple[People, ...]:
-    return rotations(invented_people(n_users=6, windows=12), folds=3)
+    return rotations(synthetic_recordings(n_users=6, windows=12), folds=3)
 
 
 @pytest.fixture(scope="module")

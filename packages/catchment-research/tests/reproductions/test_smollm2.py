@@ -156,16 +156,16 @@ def test_a_converted_model_has_the_weights_and_runs(tmp_path: Path) -> None:
         kept["model.layers.1.mlp.down_proj.weight"], raw.view("<f4").reshape(shape), atol=2e-3
     )
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    tokeniser = transformers.AutoTokenizer.from_pretrained(folder)
-    assert tokeniser("ab a12<|start|>")["input_ids"] == [4, 6, 7, 8, 9]
-    assert tokeniser.decode([4, 6]) == "ab a"
-    assert tokeniser.pad_token_id == 0
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    assert tokenizer("ab a12<|start|>")["input_ids"] == [4, 6, 7, 8, 9]
+    assert tokenizer.decode([4, 6]) == "ab a"
+    assert tokenizer.pad_token_id == 0
     with torch.no_grad():
         assert model(torch.tensor([[4, 6]])).logits.shape == (1, 2, len(PIECES))
 
 
 def test_rotations_agree_with_pairs_side_by_side() -> None:
-    """A rotation of neighbours before is a rotation of halves after, whatever the angle."""
+    """A rotation of neighbors before is a rotation of halves after, whatever the angle."""
     rng = np.random.default_rng(3)
     weight, x = rng.normal(size=(8, 5)).astype(np.float32), rng.normal(size=5)
     size, angle = 4, rng.normal(size=2)

@@ -92,7 +92,7 @@ def digits() -> Dataset:
     rng = np.random.default_rng(0)
     clients = {
         name: [
-            ct.Recording.labelled(
+            ct.Recording.labeled(
                 np.sin(np.arange(900)[:, None] * (0.1 + 0.2 * k)) + 0.1 * rng.normal(size=(900, 1)),
                 k,
                 ("low", "high"),
@@ -106,7 +106,7 @@ def digits() -> Dataset:
 
 
 def test_cells_are_kept_and_taken_up_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = ct.Prepare(scale="none")
+    raw = ct.Preprocessing(scale="none")
     map_of_own = ct.EchoState(1, state=False).build(1, per_step=False, classes=True)
     several = (
         speech.Method("samples", lambda: speech.Remembered(map_of_own), True, raw),

@@ -1,4 +1,4 @@
-"""The stream experiment on invented people: splices, maps, choices, resuming, the network."""
+"""The stream experiment on synthetic people: splices, maps, choices, resuming, the network."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def test_streams_go_out_and_labels_come_back(
 
 
 def test_the_command_prints_a_table(tmp_path: Path) -> None:
-    words = ["streams", "--quick", "--invented", "--tasks", "changes", "--out", str(tmp_path)]
+    words = ["streams", "--quick", "--synthetic", "--tasks", "changes", "--out", str(tmp_path)]
     done = CliRunner().invoke(app, [*words, "--only", "present sample,lags"])
     assert done.exit_code == 0, done.output
     assert "| lags | " in done.output

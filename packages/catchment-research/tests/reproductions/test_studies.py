@@ -1,4 +1,4 @@
-"""The experiments end to end, on a few invented people."""
+"""The experiments end to end, on a few synthetic people."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TINY: dict[str, Any] = {
         most_units=100,
     ),
     "variance": variance.VarianceSettings(
-        units=20, initialisations=2, target_stds=(0.3, 0.6), rounds=1, pools=("mean",)
+        units=20, initializations=2, target_stds=(0.3, 0.6), rounds=1, pools=("mean",)
     ),
     "unseen": unseen.UnseenSettings(trials=2, folds=2, units=(20,), seeds=2),
 }
@@ -110,7 +110,7 @@ def test_the_papers_figures_are_complete() -> None:
             assert all(len(row) == len(SHARES) for row in methods.values())
 
 
-def test_without_data_invented_people_stand_in(tmp_path: Path) -> None:
+def test_without_data_synthetic_people_stand_in(tmp_path: Path) -> None:
     for study in STUDIES:
         assert chosen_sets(study, None, False, tmp_path) == ("synthetic",)
     with pytest.raises(ValueError, match="no experiment is called 'esn'"):
@@ -129,7 +129,7 @@ def test_the_command_prints_and_writes(tmp_path: Path, monkeypatch: pytest.Monke
     words = ["unseen", "--quick", "--data", str(tmp_path), "--out", str(out)]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
-    assert "These people are invented" in result.output
+    assert "These people are synthetic" in result.output
     content = json.loads((out / "unseen-quick.json").read_text())
     assert content["quick"] is True
     assert content["environment"]["numpy"] == np.__version__

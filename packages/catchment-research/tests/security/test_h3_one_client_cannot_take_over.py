@@ -22,9 +22,9 @@ from catchment import (
     Recording,
     Reservoir,
     federate,
-    make_identities,
+    generate_keys,
 )
-from catchment.data import ACTIVITIES, Prepare, synthetic_wearables
+from catchment.data import ACTIVITIES, Preprocessing, synthetic_wearables
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, RefusedClientsWarning, TooFewClientsError, UploadError
 from catchment.federation import (
@@ -37,9 +37,9 @@ from catchment.federation import (
     Limits,
     Reply,
     Result,
+    RoundContext,
     Screen,
     Tally,
-    Turn,
     WeightedSum,
     check_total,
     claimed,
@@ -47,9 +47,9 @@ from catchment.federation import (
 )
 from catchment.federation.learn import FederatedScaling, ReadoutAveraging, StatisticsSet
 from catchment.federation.measure import Evaluation, RowsFlag, left_out_losses
-from catchment.privacy import SecureSum
+from catchment.privacy import SecureAggregation
 from catchment.readout import RidgeStatistics, accumulate
-from catchment.wire import Parts, taken_apart
+from catchment.wire import Message, serialize
 from catchment_research.learn import GradientAveraging
 from catchment_research.plasticity import FederatedPlasticity, MomentPlasticity
 
@@ -64,7 +64,7 @@ MAP = EchoState.of(
 PLAN: Plan[Any, Any, Any] = Plan(
     algorithm=FederatedRidge(features=MAP, classes=ACTIVITIES, ridge=1e-2)
 )
-Change = Callable[[Parts], Parts]
+Change = Callable[[Message], Message]
 
 
 @dataclass
@@ -78,11 +78,11 @@ class Tampering(Engine):
     def clients(self) -> Sequence[str]:
         return sorted(CLIENTS)
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for reply in LocalEngine(self.plan, CLIENTS).ask(letters):
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in LocalEngine(self.plan, CLIENTS).ask(requests):
             assert reply.message is not None
             if reply.client == self.bad:
-                sent = self.change(Parts.from_bytes(reply.message)).to_bytes()
+                sent = self.change(Message.from_bytes(reply.message)).to_bytes()
                 reply = Reply(reply.client, sent)
             yield reply
 
@@ -92,14 +92,14 @@ def rotated(recording: Recording) -> Recording:
     return replace(recording, y=np.roll(recording.y, 1))
 
 
-def wrong_labels(parts: Parts) -> Parts:
+def wrong_labels(parts: Message) -> Message:
     return accumulate(MAP, [rotated(one) for one in CLIENTS[BAD]]).parts()
 
 
 def times(factor: float, *, rows: bool) -> Change:
     """Return the same statistics of so many times the data, all of it consistent."""
 
-    def change(parts: Parts) -> Parts:
+    def change(parts: Message) -> Message:
         numbers, *sums = parts.arrays
         counts = numbers * (factor if rows else np.array([1.0, factor]))
         return replace(parts, arrays=(counts, *(array * factor for array in sums)))
@@ -210,7 +210,7 @@ def test_at_the_limit_a_client_is_below_half_of_a_round_of_twelve_alike_or_of_tw
 
 def test_losses_do_not_depend_on_what_a_client_claims_to_weigh() -> None:
     sent = {name: accumulate(MAP, data) for name, data in OTHERS.items()}
-    bad = RidgeStatistics.from_parts(wrong_labels(Parts("")))
+    bad = RidgeStatistics.from_message(wrong_labels(Message("")))
     plain = left_out_losses({**sent, BAD: bad}, 1e-2)
     heavy = left_out_losses({**sent, BAD: replace(bad.scaled(1e6), n_rows=40_000_000)}, 1e-2)
     assert heavy == pytest.approx(plain, rel=1e-6)
@@ -235,7 +235,7 @@ def test_an_honest_round_has_its_bits_and_nobody_is_flagged_by_rows() -> None:
 def heavier(factor: float) -> Change:
     """Return a weighted sum that counts so many times, its mean turned round."""
 
-    def change(parts: Parts) -> Parts:
+    def change(parts: Message) -> Message:
         numbers, *sums = parts.arrays
         counts = numbers.copy()
         counts[0] *= factor
@@ -259,7 +259,7 @@ def test_weighted_sums_have_the_same_rules(name: str) -> None:
     for factor, code in ((1e4, "over-median"), (1e9, "weight"), (1e300, "weight")):
         result = run(plan, Tampering(plan, heavier(factor)))
         assert [(r.client, r.code) for r in result.records[0].refused] == [(BAD, code)]
-        ours, theirs = (taken_apart(one.state).arrays for one in (result, expected))
+        ours, theirs = (serialize(one.state).arrays for one in (result, expected))
         assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
@@ -273,10 +273,10 @@ def test_where_clients_weigh_alike_a_weight_is_one(algorithm: str) -> None:
 
 def test_counts_behind_a_scaler_are_compared_too() -> None:
     plan: Plan[Any, Any, Any] = Plan(
-        algorithm=FederatedScaling(prepare=Prepare(scale="federated"), channels=6)
+        algorithm=FederatedScaling(preprocessing=Preprocessing(scale="federated"), channels=6)
     )
 
-    def many(parts: Parts) -> Parts:
+    def many(parts: Message) -> Message:
         return replace(parts, arrays=tuple(array * 1000 for array in parts.arrays))
 
     result = run(plan, Tampering(plan, many))
@@ -378,7 +378,7 @@ def test_the_limits_hold_in_every_stage_and_through_every_verb() -> None:
     with pytest.warns(RefusedClientsWarning, match="over_median"):
         run = federate(EchoState(10), steps, ridge=1e-2)
     assert [(r.client, r.code) for r in run.records[0].refused] == [(BAD, "over-median")]
-    scaled = Pipeline(Prepare(scale="federated"), EchoState(10))
+    scaled = Pipeline(Preprocessing(scale="federated"), EchoState(10))
     with pytest.warns(RefusedClientsWarning, match="over_median"):
         staged = federate(scaled, steps, ridge=1e-2).stages
     assert {
@@ -401,12 +401,12 @@ def test_a_set_of_statistics_claims_the_most_that_is_in_it() -> None:
 
 SECURE = replace(
     PLAN,
-    algorithm=FederatedRidge(features=MAP, classes=ACTIVITIES, ridge=1e-2, keep_clients=False),
-    protections=(SecureSum(make_identities(CLIENTS), min_clients=10, rows_per_feature=2),),
+    algorithm=FederatedRidge(features=MAP, classes=ACTIVITIES, ridge=1e-2, store_per_client=False),
+    protections=(SecureAggregation(generate_keys(CLIENTS), min_clients=10, rows_per_feature=2),),
 )
 
 
-def test_in_a_secure_sum_a_client_keeps_the_limits_itself() -> None:
+def test_under_secure_aggregation_a_client_keeps_the_limits_itself() -> None:
     plan = replace(SECURE, limits=Limits(max_rows=39))
     with pytest.raises(TooFewClientsError, match="40 rows are claimed, a client may have 39"):
         federate(plan, CLIENTS)
@@ -416,22 +416,22 @@ def test_in_a_secure_sum_a_client_keeps_the_limits_itself() -> None:
 class Liar(FederatedRidge):
     """A client that says it has a million times the rows, and is not the one that checks."""
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Any:
-        honest = super().client_update(received, data, turn)
-        return Sealed(times(1e6, rows=True)(honest.parts())) if turn.client == BAD else honest
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Any:
+        honest = super().client_update(received, data, context)
+        return Sealed(times(1e6, rows=True)(honest.parts())) if context.client == BAD else honest
 
 
 @dataclass(frozen=True)
 class Sealed:
     """An upload that says nothing of its size."""
 
-    sent: Parts
+    sent: Message
 
-    def parts(self) -> Parts:
+    def parts(self) -> Message:
         return self.sent
 
 
-def test_in_a_secure_sum_a_liar_within_the_limits_of_all_is_not_seen_and_one_beyond_ends_it() -> (
+def test_under_secure_aggregation_a_liar_within_the_limits_of_all_is_not_seen_and_one_beyond_ends_it() -> (
     None
 ):
     """A stated limit: nobody sees one upload, so only what all clients claim can be compared."""

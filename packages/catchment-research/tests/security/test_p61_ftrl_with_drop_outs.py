@@ -18,7 +18,7 @@ from torch import nn
 from catchment import Array, Limits, Plan, federate
 from catchment.engine import run_locally
 from catchment.errors import FederationError, UploadError
-from catchment.federation import Turn
+from catchment.federation import RoundContext
 from catchment.federation.learn import ReadoutAveraging
 from catchment_research.partial import (
     Examples,
@@ -44,7 +44,7 @@ def private(noise: float, *, declared: int, clip: float = CLIP) -> FederatedTrai
         # Steps so long that every change is clipped, and so is as long as it may be.
         steps=LocalSteps(learning_rate=1.0, batch_size=32),
         clip=clip,
-        optimiser=FollowTheLeader(noise_multiplier=noise, clip=clip, clients=declared, rounds=1),
+        optimizer=FollowTheLeader(noise_multiplier=noise, clip=clip, clients=declared, rounds=1),
         device="cpu",
     )
 
@@ -62,7 +62,7 @@ def lost() -> Iterable[Examples]:
 def moved(training: FederatedTraining, share: float, failing: Iterable[str]) -> Array:
     """Return how far a round moves all values, as one vector."""
     clients = {name: lost if name in failing else source(k) for k, name in enumerate(NAMES)}
-    plan = Plan(algorithm=training, share=share, seed=2, limits=Limits(min_usable=0.0))
+    plan = Plan(algorithm=training, client_fraction=share, seed=2, limits=Limits(min_usable=0.0))
     state = run_locally(plan, clients, threads=1).state
     pairs = zip(state.values, training.start().values, strict=True)
     return np.concatenate([(a - b).ravel() for a, b in pairs])
@@ -82,7 +82,7 @@ def test_noise_over_sensitivity_is_the_multiplier(case: str) -> None:
     declared, share, failing = CASES[case]
     exact = private(0.0, declared=declared)
     all_there = moved(exact, share, failing)
-    cohort = Plan(algorithm=exact, share=share, seed=2).cohort(NAMES, 0)
+    cohort = Plan(algorithm=exact, client_fraction=share, seed=2).cohort(NAMES, 0)
     answering = [name for name in cohort if name not in failing]
     assert len(answering) < len(cohort) or not set(failing) & set(cohort)
     without = [moved(exact, share, (*failing, name)) for name in answering[:1]]
@@ -115,7 +115,7 @@ def test_more_clients_than_were_declared_are_refused_before_anyone_is_asked() ->
     with pytest.raises(FederationError, match=r"6 clients are asked.*declared for 5"):
         federate(plan, dict.fromkeys(NAMES, told))
     assert not asked
-    rule = private(1.0, declared=5).optimiser
+    rule = private(1.0, declared=5).optimizer
     assert isinstance(rule, FollowTheLeader)
     with pytest.raises(FederationError, match="declared for 5"):
         schedule_epsilon(rule, [NAMES], 1e-5)
@@ -131,10 +131,10 @@ def test_noise_needs_a_clip_that_is_no_longer_than_its_own() -> None:
 
 def test_a_longer_or_heavier_change_is_refused() -> None:
     training = private(1.0, declared=6)
-    told = training.broadcast(training.start(), Turn(0, ("c0",)))
-    turn = Turn(0, ("c0",), client="c0")
-    sent = training.client_update(told, source(0), turn)
-    training.read_update(sent.parts(), turn)
+    told = training.broadcast(training.start(), RoundContext(0, ("c0",)))
+    context = RoundContext(0, ("c0",), client="c0")
+    sent = training.client_update(told, source(0), context)
+    training.read_update(sent.parts(), context)
     longer = replace(sent, changes=tuple(c * np.float32(1.01) for c in sent.changes))
     heavier = replace(sent, weight=7.0)
     for bad, reason in (
@@ -142,7 +142,7 @@ def test_a_longer_or_heavier_change_is_refused() -> None:
         (heavier, "the weight is 7; where changes are"),
     ):
         with pytest.raises(UploadError, match=reason):
-            training.read_update(bad.parts(), turn)
+            training.read_update(bad.parts(), context)
 
 
 def test_the_rule_cannot_stand_where_a_mean_of_unclipped_changes_is_handed_over() -> None:

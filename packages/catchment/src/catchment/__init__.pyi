@@ -1,6 +1,6 @@
 from catchment.data.clients import split as split
 from catchment.data.files import read as read
-from catchment.data.prepare import Prepare as Prepare, RAW as RAW
+from catchment.data.preprocessing import Preprocessing as Preprocessing, RAW as RAW
 from catchment.data.recording import Recording as Recording
 from catchment.engine.contenders import compare as compare
 from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
@@ -17,19 +17,19 @@ from catchment.features.hydra import Hydra as Hydra
 from catchment.features.minirocket import MiniRocket as MiniRocket
 from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
-from catchment.features.projected import Projected as Projected
-from catchment.features.random_fourier import RandomFourier as RandomFourier
-from catchment.features.union import Concat as Concat, WithNorm as WithNorm
+from catchment.features.random_projection import RandomProjection as RandomProjection
+from catchment.features.random_fourier import RandomFourierFeatures as RandomFourierFeatures
+from catchment.features.union import FeatureUnion as FeatureUnion, AppendNorm as AppendNorm
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 from catchment.federation.checks import Limits as Limits
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
 from catchment.federation.measure.evaluation import Evaluation as Evaluation, Scores as Scores
 from catchment.federation.plan import Plan as Plan
-from catchment.new_classes import join as join, retire as retire, tell_unknown as tell_unknown
+from catchment.new_classes import join as join, retire as retire, reject_unknown as reject_unknown
 from catchment.privacy.dp.clipping import Clip as Clip
 from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise
-from catchment.privacy.secure_sum.keys import make_identities as make_identities
-from catchment.privacy.secure_sum.protection import SecureSum as SecureSum
+from catchment.privacy.secure_aggregation.keys import generate_keys as generate_keys
+from catchment.privacy.secure_aggregation.protection import SecureAggregation as SecureAggregation
 from catchment.readout.model import Model as Model
 from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
 from catchment.readout.storage import load as load, save as save
@@ -78,7 +78,7 @@ __version__: str
 __all__ = [
     "AutoMap",
     "Clip",
-    "Concat",
+    "FeatureUnion",
     "DefaultMap",
     "DiagonalReservoir",
     "EchoState",
@@ -94,10 +94,10 @@ __all__ = [
     "NVAR",
     "Pipeline",
     "Plan",
-    "Prepare",
-    "Projected",
+    "Preprocessing",
+    "RandomProjection",
     "RAW",
-    "RandomFourier",
+    "RandomFourierFeatures",
     "Readout",
     "Recipe",
     "Recording",
@@ -105,10 +105,10 @@ __all__ = [
     "RidgeStatistics",
     "Run",
     "Scores",
-    "SecureSum",
+    "SecureAggregation",
     "Spread",
     "WindowStatistics",
-    "WithNorm",
+    "AppendNorm",
     "__version__",
     "calibrate",
     "compare",
@@ -117,10 +117,10 @@ __all__ = [
     "fit",
     "join",
     "load",
-    "make_identities",
+    "generate_keys",
     "read",
     "retire",
     "save",
     "split",
-    "tell_unknown",
+    "reject_unknown",
 ]

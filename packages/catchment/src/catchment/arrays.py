@@ -211,7 +211,7 @@ def real(
 
 
 def whole(value: object, name: str, *, at_least: int = 0, below: int | None = None) -> int:
-    """Return a whole number within the bounds as an int, or raise an error that names it.
+    """Return an integer within the bounds as an int, or raise an error that names it.
 
     >>> whole(3, "units", at_least=1)
     3
@@ -219,12 +219,12 @@ def whole(value: object, name: str, *, at_least: int = 0, below: int | None = No
     try:
         number = operator.index(value)  # type: ignore[arg-type]  # this is the check
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; give a whole number") from None
+        raise TypeError(f"{name} is {value!r}; give an integer") from None
     if isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r}; give a whole number")
+        raise TypeError(f"{name} is {value!r}; give an integer")
     if number < at_least or (below is not None and number >= below):
         wanted = f">= {at_least}" if below is None else f"from {at_least} to {below - 1}"
-        raise ValueError(f"{name} is {number}; give a whole number {wanted}")
+        raise ValueError(f"{name} is {number}; give an integer {wanted}")
     return number
 
 
@@ -250,7 +250,7 @@ def check_fields(made: object) -> None:
     ...         check_fields(self)
     >>> Smoothing(0)
     Traceback (most recent call last):
-    ValueError: steps is 0; give a whole number, 1 or more, or 'auto'
+    ValueError: steps is 0; give an integer, 1 or more, or 'auto'
     """
     kind: Any = type(made)
     for name, hint in _limited(kind):
@@ -333,7 +333,7 @@ def _words(hint: Any) -> str:
         each, several, limits = _words(inside[0]).partition(",")
         each = f"{each[2:]}s" if each.startswith("a ") else each
         return f"a list of {each}{several}{limits}"
-    known = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+    known = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
     known[types.NoneType] = "None"
     return known.get(hint) or f"a {getattr(origin or hint, '__name__', hint)}"
 

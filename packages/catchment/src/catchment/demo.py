@@ -1,7 +1,7 @@
 """A demonstration: ways to learn together, side by side, on people who took no part in training.
 
 The test people's data are cut in two in time. All ways are tested on the later part; the earlier
-one is only for `personalised`, where each of them adapts the shared readout to themselves.
+one is only for `personalized`, where each of them adapts the shared readout to themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from catchment.plugins import installed
 from catchment.report.html import write_report
 
 NOTES = {
-    "wearables": "Wearables are invented: results on them say nothing about people.",
+    "wearables": "Wearables are synthetic: results on them say nothing about people.",
     "uci_har": "UCI HAR is not here; `catchment data path uci_har` says where to get it.",
 }
 

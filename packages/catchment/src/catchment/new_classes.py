@@ -1,4 +1,4 @@
-"""Classes that come and go after a run: `join`, `retire`, and `tell_unknown`.
+"""Classes that come and go after a run: `join`, `retire`, and `reject_unknown`.
 
 Each begins with the sums that a run has kept, in memory or in its folder, and asks nobody who need
 not be asked. What a folder becomes is a new folder: everything that was in it, and one more round
@@ -34,20 +34,20 @@ from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import Result
 from catchment.federation.messages import Record, warn_of
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Float32, Protection, SmallestUpload
+from catchment.federation.protection import Float32, LowRankUpload, Protection
 from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_results
 from catchment.federation.runs.ledger import Entry, Keeper
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, described
 from catchment.readout.heads import Shrinkage
-from catchment.readout.model import Model, OpenModel
+from catchment.readout.model import Model, OpenSetModel
 from catchment.readout.storage import load, to_bytes
 from catchment.verbs import Run
 
 Ridge = FederatedRidge | BalancedRidge
 State = RidgeState | ByClass
 Own = Iterable[Callable[..., Any]]
-KEPT = {"Float32": Float32, "SmallestUpload": SmallestUpload}
+KEPT = {"Float32": Float32, "LowRankUpload": LowRankUpload}
 STALE = ("scores", "confusion", "confusions", "comparison", "forecast")  # of the model before
 
 
@@ -77,7 +77,7 @@ class Begun:
             algorithm=learner,
             rounds=len(self.records) + 1,
             protections=self.protections,
-            prepare=self.model.prepare,
+            preprocessing=self.model.preprocessing,
             channels=self.model.channels,
         )
 
@@ -180,7 +180,7 @@ def join(
     >>> from catchment import EchoState, Recording, federate
     >>> def held(*paces):
     ...     waves = {f"pace {p}": np.sin(np.arange(50.0) * p) for p in paces}
-    ...     return [Recording.labelled(u, name, waves) for name, u in waves.items()] * 3
+    ...     return [Recording.labeled(u, name, waves) for name, u in waves.items()] * 3
     >>> with tempfile.TemporaryDirectory() as place:
     ...     run = federate(EchoState(9), {"ann": held(0.2, 0.5)}, out=f"{place}/first")
     ...     grown = join(f"{place}/first", {"bob": held(0.9)}, out=f"{place}/second")
@@ -238,7 +238,7 @@ def retire(
     >>> from catchment import EchoState, Recording, federate
     >>> def held(*paces):
     ...     waves = {f"pace {p}": np.sin(np.arange(50.0) * p) for p in paces}
-    ...     return [Recording.labelled(u, name, waves) for name, u in waves.items()] * 3
+    ...     return [Recording.labeled(u, name, waves) for name, u in waves.items()] * 3
     >>> first = federate(EchoState(9), {"ann": held(0.2, 0.5), "cid": held(0.2, 0.5)})
     >>> grown = federate(EchoState(9), {"bob": held(0.9)}, onto=first)
     >>> retire(grown, "pace 0.9").classes
@@ -265,17 +265,17 @@ def retire(
     return begun.goes_on(kept, state, out, sending, asking=asking, threads=threads)
 
 
-def tell_unknown(
+def reject_unknown(
     run: Run | str | Path,
     clients: Mapping[str, AnySource],
     *,
     rate: float = 0.05,
     held_out: bool = False,
     shrinkage: Shrinkage = "oas",
-    protect: Sequence[Protection] = (),
+    protections: Sequence[Protection] = (),
     use: Own = (),
     threads: int | None = None,
-) -> OpenModel:
+) -> OpenSetModel:
     """Return a run's model that answers "unknown" where a recording is far from every class.
 
     One more round: clients are sent the sum, each takes its own part off it, and counts how far its
@@ -293,18 +293,18 @@ def tell_unknown(
     held_out
         Whether none of these clients is in the sum; a run that keeps clients apart knows.
     shrinkage
-        Of the covariances, as `Gaussian` has it.
+        Of the covariances, as `LDA` has it.
     protect
-        As of `federate`: under a secure sum the server sees the counts of all together.
+        As of `federate`: under secure aggregation the server sees the counts of all together.
 
     >>> import numpy as np
     >>> from catchment import EchoState, Recording, federate
     >>> rng = np.random.default_rng(0)
     >>> def wave(pace): return np.sin(np.arange(60) * pace) + 0.1 * rng.normal(size=60)
     >>> paces = {"slow": 0.2, "fast": 0.6}
-    >>> def held(): return [Recording.labelled(wave(p), n, paces) for n, p in paces.items()]
+    >>> def held(): return [Recording.labeled(wave(p), n, paces) for n, p in paces.items()]
     >>> clients = {name: [one for _ in range(15) for one in held()] for name in ("ann", "bob")}
-    >>> model = tell_unknown(federate(EchoState(20), clients), clients)
+    >>> model = reject_unknown(federate(EchoState(20), clients), clients)
     >>> model.predict([wave(0.2), wave(1.7)])
     ['slow', 'unknown']
     """
@@ -318,13 +318,13 @@ def tell_unknown(
             shrinkage=shrinkage,
             summed=() if held_out else tuple(sorted(begun.state.by_client)) or None,
         ),
-        protections=tuple(protect),
-        prepare=begun.model.prepare,
+        protections=tuple(protections),
+        preprocessing=begun.model.preprocessing,
         channels=begun.model.channels,
     )
     done = run_locally(plan, placed(clients, begun.classes), threads=threads)
     warn_of({"unknown": done.records})
-    made: OpenModel = done.result
+    made: OpenSetModel = done.result
     return made.read_from(begun.model.columns)
 
 

@@ -10,7 +10,7 @@ commands       `catchment NAME`: a function for typer, or a typer app
 maps           feature maps that [features] may name
 algorithms     settings of algorithms that [learn] may name
 plasticity     what [plasticity] may name
-protections    protections that [[protect]] may name
+protections    protections that [[protections]] may name
 engines        who carries the messages: "flower", "ray", and "device", a client elsewhere
 forms          feature maps and statistics on other hardware: "torch"
 sources        where [data] may come from: public data sets by name

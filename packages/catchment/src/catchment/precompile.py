@@ -15,7 +15,7 @@ import numpy as np
 from catchment import verbs
 from catchment.compiling import compilations
 from catchment.data.recording import Recording
-from catchment.features import DiagonalReservoir, EchoState, Hydra, WindowStatistics, WithNorm
+from catchment.features import AppendNorm, DiagonalReservoir, EchoState, Hydra, WindowStatistics
 from catchment.features.base import FeatureMap, known_map
 from catchment.federation.checks import check_statistics
 from catchment.readout.grid import Grid
@@ -43,7 +43,7 @@ def compile_kernels() -> int:
 
 
 def _check_and_add() -> None:
-    """Read the statistics of a client on a grid as a server does, and add them."""
+    """Read the statistics of a client in fixed point as a server does, and add them."""
     rows, targets = np.ones((2, 3)), np.eye(2)
     statistics = RidgeStatistics.from_states(rows, targets, grid=Grid(8, ((3, 8),)))
     check_statistics(statistics, fingerprint="", state_bound=np.ones(3))
@@ -58,7 +58,12 @@ def _cases() -> Iterator[tuple[FeatureMap, int]]:
         yield EchoState(20, grid=None, feature_grid=None), width
         yield EchoState(20, precision="float32"), width
     yield EchoState(300, density=0.5), 12  # dense enough for a product of matrices
-    windows = (known_map("minirocket"), Hydra(8), WindowStatistics(), WithNorm(WindowStatistics()))
+    windows = (
+        known_map("minirocket"),
+        Hydra(8),
+        WindowStatistics(),
+        AppendNorm(WindowStatistics()),
+    )
     for described in (*windows, DiagonalReservoir(16)):
         yield described, 3
         yield described, 48
@@ -71,7 +76,7 @@ def _learn(described: FeatureMap, width: int) -> None:
     raw = [rng.normal(size=(length + k % 3, 2)) for k in range(width)]
     labels = ["a", "b"]
     if width > 1:
-        named = [Recording.labelled(u, labels[k % 2], labels) for k, u in enumerate(raw)]
+        named = [Recording.labeled(u, labels[k % 2], labels) for k, u in enumerate(raw)]
         model = verbs.fit(described, named)
         model.classify(raw)
         verbs.fit(

@@ -22,12 +22,12 @@ from catchment.engine import run_locally
 from catchment.errors import CatchmentError, ClippingWarning
 from catchment.features import FeatureMap, Pipeline
 from catchment.features.base import restored
-from catchment.federation import Algorithm, Plan, Turn
+from catchment.federation import Algorithm, Plan, RoundContext
 from catchment.federation.loop import model_of
 from catchment.readout import accumulate, train
 from catchment.readout.model import load_model
 from catchment.readout.statistics import unpack
-from catchment.wire import Parts, plus, taken_apart
+from catchment.wire import Message, plus, serialize
 
 
 def synthetic_clients(
@@ -46,7 +46,7 @@ def synthetic_clients(
     def recording(k: int) -> Recording:
         u = rng.normal(size=(rng.integers(25, 61), channels)) + k % 2
         made = Recording(u, np.roll(u[:, [0, -1]], 1, axis=0))
-        return made if per_step else Recording.labelled(u, k % 2, 2)
+        return made if per_step else Recording.labeled(u, k % 2, 2)
 
     return {f"client-{n}": [recording(k) for k in range(6)] for n in range(n_clients)}
 
@@ -94,7 +94,7 @@ def _rows(features: FeatureMap, _: Sequence[Recording], inputs: list[Array]) -> 
 
 
 def _kept(features: FeatureMap, recordings: Sequence[Recording], inputs: list[Array]) -> None:
-    again = restored(Parts.from_bytes(features.parts().to_bytes()))
+    again = restored(Message.from_bytes(features.parts().to_bytes()))
     assert again.fingerprint == features.fingerprint, "rebuilt it has another fingerprint"
     assert _same(features.rows(inputs), again.rows(inputs)), "rebuilt it gives other rows"
     model = train(features, recordings, 1e-3)
@@ -134,30 +134,32 @@ def check_algorithm(
     """
     plan = algorithm
     if not isinstance(plan, Plan):
-        plan = Plan(algorithm=plan, rounds=plan.needs.rounds)
+        plan = Plan(algorithm=plan, rounds=plan.requirements.rounds)
     with _naming(plan.algorithm):
         _uploads(plan, clients or synthetic_clients())
         _states(plan, clients or synthetic_clients())
 
 
 def _uploads(plan: Plan[Any, Any, Any], clients: Mapping[str, Sequence[Any]]) -> None:
-    algorithm, turn = plan.algorithm, Turn(0, tuple(sorted(clients)), plan.seed)
+    algorithm, context = plan.algorithm, RoundContext(0, tuple(sorted(clients)), plan.seed)
     read: list[Any] = []
-    told = Parts.from_bytes(algorithm.broadcast(algorithm.start(), turn).to_bytes())
-    for name in turn.cohort:
-        held, here = clients[name], turn.at(name)
-        parts = taken_apart(algorithm.client_update(told, held.__iter__, here))
-        arrived = Parts.from_bytes(parts.to_bytes())
+    told = Message.from_bytes(algorithm.broadcast(algorithm.start(), context).to_bytes())
+    for name in context.cohort:
+        held, here = clients[name], context.at(name)
+        parts = serialize(algorithm.client_update(told, held.__iter__, here))
+        arrived = Message.from_bytes(parts.to_bytes())
         assert arrived.to_bytes() == parts.to_bytes(), "an upload differs after its journey"
         read.append(algorithm.read_update(arrived, here))
         spoilt = tuple(a * np.nan if a.dtype.kind == "f" else a for a in parts.arrays)
         wrong = [replace(parts, arrays=spoilt)] if any(np.isnan(a).any() for a in spoilt) else []
-        for message in (Parts("nothing"), *wrong):
+        for message in (Message("nothing"), *wrong):
             with suppress(CatchmentError, ValueError):
                 algorithm.read_update(message, here)
                 raise AssertionError("an upload with NaN or of another kind is not refused")
     by_hand, other = (
-        algorithm.save_state(algorithm.server_update(algorithm.start(), reduce(plus, each), turn))
+        algorithm.save_state(
+            algorithm.server_update(algorithm.start(), reduce(plus, each), context)
+        )
         for each in (read, read[::-1])
     )
     assert _near(by_hand.arrays, other.arrays), "the sum of uploads depends on their order"
@@ -170,7 +172,7 @@ def _states(plan: Plan[Any, Any, Any], clients: Mapping[str, Sequence[Any]]) -> 
     algorithm, ran = plan.algorithm, run_locally(plan, clients, threads=1)
     for state in (algorithm.start(), ran.state):
         end = algorithm.save_state(state).to_bytes()
-        again = algorithm.load_state(Parts.from_bytes(end))
+        again = algorithm.load_state(Message.from_bytes(end))
         assert algorithm.save_state(again).to_bytes() == end, "a state is not kept as it is"
     models = [model_of(made) for made in (algorithm.result(again), ran.result)]
     inputs = [one.u for held in clients.values() for one in held]

@@ -4,7 +4,7 @@ They, scikit-learn's estimators and plan files take the same steps: fit the scal
 solve. The same settings on the same clients therefore give the same readout to the bit; and with
 nothing set they share the same defaults: recordings have their gaps held and their channels scaled,
 the pool follows the kind of target, and the ridge is the one with the least error on clients left
-out, or by generalised cross-validation where there is one client or only a sum.
+out, or by generalized cross-validation where there is one client or only a sum.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 from catchment.arrays import check_type
 from catchment.data.clients import Clients, LazyClients
-from catchment.data.prepare import Prepare
+from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.data.units import ALL
 from catchment.engine.local import (
@@ -60,9 +60,16 @@ from catchment.federation.messages import (
     warn_of,
 )
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Masking, Protection, SmallestUpload
+from catchment.federation.protection import LowRankUpload, Masking, Protection
 from catchment.federation.runs.folder import RunFolder, write_results
-from catchment.federation.workflow import DELIVERY, EVALUATION, TRAINING, Known, Maps, Workflow
+from catchment.federation.workflow import (
+    DELIVERY,
+    EVALUATION,
+    TRAINING,
+    Maps,
+    StageInputs,
+    Workflow,
+)
 from catchment.files import replace_file
 from catchment.readout.heads import Head
 from catchment.readout.intervals import error_edges
@@ -102,7 +109,7 @@ def fit(
     recordings
         Raw, with targets.
     ridge
-        A number; or "gcv", which "auto" is here: by generalised cross-validation.
+        A number; or "gcv", which "auto" is here: by generalized cross-validation.
     classes
         Names of the outputs if they are classes; those of the recordings if not given.
     threads
@@ -122,7 +129,7 @@ def fit(
         )
     names = tuple(classes) if classes is not None else first_recording(OWNER, held).classes
     return learn(
-        as_pipeline(pipeline, Prepare()),
+        as_pipeline(pipeline, Preprocessing()),
         held if names is None else [one.among(names) for one in held],
         ridge="gcv" if ridge == "auto" else ridge,
         classes=names,
@@ -139,7 +146,7 @@ class Run:
     """
 
     workflow: Workflow
-    known: Known
+    known: StageInputs
     training: Result[Any, Any]
     stages: Mapping[str, tuple[Record, ...]]
     kept: RunFolder
@@ -302,7 +309,7 @@ def federate(
     what: Pipeline | FeatureMap | str,
     clients: Mapping[str, AnySource],
     *,
-    protect: Sequence[Protection] = (),
+    protections: Sequence[Protection] = (),
     ridge: Ridge = "auto",
     upload: Upload = "auto",
     classes: Sequence[str] | None = None,
@@ -317,7 +324,7 @@ def federate(
     what: Plan[Any, Any, Any] | Pipeline | FeatureMap | str,
     clients: Mapping[str, AnySource],
     *,
-    protect: Sequence[Protection] = (),
+    protections: Sequence[Protection] = (),
     ridge: Ridge = "auto",
     upload: Upload = "auto",
     classes: Sequence[str] | None = None,
@@ -338,11 +345,11 @@ def federate(
         error on clients left out.
     clients
         By name: raw recordings; a function that returns them when the client is asked, so that
-        only the clients being served are in memory; or a `Device`, which has its own and is sent
+        only the clients being served are in memory; or a `EdgeClient`, which has its own and is sent
         the readout in the end.
     protect
-        Changes to what leaves a client, in this order, such as `SecureSum(keys)` with
-        `keys = make_identities(clients)`.
+        Changes to what leaves a client, in this order, such as `SecureAggregation(keys)` with
+        `keys = generate_keys(clients)`.
     ridge
         A number; "clients", the one with the least error on clients left out of the solution;
         "groups", the same with 32 groups of clients, whose sums are kept in the place of each
@@ -369,10 +376,10 @@ def federate(
         Processes for many small clients, in blocks of 256; this process alone if None or 1. The
         result does not depend on it.
     memories
-        What each client remembers between messages, its private key for secure sums included; if
-        not given, what the keys of a secure sum hold.
+        What each client remembers between messages, its private key for secure aggregation included; if
+        not given, what the keys of secure aggregation hold.
     units
-        What clients' data are called in the ledgers that they keep of secure sums, one name for all
+        What clients' data are called in the ledgers that they keep of secure aggregation, one name for all
         or by client. Data of one name are one unit: without noise they go into sums with one set of
         clients and must not change. What is new since then has a name of its own, "week 2".
     watch
@@ -383,7 +390,7 @@ def federate(
     row_stride
         Learn from every `row_stride`-th row of a recording only, where every step has a row.
     head
-        Another way from the same sums to class scores, such as `Gaussian()`, which is linear
+        Another way from the same sums to class scores, such as `LDA()`, which is linear
         discriminant analysis; ridge regression on one-hot targets if not given.
     onto
         An earlier run to whose sums these clients' are added: the model is that of all of them,
@@ -405,7 +412,7 @@ def federate(
     check_client_names(clients)
     devices_of(clients)
     if isinstance(what, Plan):
-        said = (*protect, ridge, upload, classes, head, onto, out)
+        said = (*protections, ridge, upload, classes, head, onto, out)
         if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
             raise ValueError(
                 "a plan says protections, ridge, upload, classes and limits itself, and "
@@ -415,8 +422,8 @@ def federate(
         done = run_locally(what, clients, **options)  # type: ignore[misc]
         warn_of({TRAINING: done.records})
         return done
-    pipeline = as_pipeline(what, Prepare())
-    shared = shared_by(clients, pipeline.prepare, classes)
+    pipeline = as_pipeline(what, Preprocessing())
+    shared = shared_by(clients, pipeline.preprocessing, classes)
     names = tuple(classes) if classes is not None else shared.classes
     columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
     earlier: RidgeState | None = None
@@ -428,11 +435,11 @@ def federate(
         earlier = among(onto.training.state, onto.workflow.classes, names)
         refuse_twice(earlier, clients)
     shared = replace(shared, classes=names)
-    asked = (protect, ridge, upload, head)
+    asked = (protections, ridge, upload, head)
     workflow, note = _described(pipeline, shared, len(clients), *asked, earlier, options)
     if onto is not None:
         workflow = _continued(workflow, onto, out)
-    engines = _local(placed(clients, names, workflow), protect, options)
+    engines = _local(placed(clients, names, workflow), protections, options)
     with RunFolder(out) as folder:
         known, training = workflow.run(engines, folder, onto=earlier)
         made = Run(workflow, known, training, engines.records, folder, columns, map_note=note)
@@ -469,7 +476,7 @@ def evaluate(
         All cores if None; the result does not depend on it.
     device
         "cuda", or "cuda:1", to predict on a GPU, the recordings of many clients together; outputs
-        agree with the CPU's to 1e-9. If None, what CATCHMENT_DEVICE names for a map on a grid.
+        agree with the CPU's to 1e-9. If None, what CATCHMENT_DEVICE names for a map in fixed point.
     workers
         Processes for many small clients, as of `federate`.
 
@@ -495,7 +502,7 @@ def calibrate(
     *,
     cuts: Sequence[float] = (),
     rows: int | None = None,
-    protect: Sequence[Protection] = (),
+    protections: Sequence[Protection] = (),
     seed: int = 0,
     threads: int | None = None,
 ) -> PersonalModels: ...
@@ -508,7 +515,7 @@ def calibrate(
     *,
     cuts: Sequence[float] = (),
     rows: int | None = None,
-    protect: Sequence[Protection] = (),
+    protections: Sequence[Protection] = (),
     seed: int = 0,
     threads: int | None = None,
 ) -> Model: ...
@@ -520,7 +527,7 @@ def calibrate(
     *,
     cuts: Sequence[float] = (),
     rows: int | None = None,
-    protect: Sequence[Protection] = (),
+    protections: Sequence[Protection] = (),
     seed: int = 0,
     threads: int | None = None,
 ) -> Model | PersonalModels:
@@ -545,7 +552,7 @@ def calibrate(
         How many rows are drawn of each client. With 1, the coverage is promised for a row drawn of
         a new client; with all rows, which is what None means, it is that of most rows, about.
     protect
-        Changes to what leaves a client, such as `SecureSum(keys)`.
+        Changes to what leaves a client, such as `SecureAggregation(keys)`.
     seed
         Names the rows that are drawn.
     threads
@@ -572,7 +579,7 @@ def calibrate(
     algorithm = Calibration(
         model=known, edges=edges, cuts=tuple(cuts), rows=rows, left_out=left_out
     )
-    plan = Plan(algorithm=algorithm, protections=tuple(protect), seed=seed)
+    plan = Plan(algorithm=algorithm, protections=tuple(protections), seed=seed)
     found = run_locally(plan, clients, threads=threads).result
     if isinstance(known, PersonalModels):
         return replace(known, model=replace(known.model, intervals=found))
@@ -599,7 +606,7 @@ def _described(
     pipeline: Pipeline,
     shared: Shared,
     n_clients: int,
-    protect: Sequence[Protection],
+    protections: Sequence[Protection],
     ridge: Ridge,
     upload: Upload,
     head: Head | None,
@@ -607,9 +614,9 @@ def _described(
     options: Options,
 ) -> tuple[Workflow, str]:
     """Return the workflow, and why a choice among maps was not made if it was asked for."""
-    names, prepare, described = shared.classes, pipeline.prepare, pipeline.known_map
+    names, preprocessing, described = shared.classes, pipeline.preprocessing, pipeline.known_map
     hidden, noisy, stride = False, False, options.get("row_stride", 1)
-    for one in protect:
+    for one in protections:
         hidden, noisy = hidden or isinstance(one, Masking), noisy or one.is_noise
     check_type(upload, Upload, "upload")
     if hidden and ridge == "groups":
@@ -620,7 +627,10 @@ def _described(
             "join an earlier run; use upload='statistics'"
         )
     channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
-    told: dict[str, Any] = {"n_inputs": prepare.n_inputs(channels), "per_step": shared.per_step}
+    told: dict[str, Any] = {
+        "n_inputs": preprocessing.n_inputs(channels),
+        "per_step": shared.per_step,
+    }
     if not callable(upload):
         remedy = "pass upload=ConjugateGradients of catchment-research, "
         refuse_large(described, **told, classes=names is not None, remedy=remedy)
@@ -636,9 +646,9 @@ def _described(
         n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
     known: dict[str, Any] = {"classes": names, "ridge": ridge, "n_clients": n_clients}
     known |= {"hidden": hidden, "head": head, "row_stride": stride}
-    smallest = upload == "auto" and not protect and not offered.several
+    smallest = upload == "auto" and not protections and not offered.several
     return Workflow(
-        prepare=prepare,
+        preprocessing=preprocessing,
         maps=offered.maps,
         learn=partial(_learner, upload, known),
         channels=shared.channels,
@@ -646,7 +656,7 @@ def _described(
         per_step=shared.per_step,
         min_clients=options.get("min_clients", 1),
         limits=options.get("limits", LIMITS),
-        protections=(SmallestUpload(),) if smallest else tuple(protect),
+        protections=(LowRankUpload(),) if smallest else tuple(protections),
         seed=options.get("seed", 0),
     ), offered.note
 
@@ -664,12 +674,12 @@ def _learner(upload: Upload, settings: dict[str, Any], maps: Maps) -> Algorithm[
 
 
 def _local(
-    clients: Mapping[str, AnySource], protect: Sequence[Protection], options: Options
+    clients: Mapping[str, AnySource], protections: Sequence[Protection], options: Options
 ) -> LocalClients:
     """Return the clients of this process; devices among them are sent the model."""
     memories, watch = options.get("memories"), options.get("watch")
     if memories is None:
-        masking = protect[-1] if protect else None
+        masking = protections[-1] if protections else None
         memories = masking.memories if isinstance(masking, Masking) else {}
     return LocalClients(
         clients=clients,
@@ -708,5 +718,5 @@ def _continued(workflow: Workflow, onto: Run, out: object) -> Workflow:
             "the earlier run has another feature map or another preparation; pass the same, with "
             "the same settings"
         )
-    assert onto.known.prepare is not None
-    return replace(workflow, prepare=onto.known.prepare, maps=onto.known.maps)
+    assert onto.known.preprocessing is not None
+    return replace(workflow, preprocessing=onto.known.preprocessing, maps=onto.known.maps)

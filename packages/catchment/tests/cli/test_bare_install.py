@@ -36,7 +36,7 @@ time = "t"
 per_step = true
 test = 0.4
 
-[prepare]
+[preprocessing]
 gaps = "hold"
 window = "1s"
 scale = "federated"

@@ -112,7 +112,7 @@ def column(number: int, change: Callable[[str], str]) -> Callable[[Lines], str]:
     return faulty
 
 
-def unlabelled(recordings: str) -> Callable[[Lines], str]:
+def unlabeled(recordings: str) -> Callable[[Lines], str]:
     def faulty(cells: Lines) -> str:
         for row in cells[1:]:
             row[3] = "" if row[4] in recordings else row[3]
@@ -169,21 +169,21 @@ NOTICED: dict[str, tuple[Faulty, list[str]]] = {
     "out of order": (lambda cells: text([cells[0], *cells[:0:-1]]), []),
     "gap": (
         cell(5, 1, "NaN"),
-        ['0.069 % of the inputs are missing and are filled: gaps = "hold" in [prepare]'],
+        ['0.069 % of the inputs are missing and are filled: gaps = "hold" in [preprocessing]'],
     ),
     "empty column": (
         column(1, lambda value: ""),
         [
             "ax is empty for p1",
-            '8.3 % of the inputs are missing and are filled: gaps = "hold" in [prepare]',
+            '8.3 % of the inputs are missing and are filled: gaps = "hold" in [preprocessing]',
         ],
     ),
     "a missing label": (
-        unlabelled("3"),
+        unlabeled("3"),
         ["20 rows of p1 have no activity (2.8 %), and do not count"],
     ),
     "missing labels": (
-        unlabelled("34"),
+        unlabeled("34"),
         ["40 rows of p1 have no activity (5.6 %), and do not count"],
     ),
     "slow": (
@@ -222,7 +222,7 @@ def test_what_is_odd_is_used_and_said(people: Path, typed: Callable[..., Said], 
 def test_notices_are_in_json_and_the_folder_keeps_none(
     people: Path, typed: Callable[..., Said]
 ) -> None:
-    (people / "p1.csv").write_text(unlabelled("012345")(person(1)))
+    (people / "p1.csv").write_text(unlabeled("012345")(person(1)))
     told = json.loads(typed("run", "plan.toml", "--json").out)
     (notice,) = told["notices"]
     assert notice == "p1 has no value in 'activity', and counts neither way"
@@ -234,7 +234,7 @@ def test_a_person_without_labels_is_named_by_evaluate(
     people: Path, typed: Callable[..., Said]
 ) -> None:
     assert typed("run", "plan.toml").code == 0
-    (people / "p9.csv").write_text(unlabelled("012345")(person(9)))
+    (people / "p9.csv").write_text(unlabeled("012345")(person(9)))
     said = typed("evaluate", "runs/plan", "p0.csv", "p9.csv")
     assert said.warnings == ["p9 is not scored: no row has a target to compare with"]
     assert said.code == 0
@@ -349,7 +349,7 @@ def test_gaps_in_every_file_may_be_refused_and_the_remedy_is_named(
 ) -> None:
     for k in range(6):
         (people / f"p{k}.csv").write_text(cell(5, 1, "NaN")(person(k)))
-    (people / "plan.toml").write_text(PLAN + '[prepare]\ngaps = "error"\n')
+    (people / "plan.toml").write_text(PLAN + '[preprocessing]\ngaps = "error"\n')
     said = typed("run", "plan.toml")
     assert said.code == 2
     assert 'set gaps to "hold"' in said.err

@@ -20,7 +20,7 @@ PLAN = """
 files = "*.csv"
 time = "when"
 
-[prepare]
+[preprocessing]
 horizon = [1, 6, 24]
 predicted = ["load"]
 known = ["price"]

@@ -83,7 +83,7 @@ def test_run_prints_a_table(plan: Path, tmp_path: Path) -> None:
         "rounds",
         "seconds",
     ]
-    assert [line.split()[0] for line in lines[3:6]] == ["random", "majority", "exact"]
+    assert [line.split()[0] for line in lines[3:6]] == ["uniform", "most_frequent", "exact"]
     assert f"run: {tmp_path / 'out'}" in result.output
     assert read_run(tmp_path / "out").facts["title"] == "A small run"
 
@@ -95,7 +95,11 @@ def test_run_as_json(plan: Path, tmp_path: Path) -> None:
     assert told["metric"] == "accuracy"
     assert told["scores"] == dict(run.scores[""])
     assert set(told["clients"]) == {name for name in run.scores if name}
-    assert [row["name"] for row in told["comparison"]] == ["random", "majority", "exact federated"]
+    assert [row["name"] for row in told["comparison"]] == [
+        "uniform",
+        "most_frequent",
+        "exact federated",
+    ]
     assert told["folder"] == str(tmp_path / "out")
 
 
@@ -187,7 +191,7 @@ def test_run_says_who_was_left_out(tmp_path: Path) -> None:
         (tmp_path / f"{name}.csv").write_text(f"t,x\n{rows}")
     (tmp_path / "b.csv").write_text("t,y\n1,2\n")
     path = tmp_path / "logs.toml"
-    path.write_text('[data]\nfiles = "*.csv"\ninputs = ["x"]\n[prepare]\nhorizon = 1\n')
+    path.write_text('[data]\nfiles = "*.csv"\ninputs = ["x"]\n[preprocessing]\nhorizon = 1\n')
     command = [sys.executable, "-m", "catchment.cli", "run", str(path), "--out", "out"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -257,8 +261,8 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "local",
         "averaging",
         "exact federated",
-        "centralised",
-        "personalised",
+        "centralized",
+        "personalized",
     ]
     # A second time it starts anew, and leaves alone what is not its own.
     (out / "mine.txt").write_text("kept")

@@ -10,18 +10,18 @@ import numpy as np
 from catchment import Array
 from catchment.features import (
     NVAR,
-    Concat,
+    AppendNorm,
     DiagonalReservoir,
     EchoState,
     FeatureMap,
+    FeatureUnion,
     Hydra,
     Layers,
     MiniRocket,
-    Projected,
-    RandomFourier,
+    RandomFourierFeatures,
+    RandomProjection,
     Reservoir,
     WindowStatistics,
-    WithNorm,
 )
 from catchment.features.echo_state import Mixture, Spread
 
@@ -105,24 +105,28 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "echo state pooled": lambda: EchoState(20).build(CHANNELS, per_step=False),
     "deep echo state": lambda: DEEP.build(CHANNELS, per_step=False),
     "single precision": lambda: EchoState(20, precision="float32").build(CHANNELS, per_step=True),
-    "echo state on a grid": lambda: EchoState(20, washout=3, grid=20, feature_grid=12).build(
+    "echo state in fixed point": lambda: EchoState(20, washout=3, grid=20, feature_grid=12).build(
         CHANNELS, per_step=True
     ),
-    "pooled on a grid": lambda: EchoState(20, grid=20, feature_grid=8).build(
+    "pooled in fixed point": lambda: EchoState(20, grid=20, feature_grid=8).build(
         CHANNELS, per_step=False, classes=True
     ),
-    "side by side per step": lambda: Concat(
+    "side by side per step": lambda: FeatureUnion(
         EchoState(20, washout=3), EchoState(8, washout=1, grid=20, feature_grid=12)
     ).build(CHANNELS, per_step=True),
-    "side by side pooled": lambda: Concat(EchoState(20), WindowStatistics()).build(
+    "side by side pooled": lambda: FeatureUnion(EchoState(20), WindowStatistics()).build(
         CHANNELS, per_step=False, classes=True
     ),
-    "projected per step": lambda: Projected(EchoState(20, washout=3), 9).build(
+    "projected per step": lambda: RandomProjection(EchoState(20, washout=3), 9).build(
         CHANNELS, per_step=True
     ),
-    "projected floats": lambda: Projected(WindowStatistics(), 6).build(CHANNELS, per_step=False),
-    "with norm": lambda: WithNorm(MiniRocket(90)).build(CHANNELS, per_step=False, classes=True),
-    "with norm per step": lambda: WithNorm(EchoState(20, washout=3)).build(CHANNELS, per_step=True),
+    "projected floats": lambda: RandomProjection(WindowStatistics(), 6).build(
+        CHANNELS, per_step=False
+    ),
+    "with norm": lambda: AppendNorm(MiniRocket(90)).build(CHANNELS, per_step=False, classes=True),
+    "with norm per step": lambda: AppendNorm(EchoState(20, washout=3)).build(
+        CHANNELS, per_step=True
+    ),
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
     "layers over a reservoir": layers_map,
@@ -135,14 +139,14 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "diagonal pooled": lambda: DiagonalReservoir(20, nonlinearity="both").build(
         CHANNELS, per_step=False, classes=True
     ),
-    "diagonal without a grid": lambda: DiagonalReservoir(20, nonlinearity="mix", grid=None).build(
+    "diagonal in float64": lambda: DiagonalReservoir(20, nonlinearity="mix", grid=None).build(
         CHANNELS, per_step=True
     ),
     "quadratic delays": lambda: NVAR(3, stride=2, washout=2).build(CHANNELS, per_step=True),
-    "random features": lambda: RandomFourier(EchoState(9), features=30).build(
+    "random features": lambda: RandomFourierFeatures(EchoState(9), features=30).build(
         CHANNELS, per_step=False, classes=True
     ),
-    "random rectifiers": lambda: RandomFourier(features=12, activation="relu").build(
+    "random rectifiers": lambda: RandomFourierFeatures(features=12, activation="relu").build(
         CHANNELS, per_step=True
     ),
 }

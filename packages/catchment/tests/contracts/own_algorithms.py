@@ -10,9 +10,9 @@ import numpy as np
 from catchment import Array
 from catchment.errors import FederationError
 from catchment.features import FeatureMap
-from catchment.federation import Algorithm, Data, Turn
+from catchment.federation import Algorithm, Data, RoundContext
 from catchment.readout import Model, Readout
-from catchment.wire import ROWS, Parts, Shape
+from catchment.wire import ROWS, Message, Shape
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,15 @@ class NearestMean(Algorithm[ByClass | None, ByClass, Model]):
     def start(self) -> ByClass | None:
         return None
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> ByClass:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> ByClass:
         held = list(data())
         Z = np.concatenate(self.features.rows([recording.u for recording in held]))
         Y = np.stack([recording.y for recording in held if recording.y is not None])
         return ByClass(len(Z), Y.sum(axis=0), Y.T @ Z)
 
-    def server_update(self, state: ByClass | None, total: ByClass, turn: Turn) -> ByClass:
+    def server_update(
+        self, state: ByClass | None, total: ByClass, context: RoundContext
+    ) -> ByClass:
         return total
 
     def result(self, state: ByClass | None) -> Model:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from catchment import Array, save
-from catchment.data import Prepare, Recording
+from catchment.data import Preprocessing, Recording
 from catchment.errors import IntegrityError
 from catchment.features import EchoState, FeatureMap, Pipeline
 from catchment.readout import accumulate, accumulate_each, load_model, train
@@ -29,7 +29,7 @@ def features(request: pytest.FixtureRequest) -> FeatureMap:
 def recordings(features: FeatureMap) -> list[Recording]:
     if features.per_step:
         return [Recording(u, np.roll(u, 1, axis=0)[:, :2]) for u in INPUTS]
-    return [Recording.labelled(u, k % 2, 2) for k, u in enumerate(INPUTS)]
+    return [Recording.labeled(u, k % 2, 2) for k, u in enumerate(INPUTS)]
 
 
 def test_a_map_keeps_its_promises(features: FeatureMap) -> None:
@@ -54,10 +54,10 @@ def test_settings_change_the_fingerprint() -> None:
 
 
 def test_the_pipeline_changes_with_whatever_could_change_a_feature() -> None:
-    base = Pipeline(Prepare(scale="none"), EchoState(10).build(2, per_step=True))
+    base = Pipeline(Preprocessing(scale="none"), EchoState(10).build(2, per_step=True))
     others = [
-        Pipeline(replace(base.prepare, gaps="interpolate"), base.map),
-        Pipeline(base.prepare, EchoState(10, washout=1).build(2, per_step=True)),
+        Pipeline(replace(base.preprocessing, gaps="interpolate"), base.map),
+        Pipeline(base.preprocessing, EchoState(10, washout=1).build(2, per_step=True)),
     ]
     assert len({base.fingerprint, *(other.fingerprint for other in others)}) == 3
 
@@ -97,7 +97,7 @@ def test_a_map_that_breaks_a_promise_is_refused(fault: str, words: str) -> None:
 
 def test_what_is_no_map_is_refused_with_a_remedy() -> None:
     with pytest.raises(TypeError, match=r"write class object\(FeatureMap\), with n_f"):
-        Pipeline(Prepare(), object())  # type: ignore[arg-type]
+        Pipeline(Preprocessing(), object())  # type: ignore[arg-type]
 
     class Plain(FeatureMap):
         n_features = 1
@@ -107,7 +107,7 @@ def test_what_is_no_map_is_refused_with_a_remedy() -> None:
             return [np.zeros((1, 1)) for _ in inputs]
 
     with pytest.raises(TypeError, match="is no dataclass"):
-        Pipeline(Prepare(), Plain())
+        Pipeline(Preprocessing(), Plain())
 
 
 def test_a_model_file_names_its_map_and_refuses_to_load_without_it(tmp_path: Path) -> None:

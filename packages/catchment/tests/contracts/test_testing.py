@@ -12,9 +12,9 @@ import pytest
 
 from catchment import Array
 from catchment.features import FeatureMap
-from catchment.federation import Algorithm, Data, Turn
+from catchment.federation import Algorithm, Data, RoundContext
 from catchment.testing import check_algorithm, check_feature_map, synthetic_clients
-from catchment.wire import ROWS, Parts, Shape
+from catchment.wire import ROWS, Message, Shape
 from tests.contracts.maps import Delays, OwnStatistics
 from tests.contracts.own_algorithms import NearestMean
 
@@ -87,11 +87,11 @@ class Means(Algorithm[Sums, Sums, Array]):
     def start(self) -> Sums:
         return Sums(0, np.zeros(3))
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Sums:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Sums:
         u = np.concatenate([recording.u for recording in data()])
         return Sums(len(u), u.sum(axis=0))
 
-    def server_update(self, state: Sums, total: Sums, turn: Turn) -> Sums:
+    def server_update(self, state: Sums, total: Sums, context: RoundContext) -> Sums:
         return total
 
     def result(self, state: Sums) -> Array:
@@ -99,26 +99,26 @@ class Means(Algorithm[Sums, Sums, Array]):
 
 
 class OtherwiseTheSecondTime(Means):
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Sums:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Sums:
         return Sums(1, np.full(3, float(next(CALLS))))
 
 
 class FillsGaps(Means):
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Sums:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Sums:
         u = np.nan_to_num(np.concatenate([recording.u for recording in data()]))
         return Sums(len(u), u.sum(axis=0))
 
 
 class Rounding(Means):
-    def save_state(self, state: Sums) -> Parts:
-        return Parts("sums", {}, (state.total,))
+    def save_state(self, state: Sums) -> Message:
+        return Message("sums", {}, (state.total,))
 
-    def load_state(self, parts: Parts) -> Sums:
+    def load_state(self, parts: Message) -> Sums:
         return Sums(0, np.round(parts.arrays[0], 3))
 
 
 class Believing(Means):
-    def read_update(self, parts: Parts, turn: Turn) -> Added:  # type: ignore[override]
+    def read_update(self, parts: Message, context: RoundContext) -> Added:  # type: ignore[override]
         return Added(parts.arrays[0] if parts.arrays else np.zeros(3))
 
 
@@ -129,13 +129,13 @@ class Last(Added):
 
 
 class TakesTheLast(Means):
-    def read_update(self, parts: Parts, turn: Turn) -> Added:  # type: ignore[override]
+    def read_update(self, parts: Message, context: RoundContext) -> Added:  # type: ignore[override]
         total = parts.arrays[-1] if parts.arrays else np.array(np.nan)
         if not np.isfinite(total).all():
             raise ValueError("not finite")
         return Last(total)
 
-    def server_update(self, state: Sums, total: Added, turn: Turn) -> Sums:  # type: ignore[override]
+    def server_update(self, state: Sums, total: Added, context: RoundContext) -> Sums:  # type: ignore[override]
         return Sums(1, total.total)
 
 

@@ -12,9 +12,9 @@ import pytest
 
 import catchment as ct
 from catchment import Array
-from catchment.data import Prepare, Recording, check_continuable, from_frame
-from catchment.federation import Turn
-from catchment.federation.measure import Guess
+from catchment.data import Preprocessing, Recording, check_continuable, from_frame
+from catchment.federation import RoundContext
+from catchment.federation.measure import Dummy
 from catchment.readout import output_names
 
 CHANNELS = ("load", "price", "wind")
@@ -28,8 +28,8 @@ def series(n_steps: int = 60, seed: int = 0) -> Recording:
 
 def test_targets_are_the_predicted_channels_at_every_horizon_in_raw_units() -> None:
     raw = series()
-    prepare = Prepare(horizon=(1, 3), predicted=("wind", "load"), scale="own")
-    (ready,) = prepare.apply([raw])
+    preprocessing = Preprocessing(horizon=(1, 3), predicted=("wind", "load"), scale="own")
+    (ready,) = preprocessing.apply([raw])
     assert ready.y is not None
     for t in range(60):
         wanted = [raw.u[t + h, c] if t + h < 60 else np.nan for h in (1, 3) for c in (2, 0)]
@@ -38,9 +38,9 @@ def test_targets_are_the_predicted_channels_at_every_horizon_in_raw_units() -> N
 
 
 def test_channels_by_number_need_no_names() -> None:
-    prepare = Prepare(horizon=(1, 3), known=(1,), calendar=("hour",), scale="own")
-    named = replace(prepare, known=("price",)).apply([series()])[0]
-    (ready,) = prepare.apply([replace(series(), channels=None)])
+    preprocessing = Preprocessing(horizon=(1, 3), known=(1,), calendar=("hour",), scale="own")
+    named = replace(preprocessing, known=("price",)).apply([series()])[0]
+    (ready,) = preprocessing.apply([replace(series(), channels=None)])
     assert ready.channels is None
     np.testing.assert_array_equal(ready.u, named.u)
     np.testing.assert_array_equal(ready.y, named.y)
@@ -48,15 +48,15 @@ def test_channels_by_number_need_no_names() -> None:
 
 def test_one_horizon_of_all_channels_is_what_a_number_says() -> None:
     raw = series()
-    number, several = (Prepare(horizon=h, scale="none").apply([raw])[0] for h in (4, (4,)))
+    number, several = (Preprocessing(horizon=h, scale="none").apply([raw])[0] for h in (4, (4,)))
     np.testing.assert_array_equal(number.u, several.u)
     np.testing.assert_array_equal(number.y, several.y)
 
 
 def test_known_channels_are_looked_up_ahead_and_scaled_like_themselves() -> None:
     raw = series()
-    prepare = Prepare(horizon=(1, 3), known=("price",), scale="federated")
-    ready = prepare.fitted(prepare.moments([raw]))
+    preprocessing = Preprocessing(horizon=(1, 3), known=("price",), scale="federated")
+    ready = preprocessing.fitted(preprocessing.moments([raw]))
     (made,) = ready.apply([raw])
     mean, spread = raw.u.mean(axis=0), raw.u.std(axis=0)
     scaled = (raw.u - mean) / spread
@@ -74,17 +74,19 @@ def test_rows_with_nothing_but_known_channels_are_the_future(gaps: str) -> None:
     u = raw.u.copy()
     u[50:, [0, 2]] = np.nan
     future = replace(raw, u=u)
-    prepare = Prepare(horizon=(1, 10), known=("price",), gaps=gaps, scale="none")  # type: ignore[arg-type]
-    (piece,) = prepare.inputs([future])
+    preprocessing = Preprocessing(horizon=(1, 10), known=("price",), gaps=gaps, scale="none")  # type: ignore[arg-type]
+    (piece,) = preprocessing.inputs([future])
     assert piece.recording.n_steps == 50
     np.testing.assert_array_equal(piece.u[-1], [*raw.u[49], raw.u[50, 1], raw.u[59, 1]])
     # The scale counts no row of the future.
-    np.testing.assert_allclose(prepare.moments([future]).mean, raw.u[:50].mean(axis=0))
+    np.testing.assert_allclose(preprocessing.moments([future]).mean, raw.u[:50].mean(axis=0))
 
 
 def test_calendar_columns_are_sines_of_the_clock() -> None:
     raw = series(24 * 400)
-    (made,) = Prepare(horizon=1, calendar=("hour", "weekday", "season"), scale="none").apply([raw])
+    (made,) = Preprocessing(horizon=1, calendar=("hour", "weekday", "season"), scale="none").apply(
+        [raw]
+    )
     assert made.u.shape[1] == 3 + 12
     start = datetime(2016, 7, 1)
     for t in (0, 5, 1000, 24 * 399):
@@ -105,22 +107,22 @@ def test_dates_of_files_reach_the_calendar_whatever_their_form() -> None:
     text = ["2016-07-01T06:00:00", "2016-07-01T07:00:00"]
     forms = [text, np.array(text, dtype="M8[s]"), [1467352800, 1467356400]]
     forms.append([one + "+02:00" for one in text])  # by its own clock
-    prepare = Prepare(calendar=("hour",), scale="none")
+    preprocessing = Preprocessing(calendar=("hour",), scale="none")
     made = []
     for times in forms:
         (recording,) = from_frame({"t": times, "x": [1.0, 2.0]}, inputs="x", time="t")["all"]
-        made.append(prepare.inputs([recording.part(1, 2)])[0].u[0, 1:])
+        made.append(preprocessing.inputs([recording.part(1, 2)])[0].u[0, 1:])
     for one in made:
         np.testing.assert_allclose(one, made[0], atol=1e-9)
     np.testing.assert_allclose(made[0][0], math.sin(2 * math.pi * 7 / 24))
 
 
 def test_times_without_dates_are_refused() -> None:
-    prepare = Prepare(calendar=("hour",), scale="none")
+    preprocessing = Preprocessing(calendar=("hour",), scale="none")
     with pytest.raises(ValueError, match="says no date"):
-        prepare.apply([Recording(np.ones(1), times=np.zeros(1))])
+        preprocessing.apply([Recording(np.ones(1), times=np.zeros(1))])
     with pytest.raises(ValueError, match="has none"):
-        prepare.apply([Recording(np.ones(1))])
+        preprocessing.apply([Recording(np.ones(1))])
 
 
 @pytest.mark.parametrize(
@@ -137,25 +139,25 @@ def test_times_without_dates_are_refused() -> None:
 )
 def test_settings_that_cannot_be_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Prepare(**settings)  # type: ignore[arg-type]
+        Preprocessing(**settings)  # type: ignore[arg-type]
 
 
 def test_channels_that_are_not_there_are_refused() -> None:
     with pytest.raises(ValueError, match="there are load, price, wind"):
-        Prepare(horizon=1, predicted=("sun",), scale="none").apply([series()])
+        Preprocessing(horizon=1, predicted=("sun",), scale="none").apply([series()])
     with pytest.raises(ValueError, match="counted from 0"):
-        Prepare(horizon=1, known=(3,), scale="none").apply([series()])
+        Preprocessing(horizon=1, known=(3,), scale="none").apply([series()])
 
 
 def test_settings_come_back_and_old_preparations_keep_their_fingerprints() -> None:
-    full = Prepare(horizon=(1, 24), predicted=("load",), known=("price",), calendar=("hour",))
-    assert Prepare.from_settings(full.settings()) == full
-    assert "known" not in Prepare(horizon=3).settings()
+    full = Preprocessing(horizon=(1, 24), predicted=("load",), known=("price",), calendar=("hour",))
+    assert Preprocessing.from_settings(full.settings()) == full
+    assert "known" not in Preprocessing(horizon=3).settings()
     # As before there were several horizons.
     old = "cc7dffdf2c85246f"
-    assert Prepare(horizon=3).fingerprint.startswith(old)
+    assert Preprocessing(horizon=3).fingerprint.startswith(old)
     changed = (
-        Prepare(horizon=(1, 24), known=("price",), calendar=("hour",)),
+        Preprocessing(horizon=(1, 24), known=("price",), calendar=("hour",)),
         replace(full, known=()),
         replace(full, calendar=()),
         replace(full, horizon=(1, 12)),
@@ -165,8 +167,10 @@ def test_settings_come_back_and_old_preparations_keep_their_fingerprints() -> No
 
 def test_a_saved_model_forecasts_alone_and_equals_ridge_over_stacked_rows(tmp_path: Path) -> None:
     clients = {name: [series(200, seed=k)] for k, name in enumerate("abc")}
-    prepare = Prepare(horizon=(1, 6), predicted=("load",), known=("price",), calendar=("hour",))
-    pipeline = ct.Pipeline(prepare, ct.NVAR(delays=2, order=1, grid=None))
+    preprocessing = Preprocessing(
+        horizon=(1, 6), predicted=("load",), known=("price",), calendar=("hour",)
+    )
+    pipeline = ct.Pipeline(preprocessing, ct.NVAR(delays=2, order=1, grid=None))
     result = ct.federate(pipeline, clients, ridge=1.0)
     model = ct.load(result.model.save(tmp_path / "model.safetensors"))
     assert output_names(model) == ("load+1", "load+6")
@@ -196,28 +200,30 @@ def _by_hand(clients: dict[str, list[Recording]], new: Recording) -> Array:
 
     z = np.vstack([rows(one)[:-6] for one in every])
     y = np.vstack([np.column_stack([one.u[1:-5, 0], one.u[6:, 0]]) for one in every])
-    centre, scale = z.mean(axis=0), z.std(axis=0)
-    a = (z - centre) / scale
+    center, scale = z.mean(axis=0), z.std(axis=0)
+    a = (z - center) / scale
     weights = np.linalg.solve(a.T @ a + np.eye(a.shape[1]), a.T @ (y - y.mean(axis=0)))
-    return np.asarray((rows(new) - centre) / scale @ weights + y.mean(axis=0))
+    return np.asarray((rows(new) - center) / scale @ weights + y.mean(axis=0))
 
 
 def test_persistence_repeats_the_present_value_at_every_horizon() -> None:
-    (made,) = Prepare(horizon=(1, 3), predicted=("load",), scale="none").apply([series()])
-    score = Guess(how="persistence", horizon=(1, 3)).client_update({}, lambda: [made], _turn())  # type: ignore[arg-type]
+    (made,) = Preprocessing(horizon=(1, 3), predicted=("load",), scale="none").apply([series()])
+    score = Dummy(how="persistence", horizon=(1, 3)).client_update({}, lambda: [made], _turn())  # type: ignore[arg-type]
     load = series().u[:, 0]
     wanted = sum((load[t + h] - load[t]) ** 2 for t in range(3, 57) for h in (1, 3))
     np.testing.assert_allclose(score.errors.squared_error.sum(), wanted)
 
 
-def _turn() -> Turn:
-    return Turn(0, cohort=("a",), client="a")
+def _turn() -> RoundContext:
+    return RoundContext(0, cohort=("a",), client="a")
 
 
 def test_stretches_and_closed_loops_say_what_they_cannot() -> None:
     with pytest.raises(ValueError, match="whole recordings"):
-        check_continuable(Prepare(calendar=("hour",)))
+        check_continuable(Preprocessing(calendar=("hour",)))
     recording = series()
-    model = ct.fit(ct.Pipeline(Prepare(horizon=1, predicted=(0,)), ct.EchoState(10)), [recording])
+    model = ct.fit(
+        ct.Pipeline(Preprocessing(horizon=1, predicted=(0,)), ct.EchoState(10)), [recording]
+    )
     with pytest.raises(ValueError, match="forecast directly"):
         model.forecast(recording, 3)

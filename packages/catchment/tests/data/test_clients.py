@@ -24,7 +24,7 @@ Split = Callable[[list[Recording], int], dict[str, list[Recording]]]
 
 def numbered(n: int, n_classes: int = 3) -> list[Recording]:
     """Return sequences whose only input is their number."""
-    return [Recording.labelled([float(i)], i % n_classes, n_classes) for i in range(n)]
+    return [Recording.labeled([float(i)], i % n_classes, n_classes) for i in range(n)]
 
 
 def numbers(clients: dict[str, list[Recording]]) -> list[list[int]]:
@@ -98,7 +98,7 @@ def test_label_skew_needs_classes() -> None:
 def test_label_skew_takes_the_most_frequent_step_label() -> None:
     y = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [np.nan, np.nan]])
     mostly_one = Recording(np.zeros(4), y)
-    zero = Recording.labelled(np.zeros(4), 0, 2)
+    zero = Recording.labeled(np.zeros(4), 0, 2)
     # With a tiny alpha a class goes to one client as a whole, and with this seed to different ones.
     clients = label_skew([mostly_one] * 5 + [zero] * 5, 2, alpha=1e-3, seed=2)
     assert [{id(s) for s in part} for part in clients.values()] in (
@@ -128,7 +128,7 @@ def test_contiguous_blocks_join_to_the_sequence(n_steps: int, data: st.DataObjec
 
 def test_contiguous_refuses_what_it_cannot_cut() -> None:
     with pytest.raises(ValueError, match="only targets per step can be cut"):
-        contiguous(Recording.labelled(np.zeros(6), 0, 2), 2)
+        contiguous(Recording.labeled(np.zeros(6), 0, 2), 2)
     with pytest.raises(ValueError, match="cannot make 7 clients of 6 steps"):
         contiguous(Recording(np.zeros(6)), 7)
 

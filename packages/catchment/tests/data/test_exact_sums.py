@@ -1,4 +1,4 @@
-"""Exact sums against Python's own whole numbers, and their bits on several processors."""
+"""Exact sums against Python's own integers, and their bits on several processors."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_restart_keeps_whole_steps_in_order(u: Array) -> None:
 
 def test_restart_shares_the_weight_of_a_target_per_sequence() -> None:
     u = np.array([1.0, 2.0, 3.0, nan, 5.0, nan])
-    whole = Recording.labelled(u, 1, 3, weight=2.0)
+    whole = Recording.labeled(u, 1, 3, weight=2.0)
     pieces = pieces_of(whole, "restart")
     assert [piece.n_steps for piece in pieces] == [3, 1]
     assert [piece.weight for piece in pieces] == [1.5, 0.5]
@@ -91,7 +91,7 @@ def test_restart_keeps_the_weight_of_targets_per_step() -> None:
 
 
 def test_filling_keeps_target_and_weight() -> None:
-    sequence = Recording.labelled(np.array([nan, 1.0, 2.0]), 0, 3, weight=0.5)
+    sequence = Recording.labeled(np.array([nan, 1.0, 2.0]), 0, 3, weight=0.5)
     (filled,) = pieces_of(sequence, "hold")
     assert filled.y is not None
     np.testing.assert_array_equal(filled.y, [1.0, 0.0, 0.0])

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import StandardScaler
 
 from catchment import Array
-from catchment.data import RAW, Moments, Prepare, Prepared, Recording, Scaler
+from catchment.data import RAW, Moments, Prepared, Preprocessing, Recording, Scaler
 
 nan = np.nan
 
@@ -44,10 +44,10 @@ def recordings(draw: st.DrawFn, targets: bool = True) -> list[Recording]:
 
 
 @st.composite
-def prepares(draw: st.DrawFn) -> Prepare:
+def prepares(draw: st.DrawFn) -> Preprocessing:
     window = draw(st.sampled_from([None, 1, 3, "8s"]))
     scaler = Scaler(np.array([1.0, -2.0]), np.array([0.5, 3.0]))
-    return Prepare(
+    return Preprocessing(
         gaps=draw(st.sampled_from(["hold", "interpolate", "restart"])),
         rate=draw(st.sampled_from([None, 0.7, 1.0, 2.0])),
         window=window,
@@ -66,34 +66,34 @@ def same(one: Recording, other: Recording) -> bool:
     return arrays_agree and one.weight == other.weight and one.per_step == other.per_step
 
 
-def applied(prepare: Prepare, data: list[Recording]) -> list[Recording]:
+def applied(preprocessing: Preprocessing, data: list[Recording]) -> list[Recording]:
     """Return nothing where the preparation says that nothing remains."""
     try:
-        return prepare.apply(data)
+        return preprocessing.apply(data)
     except ValueError as error:
         if "as long as a window" in str(error) or "lacks an input" in str(error):
             return []
         raise
 
 
-@given(prepare=prepares(), data=recordings())
+@given(preprocessing=prepares(), data=recordings())
 def test_a_list_is_prepared_as_each_of_its_recordings_alone(
-    prepare: Prepare, data: list[Recording]
+    preprocessing: Preprocessing, data: list[Recording]
 ) -> None:
-    together = applied(prepare, data)
-    alone = [made for one in data for made in applied(prepare, [one])]
+    together = applied(preprocessing, data)
+    alone = [made for one in data for made in applied(preprocessing, [one])]
     assert len(together) == len(alone)
     assert all(same(a, b) for a, b in zip(together, alone, strict=True))
 
 
-@given(prepare=prepares(), data=recordings(), own=st.booleans())
+@given(preprocessing=prepares(), data=recordings(), own=st.booleans())
 def test_training_and_prediction_see_the_same_inputs(
-    prepare: Prepare, data: list[Recording], own: bool
+    preprocessing: Preprocessing, data: list[Recording], own: bool
 ) -> None:
-    prepare = replace(prepare, scale="own") if own else prepare
-    trained = applied(prepare, data)
+    preprocessing = replace(preprocessing, scale="own") if own else preprocessing
+    trained = applied(preprocessing, data)
     assume(trained)
-    predicted = prepare.inputs(data)
+    predicted = preprocessing.inputs(data)
     assert len(trained) == len(predicted)
     for one, other in zip(trained, predicted, strict=True):
         np.testing.assert_array_equal(one.u, other.u)
@@ -103,11 +103,11 @@ def test_training_and_prediction_see_the_same_inputs(
         assert other.seconds == one.times[0]
 
 
-@given(prepare=prepares(), data=recordings(targets=False), horizon=st.integers(1, 5))
+@given(preprocessing=prepares(), data=recordings(targets=False), horizon=st.integers(1, 5))
 def test_with_a_horizon_training_and_prediction_see_the_same_inputs(
-    prepare: Prepare, data: list[Recording], horizon: int
+    preprocessing: Preprocessing, data: list[Recording], horizon: int
 ) -> None:
-    ahead = replace(prepare, horizon=horizon)
+    ahead = replace(preprocessing, horizon=horizon)
     trained = applied(ahead, data)
     assume(trained)
     for one, other in zip(trained, ahead.inputs(data), strict=True):
@@ -117,7 +117,7 @@ def test_with_a_horizon_training_and_prediction_see_the_same_inputs(
 @given(n=st.integers(1, 60), window=st.integers(1, 20))
 def test_windows_that_follow_on_each_other_tile_the_recording(n: int, window: int) -> None:
     assume(n >= window)
-    made = Prepare(scale="none", window=window).inputs([Recording(np.arange(float(n)))])
+    made = Preprocessing(scale="none", window=window).inputs([Recording(np.arange(float(n)))])
     kept = np.concatenate([piece.u[:, 0] for piece in made])
     np.testing.assert_array_equal(kept, np.arange(float(n - n % window)))
     assert [piece.start for piece in made] == [int(piece.u[0, 0]) for piece in made]
@@ -127,7 +127,7 @@ def test_windows_that_follow_on_each_other_tile_the_recording(n: int, window: in
 def test_windows_are_those_of_a_sliding_view(n: int, window: int, step: int) -> None:
     assume(n >= window)
     u = np.random.default_rng(n).normal(size=(n, 2))
-    made = Prepare(scale="none", window=window, step=step).inputs([Recording(u)])
+    made = Preprocessing(scale="none", window=window, step=step).inputs([Recording(u)])
     views = np.lib.stride_tricks.sliding_window_view(u, window, axis=0)[::step]
     np.testing.assert_array_equal([piece.u for piece in made], views.transpose(0, 2, 1))
 
@@ -136,9 +136,9 @@ def test_windows_are_those_of_a_sliding_view(n: int, window: int, step: int) -> 
 def test_the_fitted_scale_is_that_of_sklearn_on_the_pool(u: Array, n: int) -> None:
     u = np.round(u, 3)
     assume((u.std(axis=0) > 1e-2).all())
-    prepare = Prepare()
-    parts = [prepare.moments([Recording(part)]) for part in np.array_split(u, n)]
-    ready = prepare.fitted(reduce(add, parts))
+    preprocessing = Preprocessing()
+    parts = [preprocessing.moments([Recording(part)]) for part in np.array_split(u, n)]
+    ready = preprocessing.fitted(reduce(add, parts))
     assert ready.is_fitted
     theirs = StandardScaler().fit(u)
     assert isinstance(ready.scale, Scaler)
@@ -150,8 +150,8 @@ def test_the_fitted_scale_is_that_of_sklearn_on_the_pool(u: Array, n: int) -> No
 
 def test_the_fitted_scale_is_that_of_sklearn_to_twelve_digits() -> None:
     u = np.random.default_rng(0).normal(2.0, 3.0, (500, 4))
-    prepare = Prepare()
-    ready = prepare.fitted(prepare.moments([Recording(u[:200]), Recording(u[200:])]))
+    preprocessing = Preprocessing()
+    ready = preprocessing.fitted(preprocessing.moments([Recording(u[:200]), Recording(u[200:])]))
     (made,) = ready.apply([Recording(u)])
     np.testing.assert_allclose(made.u, StandardScaler().fit_transform(u), rtol=0, atol=1e-12)
 
@@ -163,12 +163,12 @@ def test_the_fitted_scale_is_that_of_sklearn_to_twelve_digits() -> None:
 )
 def test_at_the_recorded_rate_a_recording_stays_itself(rate: float, start: float, u: Array) -> None:
     raw = Recording(u, times=start + np.arange(20) / rate)
-    prepare = Prepare(rate=rate, scale="none", gaps="error")
+    preprocessing = Preprocessing(rate=rate, scale="none", gaps="error")
     if np.isnan(u).any():
         with pytest.raises(ValueError, match="has no input"):
-            prepare.apply([raw])
+            preprocessing.apply([raw])
     else:
-        (made,) = prepare.apply([raw])
+        (made,) = preprocessing.apply([raw])
         assert made is raw
 
 
@@ -181,7 +181,9 @@ def test_resampling_interpolates_in_time_as_pandas_does(times: list[int], rate: 
     seconds = np.array(times) / 4
     assume(np.diff(seconds).max() <= 2.5 * max(np.median(np.diff(seconds)), 1 / rate))
     u = np.random.default_rng(len(times)).normal(size=len(times))
-    (made,) = Prepare(rate=rate, gaps="error", scale="none").apply([Recording(u, times=seconds)])
+    (made,) = Preprocessing(rate=rate, gaps="error", scale="none").apply(
+        [Recording(u, times=seconds)]
+    )
     assert made.times is not None
     grid = np.arange(seconds[0], seconds[-1] + 1e-9, 1 / rate)
     both = pd.Series(u, seconds).reindex(np.union1d(seconds, grid)).interpolate("index")
@@ -192,19 +194,19 @@ def test_resampling_interpolates_in_time_as_pandas_does(times: list[int], rate: 
 def test_a_long_gap_in_time_is_missing_and_goes_to_the_gap_policy() -> None:
     times = np.array([0.0, 1.0, 2.0, 6.0, 7.0])
     raw = Recording(np.array([0.0, 1.0, 2.0, 6.0, 7.0]), y=np.arange(5.0), times=times)
-    (held,) = Prepare(rate=1, scale="none").apply([raw])
+    (held,) = Preprocessing(rate=1, scale="none").apply([raw])
     assert held.u[:, 0].tolist() == [0, 1, 2, 2, 2, 2, 6, 7]
     assert held.y is not None
     np.testing.assert_array_equal(held.y[:, 0], [0, 1, 2, nan, nan, nan, 3, 4])
-    first, second = Prepare(rate=1, scale="none", gaps="restart").inputs([raw])
+    first, second = Preprocessing(rate=1, scale="none", gaps="restart").inputs([raw])
     assert (first.start, first.seconds, second.start, second.seconds) == (0, 0.0, 6, 6.0)
-    (slow,) = Prepare(rate=0.5, scale="none", gaps="error").apply([raw])
+    (slow,) = Preprocessing(rate=0.5, scale="none", gaps="error").apply([raw])
     assert slow.u[:, 0].tolist() == [0, 2, 4, 6], "two intervals of the new rate are no gap"
 
 
 def test_a_slow_channel_beside_a_fast_one_is_no_channel_of_gaps() -> None:
     u = np.stack([np.arange(21.0), np.where(np.arange(21) % 10 == 0, np.arange(21.0), nan)], axis=1)
-    (made,) = Prepare(rate=2, scale="none", gaps="error").apply(
+    (made,) = Preprocessing(rate=2, scale="none", gaps="error").apply(
         [Recording(u, times=np.arange(21.0))]
     )
     np.testing.assert_allclose(made.u[:, 0], made.u[:, 1])
@@ -213,20 +215,22 @@ def test_a_slow_channel_beside_a_fast_one_is_no_channel_of_gaps() -> None:
 def test_classes_per_step_are_those_of_the_nearest_step() -> None:
     y = np.eye(2)[[0, 1, 0]]
     raw = Recording(np.zeros(3), y, times=np.array([0.0, 1.0, 2.0]))
-    (made,) = Prepare(rate=4, scale="none").apply([raw])
+    (made,) = Preprocessing(rate=4, scale="none").apply([raw])
     assert made.y is not None
     assert made.y.argmax(axis=1).tolist() == [0, 0, 0, 1, 1, 1, 1, 0, 0]
-    whole = Recording.labelled(np.zeros(3), 1, 3)
-    (kept,) = Prepare(rate=4, scale="none").apply([replace(whole, times=np.arange(3.0))])
+    whole = Recording.labeled(np.zeros(3), 1, 3)
+    (kept,) = Preprocessing(rate=4, scale="none").apply([replace(whole, times=np.arange(3.0))])
     assert kept.y is not None
     assert kept.y.tolist() == [0.0, 1.0, 0.0]
 
 
 def test_a_rate_without_times_and_times_that_are_no_seconds_are_refused() -> None:
     with pytest.raises(ValueError, match="has no times, so it cannot be brought to 50 Hz"):
-        Prepare(rate=50, scale="none").apply([Recording(np.zeros(3))])
+        Preprocessing(rate=50, scale="none").apply([Recording(np.zeros(3))])
     with pytest.raises(ValueError, match="check that its times are seconds"):
-        Prepare(rate=50, scale="none").apply([Recording(np.zeros(2), times=np.array([0.0, 1e9]))])
+        Preprocessing(rate=50, scale="none").apply(
+            [Recording(np.zeros(2), times=np.array([0.0, 1e9]))]
+        )
 
 
 def test_raw_returns_the_recordings_themselves() -> None:
@@ -245,7 +249,7 @@ def test_raw_returns_the_recordings_themselves() -> None:
 def test_a_window_takes_its_class_from_its_steps(label: Any, expected: Any) -> None:
     y = np.eye(2)[[0, 0, 1, 1, 1, 0, 0, 0, 0]]
     y[3], y[6:] = nan, nan
-    (*made,) = Prepare(window=3, label=label, scale="none").apply([Recording(np.zeros(9), y)])
+    (*made,) = Preprocessing(window=3, label=label, scale="none").apply([Recording(np.zeros(9), y)])
     np.testing.assert_array_equal([one.y for one in made], expected)
     assert [one.per_step for one in made] == [False] * 3
 
@@ -253,23 +257,23 @@ def test_a_window_takes_its_class_from_its_steps(label: Any, expected: Any) -> N
 @pytest.mark.parametrize(("label", "expected"), [("last", [nan, 5.0]), ("mean", [0.5, 4.0])])
 def test_a_window_takes_its_number_from_its_steps(label: Any, expected: Any) -> None:
     y = np.array([0.0, 1.0, nan, 3.0, 4.0, 5.0, 6.0])
-    made = Prepare(window=3, label=label, scale="none").apply([Recording(np.zeros(7), y)])
+    made = Preprocessing(window=3, label=label, scale="none").apply([Recording(np.zeros(7), y)])
     np.testing.assert_array_equal([one.y for one in made], np.array(expected)[:, None])
 
 
 def test_a_label_rule_that_does_not_fit_the_targets_is_refused() -> None:
     classes, numbers = Recording(np.zeros(4), np.eye(4)), Recording(np.zeros(4), np.arange(4.0))
     with pytest.raises(ValueError, match=r'"mean", but the targets of recording 0 are classes'):
-        Prepare(window=2, label="mean", scale="none").apply([classes])
+        Preprocessing(window=2, label="mean", scale="none").apply([classes])
     with pytest.raises(ValueError, match=r'"majority", but the targets of recording 1 are numbers'):
-        Prepare(window=2, label="majority", scale="none").apply([classes, numbers])
+        Preprocessing(window=2, label="majority", scale="none").apply([classes, numbers])
     with pytest.raises(ValueError, match="inputs ahead in time are numbers"):
-        Prepare(window=2, label="majority", horizon=1)
+        Preprocessing(window=2, label="majority", horizon=1)
 
 
 def test_windows_pass_on_a_target_per_recording_and_its_weight() -> None:
-    raw = Recording.labelled(np.array([0.0, 1.0, nan, 3.0, 4.0, 5.0, 6.0]), 1, 3, weight=2.0)
-    made = Prepare(window=2, gaps="restart", scale="none").apply([raw])
+    raw = Recording.labeled(np.array([0.0, 1.0, nan, 3.0, 4.0, 5.0, 6.0]), 1, 3, weight=2.0)
+    made = Preprocessing(window=2, gaps="restart", scale="none").apply([raw])
     assert [one.u[0, 0] for one in made] == [0.0, 3.0, 5.0]
     assert [one.weight for one in made] == [2.0] * 3
     assert all(one.y is not None and one.y.tolist() == [0, 1, 0] for one in made)
@@ -278,45 +282,45 @@ def test_windows_pass_on_a_target_per_recording_and_its_weight() -> None:
 def test_windows_of_a_duration_count_steps_of_the_rate_or_of_the_recording() -> None:
     slow = Recording(np.zeros(100), times=np.arange(100) / 10)
     fast = Recording(np.zeros(100), times=np.arange(100) / 20)
-    made = Prepare(window="2s", step="1s", scale="none").inputs([slow, fast])
+    made = Preprocessing(window="2s", step="1s", scale="none").inputs([slow, fast])
     assert {(piece.source, len(piece.u)) for piece in made} == {(0, 20), (1, 40)}
-    steady = Prepare(rate=20, window="2s", scale="none").inputs([slow, fast])
+    steady = Preprocessing(rate=20, window="2s", scale="none").inputs([slow, fast])
     assert {len(piece.u) for piece in steady} == {40}
     with pytest.raises(ValueError, match="window is '2s', but recording 1 has no times"):
-        Prepare(window="2s", scale="none").apply([slow, Recording(np.zeros(9))])
+        Preprocessing(window="2s", scale="none").apply([slow, Recording(np.zeros(9))])
 
 
 def test_short_recordings_are_left_out_unless_nothing_remains() -> None:
     short, long = Recording(np.zeros(3)), Recording(np.zeros(7))
-    made = Prepare(window=5, scale="none").inputs([short, long, short])
+    made = Preprocessing(window=5, scale="none").inputs([short, long, short])
     assert [piece.source for piece in made] == [1]
     with pytest.raises(ValueError, match="no recording is as long as a window of 5, the longest h"):
-        Prepare(window=5, scale="none").apply([short])
+        Preprocessing(window=5, scale="none").apply([short])
     with pytest.raises(ValueError, match="every step of 1 recordings lacks an input"):
-        Prepare(gaps="restart", scale="none").apply([Recording(np.full(3, nan))])
-    assert Prepare(window=5, scale="none").apply([]) == []
+        Preprocessing(gaps="restart", scale="none").apply([Recording(np.full(3, nan))])
+    assert Preprocessing(window=5, scale="none").apply([]) == []
 
 
 def test_a_horizon_makes_targets_of_raw_inputs_ahead() -> None:
     u = np.array([[1.0], [nan], [3.0], [4.0]])
-    prepare = Prepare(horizon=2, scale=Scaler(np.ones(1), np.full(1, 2.0)))
-    (made,) = prepare.apply([Recording(u)])
+    preprocessing = Preprocessing(horizon=2, scale=Scaler(np.ones(1), np.full(1, 2.0)))
+    (made,) = preprocessing.apply([Recording(u)])
     assert made.y is not None
     np.testing.assert_array_equal(made.y[:, 0], [3.0, 4.0, nan, nan])
     np.testing.assert_array_equal(made.u[:, 0], [0.0, 0.0, 1.0, 1.5])
-    (short,) = prepare.apply([Recording(np.zeros(2))])
+    (short,) = preprocessing.apply([Recording(np.zeros(2))])
     assert short.y is not None
     assert np.isnan(short.y).all()
-    windows = replace(prepare, window=2, step=1).apply([Recording(np.arange(6.0))])
+    windows = replace(preprocessing, window=2, step=1).apply([Recording(np.arange(6.0))])
     np.testing.assert_array_equal([cast(Array, one.y)[0] for one in windows], [3, 4, 5, nan, nan])
     with pytest.raises(ValueError, match="recording 0 has targets, and a horizon of 2 steps"):
-        prepare.apply([Recording(u, np.zeros(4))])
-    assert len(prepare.inputs([Recording(u, np.zeros(4))])) == 1
+        preprocessing.apply([Recording(u, np.zeros(4))])
+    assert len(preprocessing.inputs([Recording(u, np.zeros(4))])) == 1
 
 
 def test_own_scale_is_that_of_the_recordings_handed_in_together() -> None:
     u = np.random.default_rng(0).normal(5.0, 2.0, (60, 2))
-    made = Prepare(scale="own").apply([Recording(u[:20]), Recording(u[20:])])
+    made = Preprocessing(scale="own").apply([Recording(u[:20]), Recording(u[20:])])
     expected = StandardScaler().fit_transform(u)
     np.testing.assert_allclose(np.concatenate([one.u for one in made]), expected, atol=1e-12)
 
@@ -324,40 +328,47 @@ def test_own_scale_is_that_of_the_recordings_handed_in_together() -> None:
 def test_a_channel_without_values_is_zero_after_scaling_and_counts_in_no_moment() -> None:
     silent = Recording(np.array([[1.0, nan], [3.0, nan]]))
     loud = Recording(np.array([[5.0, 1000.0], [7.0, 1002.0]]))
-    prepare = Prepare()
-    moments = prepare.moments([silent, loud])
+    preprocessing = Preprocessing()
+    moments = preprocessing.moments([silent, loud])
     assert moments.count.tolist() == [4, 2]
     assert moments.mean.tolist() == [4.0, 1001.0]
-    first, second = prepare.fitted(moments).apply([silent, loud])
+    first, second = preprocessing.fitted(moments).apply([silent, loud])
     assert first.u[:, 1].tolist() == [0.0, 0.0]
     assert second.u[:, 1].tolist() == [-1.0, 1.0]
-    (bare,) = Prepare(scale="none").apply([silent])
+    (bare,) = Preprocessing(scale="none").apply([silent])
     assert bare.u[:, 1].tolist() == [0.0, 0.0]
 
 
 def test_fitting_is_asked_for_where_it_is_needed() -> None:
-    prepare = Prepare()
-    assert not prepare.is_fitted
+    preprocessing = Preprocessing()
+    assert not preprocessing.is_fitted
     with pytest.raises(ValueError, match="not fitted yet"):
-        prepare.apply([Recording(np.zeros(2))])
+        preprocessing.apply([Recording(np.zeros(2))])
     with pytest.raises(ValueError, match="nothing to fit"):
-        Prepare(scale="own").fitted(Scaler(np.zeros(1), np.ones(1)))
-    again = prepare.fitted(Scaler(np.zeros(1), np.ones(1))).fitted(Moments.of_array([1.0, 3.0]))
+        Preprocessing(scale="own").fitted(Scaler(np.zeros(1), np.ones(1)))
+    again = preprocessing.fitted(Scaler(np.zeros(1), np.ones(1))).fitted(
+        Moments.of_array([1.0, 3.0])
+    )
     assert again.scale == Scaler(np.array([2.0]), np.array([1.0]))
     with pytest.raises(ValueError, match="2 channels, the scaler was fitted on 1"):
         again.apply([Recording(np.zeros((3, 2)))])
 
 
 @given(
-    prepare=prepares(),
+    preprocessing=prepares(),
     mean=arrays(np.float64, 3, elements=st.floats(-1e12, 1e12)),
     scale=arrays(np.float64, 3, elements=st.floats(1e-12, 1e12)),
 )
 def test_settings_go_through_json_and_come_back_exactly(
-    prepare: Prepare, mean: Array, scale: Array
+    preprocessing: Preprocessing, mean: Array, scale: Array
 ) -> None:
-    for one in (prepare, replace(prepare, scale=Scaler(mean, scale)), Prepare(), RAW):
-        back = Prepare.from_settings(json.loads(json.dumps(one.settings())))
+    for one in (
+        preprocessing,
+        replace(preprocessing, scale=Scaler(mean, scale)),
+        Preprocessing(),
+        RAW,
+    ):
+        back = Preprocessing.from_settings(json.loads(json.dumps(one.settings())))
         assert back == one
         assert hash(back) == hash(one)
         assert back.fingerprint == one.fingerprint
@@ -369,15 +380,15 @@ def test_settings_go_through_json_and_come_back_exactly(
 
 def test_settings_that_do_not_exist_are_refused() -> None:
     with pytest.raises(ValueError, match="no setting 'gap'; there are gaps, rate, window"):
-        Prepare.from_settings({"gap": "hold"})
+        Preprocessing.from_settings({"gap": "hold"})
     with pytest.raises(ValueError, match=r"scale has the keys \['mean'\]"):
-        Prepare.from_settings({"scale": {"mean": [0.0]}})
-    assert Prepare.from_settings({}) == Prepare()
+        Preprocessing.from_settings({"scale": {"mean": [0.0]}})
+    assert Preprocessing.from_settings({}) == Preprocessing()
 
 
 def test_the_fingerprint_changes_with_every_setting_that_could_change_a_prediction() -> None:
     scaler = Scaler(np.zeros(2), np.ones(2))
-    base = Prepare(rate=50, window=250, scale=scaler)
+    base = Preprocessing(rate=50, window=250, scale=scaler)
     different = [
         base,
         replace(base, gaps="restart"),
@@ -401,15 +412,15 @@ def test_the_fingerprint_changes_with_every_setting_that_could_change_a_predicti
 
 def test_two_ways_to_say_one_thing_have_one_fingerprint() -> None:
     scaler = Scaler(np.zeros(2), np.ones(2))
-    base = Prepare(rate=50, window=250, scale=scaler)
+    base = Preprocessing(rate=50, window=250, scale=scaler)
     for other in (
-        Prepare(rate=50.0, window="5s", scale=scaler),
-        Prepare(rate=50, window="5000ms", step="5s", scale=scaler),
-        Prepare(rate=50, window=250, scale=Scaler(np.array([-0.0, 0.0]), np.ones(2))),
+        Preprocessing(rate=50.0, window="5s", scale=scaler),
+        Preprocessing(rate=50, window="5000ms", step="5s", scale=scaler),
+        Preprocessing(rate=50, window=250, scale=Scaler(np.array([-0.0, 0.0]), np.ones(2))),
     ):
         assert other.fingerprint == base.fingerprint
-    assert Prepare(label="mean").fingerprint == Prepare().fingerprint
-    assert Prepare(window="1min").fingerprint == Prepare(window="60s").fingerprint
+    assert Preprocessing(label="mean").fingerprint == Preprocessing().fingerprint
+    assert Preprocessing(window="1min").fingerprint == Preprocessing(window="60s").fingerprint
 
 
 @pytest.mark.parametrize(
@@ -421,7 +432,7 @@ def test_two_ways_to_say_one_thing_have_one_fingerprint() -> None:
         ({"rate": 0}, "rate is 0; give a number, more than 0"),
         ({"rate": True}, "rate is True"),
         ({"rate": np.inf}, "rate is inf"),
-        ({"window": 0}, "window is 0; give a whole number, 1 or more"),
+        ({"window": 0}, "window is 0; give an integer, 1 or more"),
         ({"window": 2.5}, "window is 2.5"),
         ({"window": "5 apples"}, "window is '5 apples'; pass a number of steps, or a duration"),
         ({"window": "0s"}, "window is '0s'"),
@@ -434,7 +445,7 @@ def test_two_ways_to_say_one_thing_have_one_fingerprint() -> None:
 )
 def test_wrong_settings_are_refused(wrong: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        Prepare(**wrong)
+        Preprocessing(**wrong)
 
 
 def test_recordings_of_other_channels_are_refused_by_name() -> None:
@@ -442,20 +453,20 @@ def test_recordings_of_other_channels_are_refused_by_name() -> None:
     turned = replace(one, channels=("ay", "ax"))
     bare = Recording(np.zeros((3, 2)))
     for good in ([one, bare], [bare, one]):
-        assert len(Prepare(scale="none").apply(good)) == 2
+        assert len(Preprocessing(scale="none").apply(good)) == 2
     with pytest.raises(
         ValueError, match="recording 1 has the channels ay, ax where ax, ay are exp"
     ):
-        Prepare(scale="none").apply([one, turned])
+        Preprocessing(scale="none").apply([one, turned])
     with pytest.raises(ValueError, match="recording 1 has 1 channels, recording 0 has 2"):
-        Prepare(scale="none").apply([one, Recording(np.zeros(3))])
+        Preprocessing(scale="none").apply([one, Recording(np.zeros(3))])
     with pytest.raises(ValueError, match="channels a, b where ax, ay are expected; pass these"):
-        Prepare(scale="none").apply([bare, one, replace(one, channels=("a", "b"))])
+        Preprocessing(scale="none").apply([bare, one, replace(one, channels=("a", "b"))])
 
 
 def test_what_is_prepared_cannot_be_written_and_keeps_its_names() -> None:
     raw = Recording(np.arange(6.0), np.arange(6.0), channels=("x",))
-    (first, _) = Prepare(window=3, label="mean", scale="own").apply([raw])
+    (first, _) = Preprocessing(window=3, label="mean", scale="own").apply([raw])
     assert first.channels == ("x",)
     for array in (first.u, cast(Array, first.y)):
         with pytest.raises(ValueError, match="read-only"):

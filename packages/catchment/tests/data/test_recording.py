@@ -26,7 +26,7 @@ def test_a_short_target_vector_belongs_to_the_sequence() -> None:
 
 
 def test_a_class_row_as_long_as_the_sequence_stays_a_class_row() -> None:
-    sequence = Recording.labelled(np.zeros((3, 2)), label=1, classes=3)
+    sequence = Recording.labeled(np.zeros((3, 2)), label=1, classes=3)
     for same in (sequence, replace(sequence, u=np.ones((3, 2))), replace(sequence, weight=2.0)):
         assert same.per_step is False
         assert same.y is not None
@@ -40,7 +40,7 @@ def test_a_target_can_be_given_later() -> None:
 
 
 def test_labels_per_step() -> None:
-    sequence = Recording.labelled(np.zeros((3, 2)), label=0, classes=2, per_step=True)
+    sequence = Recording.labeled(np.zeros((3, 2)), label=0, classes=2, per_step=True)
     assert sequence.y is not None
     np.testing.assert_array_equal(sequence.y, [[1.0, 0.0]] * 3)
 
@@ -48,7 +48,7 @@ def test_labels_per_step() -> None:
 @pytest.mark.parametrize("label", [-1, 3])
 def test_a_label_outside_the_classes_is_refused(label: int) -> None:
     with pytest.raises(ValueError, match=r"outside 0\.\.2"):
-        Recording.labelled([0.0], label=label, classes=3)
+        Recording.labeled([0.0], label=label, classes=3)
 
 
 def test_nan_is_kept_and_infinity_refused() -> None:

@@ -89,7 +89,7 @@ def test_a_channel_without_values_is_left_alone() -> None:
 
 
 def test_apply_keeps_everything_but_the_inputs() -> None:
-    sequence = Recording.labelled(channels(3), 1, 3, weight=0.3)
+    sequence = Recording.labeled(channels(3), 1, 3, weight=0.3)
     (scaled,) = Scaler(np.zeros(3), np.full(3, 2.0)).apply([sequence])
     np.testing.assert_array_equal(scaled.u, sequence.u / 2)
     assert scaled.per_step is False

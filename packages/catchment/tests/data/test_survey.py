@@ -33,7 +33,7 @@ def test_every_bad_file_is_named_with_its_reason_and_no_other(faulty: Survey) ->
     "warning",
     [
         "three has 3 rows, the others about 480",
-        "40 rows of unlabelled have no activity (",
+        "40 rows of unlabeled have no activity (",
         "sits and three have one class only",
         "only slip has the class 'wlaking' (40 rows); a slip for 'walking'?",
         "slow.csv has 10 Hz, the others 20 Hz",

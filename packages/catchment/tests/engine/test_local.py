@@ -13,12 +13,12 @@ import pytest
 from catchment.data import Recording
 from catchment.engine import LocalEngine, data_of, run_locally
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Plan, Request, Turn
+from catchment.federation import Plan, Request, RoundContext
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 
 FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1)), washout=2)
-RIDGE = FederatedRidge(features=FEATURES, ridge=0.1, keep_clients=False)
+RIDGE = FederatedRidge(features=FEATURES, ridge=0.1, store_per_client=False)
 PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE)
 
 
@@ -81,11 +81,11 @@ def test_a_client_that_cannot_be_made_is_left_out() -> None:
 
 def test_replies_come_in_the_order_of_the_letters() -> None:
     engine = LocalEngine(PLAN, many(20), threads=4)
-    message = Request(PLAN.fingerprint(), Turn(0, ()), "update", NOTHING).to_bytes()
+    message = Request(PLAN.fingerprint(), RoundContext(0, ()), "update", NOTHING).to_bytes()
     names = sorted(many(20), reverse=True)
     replies = list(engine.ask(dict.fromkeys(names, message)))
     assert [reply.client for reply in replies] == names
-    kinds = {Parts.from_bytes(reply.message or b"").kind for reply in replies}
+    kinds = {Message.from_bytes(reply.message or b"").kind for reply in replies}
     assert kinds == {"ridge-statistics"}
     assert engine.clients() == sorted(many(20))
 

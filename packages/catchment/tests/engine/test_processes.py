@@ -30,14 +30,14 @@ from catchment.federation import (
     Limits,
     Plan,
     Reply,
+    RoundContext,
     Sums,
     Tally,
-    Turn,
     WeightedSum,
     run,
 )
 from catchment.federation.runs import EntryList
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 
 BLOCK = 8  # the usual 256 would only take longer
 Source = Sequence[float]
@@ -57,25 +57,25 @@ def small_blocks() -> Iterator[None]:
 class Means(Algorithm[State, State, tuple[Any, ...]]):
     """A client's numbers, one by one, in a sum; as a learner with four methods."""
 
-    keep_clients: bool = False
+    store_per_client: bool = False
 
     def start(self) -> State:
         return Tally(WeightedSum((np.zeros(2),), 0.0), {})
 
-    def broadcast(self, state: State, turn: Turn) -> Parts:
+    def broadcast(self, state: State, context: RoundContext) -> Message:
         return NOTHING
 
-    def client_update(self, received: Parts, data: Any, turn: Turn) -> WeightedSum:
+    def client_update(self, received: Message, data: Any, context: RoundContext) -> WeightedSum:
         numbers = list(data())
         if not numbers:
-            raise ValueError(f"{turn.client} has no numbers")
+            raise ValueError(f"{context.client} has no numbers")
         return WeightedSum((np.array(numbers[1:]) * np.pi,), numbers[0])
 
-    def read_update(self, parts: Parts, turn: Turn) -> State:
-        update = WeightedSum.from_parts(parts)
-        return Tally.of(update, turn.client if self.keep_clients else "")
+    def read_update(self, parts: Message, context: RoundContext) -> State:
+        update = WeightedSum.from_message(parts)
+        return Tally.of(update, context.client if self.store_per_client else "")
 
-    def server_update(self, state: State, total: State, turn: Turn) -> State:
+    def server_update(self, state: State, total: State, context: RoundContext) -> State:
         return total
 
     def result(self, state: State) -> tuple[Any, ...]:
@@ -92,9 +92,9 @@ class Here(Engine):
     def clients(self) -> Sequence[str]:
         return self.here.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        self.asked.extend(letters)
-        return self.here.ask(letters)
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        self.asked.extend(requests)
+        return self.here.ask(requests)
 
     def sums(
         self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
@@ -176,13 +176,13 @@ class Folder(EntryList):
     def __init__(self, left: int = 0) -> None:
         super().__init__()
         self.left = left
-        self.kept: Parts | None = None
+        self.kept: Message | None = None
 
-    def begun(self, round_: int) -> Parts | None:
+    def begun(self, round_: int) -> Message | None:
         return self.kept
 
-    def keep_begun(self, round_: int, parts: Parts) -> None:
-        self.kept = Parts.from_bytes(parts.to_bytes())
+    def keep_begun(self, round_: int, parts: Message) -> None:
+        self.kept = Message.from_bytes(parts.to_bytes())
         self.left -= 1
         if self.left == 0:
             raise StoppedError
@@ -248,7 +248,7 @@ def test_whole_blocks_are_added_as_wholes() -> None:
 def test_processes_give_the_bits_of_one(workers: int) -> None:
     odd = {3: (), 30: (40.0, 1.0), 60: (4e7, 1.0, 2.0)}
     sources = {f"c{k:04d}": odd.get(k, numbers(k)) for k in range(110)}
-    plan = Plan(algorithm=Means(keep_clients=True), limits=Limits(min_usable=0.0))
+    plan = Plan(algorithm=Means(store_per_client=True), limits=Limits(min_usable=0.0))
     engine = LocalEngine(plan, sources)
     assert seen(plan, with_workers(engine, workers)) == seen(plan, engine)
 

@@ -93,7 +93,7 @@ def test_weights_have_no_mean_and_one_size() -> None:
     assert sizes.max() <= 2**10
     assert sizes.min() > 2**10 - 20
     shares = w / 2.0**10
-    # As aeon's: normal, centred, divided by the sum of sizes.
+    # As aeon's: normal, centered, divided by the sum of sizes.
     normal = np.random.default_rng(0).normal(size=w.shape)
     normal -= normal.mean(axis=1, keepdims=True)
     normal /= np.abs(normal).sum(axis=1, keepdims=True)

@@ -29,7 +29,7 @@ KERNELS = list(combinations(range(9), 3))
 
 
 def outputs(x: Integers, kernel: int, d: int) -> Integers:
-    """Return a kernel's outputs (T,) on whole numbers (T,), zeros around them."""
+    """Return a kernel's outputs (T,) on integers (T,), zeros around them."""
     weights = np.full(9, -1)
     weights[list(KERNELS[kernel])] = 2
     around = np.pad(x, 4 * d)
@@ -122,7 +122,7 @@ def test_any_number_of_features_is_spread_over_kernels(features: int) -> None:
 def test_dilations_are_spaced_evenly_in_the_exponent_over_all_kernels() -> None:
     for T in (24, 100, 128, 152, 500, 1460):
         listed = feature_list(12 * 84, T)
-        # A formula in floating point may be one less where a power is a whole number.
+        # A formula in floating point may be one less where a power is an integer.
         exponents = np.linspace(0, np.log2((T - 1) / 8), 12 * 84)
         expected = np.floor(2**exponents + 1e-9).astype(int)
         np.testing.assert_array_equal(np.sort(listed.dilation), expected)
@@ -139,7 +139,7 @@ def test_aeon_finds_the_same_shares(case: str) -> None:
     column = [(j, k, 84 * j + k) for j, k in place for _ in range(each[j])]
     level, kernel, combination = np.array(column).T
     subsets = [tuple(one_each[c].tolist()) if X.shape[1] > 1 else (0,) for c in combination]
-    # A whole number is above a bias if it is above the whole part of it.
+    # An integer is above a bias if it is above the whole part of it.
     plan = scheduled(
         X.shape[2], kernel, dilations[level], (level + kernel) % 2 == 0, subsets, np.floor(biases)
     )
@@ -249,7 +249,7 @@ def test_biases_split_noise_of_the_same_kind_evenly() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"features": 0}, "whole number, 1 or more"),
+        ({"features": 0}, "integer, 1 or more"),
         ({"seed": -1}, "0 or more"),
         ({"length": 0}, "1 or more, or None"),
         ({"input_range": 3.0}, "power of two"),

@@ -10,7 +10,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.metrics.pairwise import rbf_kernel
 
 from catchment import EchoState
-from catchment.features import NVAR, DiagonalReservoir, RandomFourier
+from catchment.features import NVAR, DiagonalReservoir, RandomFourierFeatures
 
 RNG = np.random.default_rng(4)
 
@@ -21,7 +21,9 @@ def test_products_of_cosines_converge_to_the_kernel_as_those_of_scikit_learn(sca
     kernel = rbf_kernel(x, gamma=scale**2 / 2)
     errors = []
     for features in (500, 8000):
-        (z,) = RandomFourier(features=features, scale=scale).build(4, per_step=True).rows([x])
+        (z,) = (
+            RandomFourierFeatures(features=features, scale=scale).build(4, per_step=True).rows([x])
+        )
         errors.append(np.sqrt(np.mean((2 * z @ z.T / features - kernel) ** 2)))
     sampler = RBFSampler(gamma=scale**2 / 2, n_components=8000, random_state=0).fit(x)
     theirs = np.sqrt(np.mean((sampler.transform(x) @ sampler.transform(x).T - kernel) ** 2))
@@ -31,7 +33,7 @@ def test_products_of_cosines_converge_to_the_kernel_as_those_of_scikit_learn(sca
 
 def test_rectifiers_have_the_arc_cosine_kernel() -> None:
     x = RNG.normal(size=(40, 3))
-    described = RandomFourier(features=20_000, activation="relu", scale=1.0)
+    described = RandomFourierFeatures(features=20_000, activation="relu", scale=1.0)
     (z,) = described.build(3, per_step=True).rows([x])
     length = np.linalg.norm(x, axis=1)
     angle = np.arccos(np.clip(x @ x.T / np.outer(length, length), -1, 1))
@@ -41,25 +43,27 @@ def test_rectifiers_have_the_arc_cosine_kernel() -> None:
 
 
 def test_features_of_another_map_are_those_of_its_rows() -> None:
-    described = RandomFourier(EchoState(12, washout=2), features=40, seed=3)
+    described = RandomFourierFeatures(EchoState(12, washout=2), features=40, seed=3)
     built = described.build(2, per_step=True)
-    assert isinstance(built, RandomFourier)
+    assert isinstance(built, RandomFourierFeatures)
     u = RNG.normal(size=(50, 2))
     rows = EchoState(12, washout=2).build(2, per_step=True).rows([u])[0]
     W, phases = built._weights
     expected = np.cos(2 * np.pi * (rows @ W + phases))
     np.testing.assert_allclose(built.rows([u])[0], expected, atol=2e-3)
     assert built.washout == 2
-    assert not RandomFourier(EchoState(13), features=40).describes(built.parts(), 2, per_step=True)
+    assert not RandomFourierFeatures(EchoState(13), features=40).describes(
+        built.parts(), 2, per_step=True
+    )
 
 
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="pass a map with one row each"):
-        RandomFourier().build(2, per_step=False)
+        RandomFourierFeatures().build(2, per_step=False)
     with pytest.raises(ValueError, match="activation is 'sin'"):
-        RandomFourier(activation="sin")  # type: ignore[arg-type]
+        RandomFourierFeatures(activation="sin")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="scale is 0"):
-        RandomFourier(scale=0.0)
+        RandomFourierFeatures(scale=0.0)
 
 
 def test_bits_are_those_recorded() -> None:
@@ -67,8 +71,8 @@ def test_bits_are_those_recorded() -> None:
     found = hashlib.sha256()
     for described in (
         NVAR(4, order=3),
-        RandomFourier(features=50),
-        RandomFourier(features=50, activation="relu"),
+        RandomFourierFeatures(features=50),
+        RandomFourierFeatures(features=50, activation="relu"),
     ):
         found.update(described.build(2, per_step=True).rows([u])[0].tobytes())
     pooled = DiagonalReservoir(60).build(2, per_step=False)

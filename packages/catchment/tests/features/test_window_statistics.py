@@ -111,7 +111,7 @@ def test_rows_are_the_same_for_any_batch_and_threads() -> None:
 
 
 def test_bits_are_those_recorded() -> None:
-    """Whole numbers all the way: another machine, library or thread count may change nothing."""
+    """Integers all the way: another machine, library or thread count may change nothing."""
     k = np.arange(3 * 300)
     u = ((k * k * 7919 + 104729 * k) % 30011 / 4096 - 3.5).reshape(300, 3)
     rows = statistics(3).rows([u, u[:128], u[:7]])

@@ -4,7 +4,7 @@
     PYTHONPATH=DIR .venv/bin/python tests/features/write_aeon_vectors.py
 
 aeon asks for an older numba and numpy than this project's, so pip does not install both together;
-it runs with the newer ones. Inputs are whole numbers, and Hydra's weights are aeon's own rounded to
+it runs with the newer ones. Inputs are integers, and Hydra's weights are aeon's own rounded to
 2^-10, so that its float32 arithmetic is exact.
 """
 

@@ -12,7 +12,7 @@ from scipy.signal import lfilter
 import catchment as ct
 from catchment import Array, Booleans
 from catchment.features import FeatureMap
-from catchment.federation.learn import FederatedNormal
+from catchment.federation.learn import FederatedAnomalyDetector
 
 GUIDE = Path(__file__).parents[4] / "docs" / "guides" / "anomalies.md"
 N_CLIENTS, N_STEPS = 40, 400
@@ -35,7 +35,9 @@ def alarms(kind: str, features: FeatureMap = INPUTS, rate: float = 0.05) -> Bool
     """Return the alarms (clients, rows) of as many new clients as have trained."""
     rng = np.random.default_rng(0)
     clients = {f"c{k}": [ct.Recording(series(rng, kind))] for k in range(N_CLIENTS)}
-    algorithm = FederatedNormal(features=features, false_alarms=rate, per_decade=512)
+    algorithm = FederatedAnomalyDetector(
+        features=features, false_positive_rate=rate, per_decade=512
+    )
     detector = ct.federate(ct.Plan(algorithm=algorithm, rounds=2), clients).result
     return np.array([detector.predict(series(rng, kind)) for _ in range(N_CLIENTS)])
 

@@ -14,13 +14,13 @@ from catchment import (
     NVAR,
     Array,
     Model,
-    Prepare,
+    Preprocessing,
     Recording,
-    SecureSum,
+    SecureAggregation,
     calibrate,
     federate,
+    generate_keys,
     load,
-    make_identities,
 )
 from catchment.errors import FederationError
 from catchment.features import Pipeline
@@ -45,7 +45,7 @@ def machines(n: int, seed: int, *, steps: int = 40) -> dict[str, list[Recording]
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return federate(Pipeline(Prepare(), NVAR(3, order=2)), machines(30, 1)).model
+    return federate(Pipeline(Preprocessing(), NVAR(3, order=2)), machines(30, 1)).model
 
 
 def errors_of(model: Model, clients: Clients) -> Array:
@@ -101,20 +101,20 @@ def test_one_row_of_each_client_covers_new_clients(model: Model) -> None:
 
 def test_a_run_is_calibrated_by_readouts_without_the_client() -> None:
     clients = machines(12, 3)
-    run = federate(Pipeline(Prepare(), NVAR(2, order=1)), clients, ridge=1e-3)
+    run = federate(Pipeline(Preprocessing(), NVAR(2, order=1)), clients, ridge=1e-3)
     found = calibrate(run, clients).intervals
     assert found is not None
     names, known = sorted(clients), run.model
     expected = []
     for group in sorted(set(map(group_of, names))):
         left_out = [name for name in names if group_of(name) == group]
-        # The readout by hand: standardised features, an intercept, a ridge on the sum of squares.
+        # The readout by hand: standardized features, an intercept, a ridge on the sum of squares.
         z, y = stacked(known, {name: clients[name] for name in names if name not in left_out})
         spread = z.std(axis=0)
         spread[spread == 0] = 1.0
-        centred = (z - z.mean(axis=0)) / spread
-        gram = centred.T @ centred + 1e-3 * np.eye(z.shape[1])
-        W = np.linalg.solve(gram, centred.T @ (y - y.mean(axis=0)))
+        centered = (z - z.mean(axis=0)) / spread
+        gram = centered.T @ centered + 1e-3 * np.eye(z.shape[1])
+        W = np.linalg.solve(gram, centered.T @ (y - y.mean(axis=0)))
         z_out, y_out = stacked(known, {name: clients[name] for name in left_out})
         said = (z_out - z.mean(axis=0)) / spread @ W + y.mean(axis=0)
         expected.append(np.abs(said - y_out))
@@ -126,15 +126,17 @@ def test_a_run_is_calibrated_by_readouts_without_the_client() -> None:
 
 
 def stacked(model: Model, clients: Clients) -> tuple[Array, Array]:
-    every = [model.prepare.apply(many)[0] for _, many in sorted(clients.items())]
+    every = [model.preprocessing.apply(many)[0] for _, many in sorted(clients.items())]
     z = np.concatenate(model.features.rows([one.u for one in every]))
     return z, np.concatenate([one.y for one in every if one.y is not None])
 
 
-def test_a_secure_sum_gives_the_same_intervals(model: Model) -> None:
+def test_secure_aggregation_gives_the_same_intervals(model: Model) -> None:
     clients = machines(10, 4)
     plain = calibrate(model, clients).intervals
-    hidden = calibrate(model, clients, protect=[SecureSum(make_identities(clients))]).intervals
+    hidden = calibrate(
+        model, clients, protections=[SecureAggregation(generate_keys(clients))]
+    ).intervals
     assert plain is not None
     assert hidden is not None
     np.testing.assert_array_equal(plain.half_widths(0.9), hidden.half_widths(0.9))
@@ -165,7 +167,10 @@ def test_what_cannot_be_calibrated_is_refused(model: Model) -> None:
     with pytest.raises(ValueError, match="trained by other clients than these, such as 'm6-009'"):
         calibrate(run, dict(list(clients.items())[:9]))
     hidden = federate(
-        NVAR(2, order=1), clients, ridge=1e-3, protect=[SecureSum(make_identities(clients))]
+        NVAR(2, order=1),
+        clients,
+        ridge=1e-3,
+        protections=[SecureAggregation(generate_keys(clients))],
     )
     with pytest.raises(FederationError, match="calibrate on clients that did not train"):
         calibrate(hidden, clients)

@@ -15,26 +15,34 @@ from hypothesis import strategies as st
 from catchment.data import Recording
 from catchment.errors import UploadError
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Node, Plan, Protection, Request, Turn, Upload, answer_together
+from catchment.federation import (
+    Node,
+    Plan,
+    Protection,
+    Request,
+    RoundContext,
+    Upload,
+    answer_together,
+)
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import RidgeStatistics, accumulate
-from catchment.wire import NOTHING, Parts, join
+from catchment.wire import NOTHING, Message, join
 
 FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)), washout=2)
 RIDGE = FederatedRidge(features=FEATURES, ridge=0.1)
 PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE, rounds=9, seed=3)
 DATA = [Recording(np.sin(np.arange(30.0)), np.cos(np.arange(30.0)))]
 NODE = Node("a", PLAN, lambda: DATA)
-TURN = Turn(4, ("a", "b"), seed=3)
-ODD_TURN = Parts("turn", {"round": "1", "seed": 0})
+TURN = RoundContext(4, ("a", "b"), seed=3)
+ODD_TURN = Message("turn", {"round": "1", "seed": 0})
 
 
-def request(plan: str | None = None, stage: str = "update", payload: Parts = NOTHING) -> bytes:
+def request(plan: str | None = None, stage: str = "update", payload: Message = NOTHING) -> bytes:
     return Request(plan or PLAN.fingerprint(), TURN, stage, payload).to_bytes()
 
 
-def refusal(message: bytes) -> Parts:
-    parts = Parts.from_bytes(message)
+def refusal(message: bytes) -> Message:
+    parts = Message.from_bytes(message)
     assert parts.kind == "refusal"
     return parts
 
@@ -42,15 +50,15 @@ def refusal(message: bytes) -> Parts:
 def test_a_request_arrives_as_it_was_sent_but_without_the_others_names() -> None:
     got = Request.from_bytes(request(), "a")
     assert (got.plan, got.stage, got.payload.kind) == (PLAN.fingerprint(), "update", "nothing")
-    assert (got.turn.round, got.turn.seed, got.turn.client) == (4, 3, "a")
-    assert got.turn.cohort == ()
-    assert got.turn.rng().random() == TURN.at("a").rng().random()
+    assert (got.context.round, got.context.seed, got.context.client) == (4, 3, "a")
+    assert got.context.cohort == ()
+    assert got.context.rng().random() == TURN.at("a").rng().random()
     assert b'"b"' not in request()
 
 
 def test_the_answer_is_the_upload() -> None:
-    sent = Parts.from_bytes(NODE.answer(request()))
-    assert RidgeStatistics.from_parts(sent) == accumulate(FEATURES, DATA)
+    sent = Message.from_bytes(NODE.answer(request()))
+    assert RidgeStatistics.from_message(sent) == accumulate(FEATURES, DATA)
     assert NODE.answer(request()) == NODE.answer(request())
 
 
@@ -139,15 +147,15 @@ def test_clients_served_together_answer_as_each_by_itself() -> None:
 class Doubling(Protection):
     """A protection that doubles what leaves, for the test."""
 
-    def on_client(self, upload: Upload, turn: Turn) -> Upload:
-        return RidgeStatistics.from_parts(upload.parts()).scaled(2.0)
+    def on_client(self, upload: Upload, context: RoundContext) -> Upload:
+        return RidgeStatistics.from_message(upload.parts()).scaled(2.0)
 
-    def read_update(self, parts: Parts, turn: Turn, inner: Any) -> Any:
-        return inner(parts, turn)
+    def read_update(self, parts: Message, context: RoundContext, inner: Any) -> Any:
+        return inner(parts, context)
 
 
 def test_protections_are_applied_in_order_before_anything_leaves() -> None:
     plan = replace(PLAN, protections=(Doubling(), Doubling()))
     message = Request(plan.fingerprint(), TURN, "update", NOTHING).to_bytes()
-    sent = Parts.from_bytes(Node("a", plan, lambda: DATA).answer(message))
-    assert RidgeStatistics.from_parts(sent) == accumulate(FEATURES, DATA).scaled(4.0)
+    sent = Message.from_bytes(Node("a", plan, lambda: DATA).answer(message))
+    assert RidgeStatistics.from_message(sent) == accumulate(FEATURES, DATA).scaled(4.0)

@@ -16,18 +16,18 @@ from catchment.federation import (
     Float32,
     Plan,
     Protection,
-    Turn,
+    RoundContext,
     check_statistics,
     moment_matrix,
 )
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.federation.measure import Evaluation
 from catchment.readout import RidgeStatistics
-from catchment.wire import Parts, taken_apart
+from catchment.wire import Message, serialize
 
 pytestmark = pytest.mark.processor
 
-TURN = Turn(0, (), client="a")
+TURN = RoundContext(0, (), client="a")
 FEATURES = EchoState.of(
     Reservoir.from_recipe(Recipe(units=40, inputs=1, leak_rate=0.8, seed=1)), washout=20
 )
@@ -40,12 +40,14 @@ def statistics(seed: int, n: int, F: int, K: int) -> RidgeStatistics:
 
 
 def there_and_back(compression: Protection, s: RidgeStatistics) -> RidgeStatistics:
-    message = taken_apart(compression.on_client(s, TURN)).to_bytes()
+    message = serialize(compression.on_client(s, TURN)).to_bytes()
     read = compression.read_update(
-        Parts.from_bytes(message), TURN, lambda parts, turn: RidgeStatistics.from_parts(parts)
+        Message.from_bytes(message),
+        TURN,
+        lambda parts, context: RidgeStatistics.from_message(parts),
     )
     assert isinstance(read, RidgeStatistics)
-    assert compression.on_server(read, TURN, lambda parts, turn: read) is read
+    assert compression.on_server(read, TURN, lambda parts, context: read) is read
     statistics: RidgeStatistics = read
     return statistics
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import NVAR, DiagonalReservoir, EchoState, MiniRocket, Prepare, Recording
+from catchment import NVAR, DiagonalReservoir, EchoState, MiniRocket, Preprocessing, Recording
 from catchment.data import Scaler
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import TooFewClientsError
@@ -27,11 +27,11 @@ from catchment.federation import (
     Plan,
     Reply,
     Request,
-    Turn,
+    RoundContext,
     run,
 )
 from catchment.federation.learn import FederatedRidge
-from catchment.privacy import FileMemory, Releases, SecureSum, make_identities
+from catchment.privacy import FileMemory, PrivacyLedger, SecureAggregation, generate_keys
 from catchment.readout import RidgeStatistics, accumulate
 
 rng = np.random.default_rng(5)
@@ -64,7 +64,7 @@ WINDOWED: dict[str, FeatureMap] = {
     "MiniRocket": MiniRocket(84, length=12).build(2, per_step=False, classes=True),
     "echo state": EchoState(9, pool="mean", segments=2).build(2, per_step=False, classes=True),
 }
-HORIZON = Prepare(gaps="hold", horizon=3, scale=SCALER)
+HORIZON = Preprocessing(gaps="hold", horizon=3, scale=SCALER)
 
 
 def recordings(seed: int, targets: str, lengths: Sequence[int]) -> list[Recording]:
@@ -102,20 +102,23 @@ def in_rounds(draw: st.DataObject, whole: Sequence[Recording], n_rounds: int) ->
 
 
 def summed(
-    features: FeatureMap, prepare: Prepare, source: ByRound, classes: tuple[str, ...] | None
+    features: FeatureMap,
+    preprocessing: Preprocessing,
+    source: ByRound,
+    classes: tuple[str, ...] | None,
 ) -> RidgeStatistics:
     """Return the sum of a client's answers over all rounds, its memory kept as bytes between."""
     memory: Memory = {}
     total: RidgeStatistics | None = None
-    made = Increments(features, prepare, classes)
+    made = Increments(features, preprocessing, classes)
     for round_ in range(len(source.rounds)):
         asked = Asked("plan", "" if total is None else total.digest())
-        turn = Turn(round_, ("ann",), client="ann")
+        context = RoundContext(round_, ("ann",), client="ann")
         if total is None and classes is None and not source.at(round_):
             with pytest.raises(ValueError, match="nothing new"):
-                made.answer(asked, source, turn, memory)
+                made.answer(asked, source, context, memory)
             continue
-        new = made.answer(asked, source, turn, memory)
+        new = made.answer(asked, source, context, memory)
         total = new if total is None else total + new
     assert total is not None
     return total
@@ -136,23 +139,23 @@ def check_same(ours: RidgeStatistics, theirs: RidgeStatistics) -> None:
 @given(data=st.data(), seed=st.integers(0, 999))
 def test_a_row_per_step(kind: str, targets: str, data: st.DataObject, seed: int) -> None:
     features = STEPWISE[kind]
-    prepare = HORIZON if targets == "ahead" else Prepare(gaps="hold", scale=SCALER)
+    preprocessing = HORIZON if targets == "ahead" else Preprocessing(gaps="hold", scale=SCALER)
     classes = ("a", "b", "c") if targets == "recording" else None
     whole = recordings(seed, targets, (90, 40))
     source = in_rounds(data, whole, data.draw(st.integers(1, 5)))
-    theirs = accumulate(features, prepare.apply(whole), classes=classes is not None)
-    check_same(summed(features, prepare, source, classes), theirs)
+    theirs = accumulate(features, preprocessing.apply(whole), classes=classes is not None)
+    check_same(summed(features, preprocessing, source, classes), theirs)
 
 
 @pytest.mark.parametrize("kind", POOLED)
 @settings(max_examples=8)
 @given(data=st.data(), seed=st.integers(0, 999))
 def test_a_row_per_recording(kind: str, data: st.DataObject, seed: int) -> None:
-    features, prepare = POOLED[kind], Prepare(gaps="hold", scale=SCALER)
+    features, preprocessing = POOLED[kind], Preprocessing(gaps="hold", scale=SCALER)
     whole = recordings(seed, "recording", (90, 40, 17))
     source = in_rounds(data, whole, data.draw(st.integers(1, 5)))
-    theirs = accumulate(features, prepare.apply(whole), classes=True)
-    check_same(summed(features, prepare, source, ("a", "b", "c")), theirs)
+    theirs = accumulate(features, preprocessing.apply(whole), classes=True)
+    check_same(summed(features, preprocessing, source, ("a", "b", "c")), theirs)
 
 
 @pytest.mark.parametrize("kind", WINDOWED)
@@ -165,11 +168,11 @@ def test_a_row_per_recording(kind: str, data: st.DataObject, seed: int) -> None:
 )
 def test_windows(kind: str, data: st.DataObject, seed: int, step: int, label: Any) -> None:
     features = WINDOWED[kind]
-    prepare = Prepare(gaps="hold", scale=SCALER, window=12, step=step, label=label)
+    preprocessing = Preprocessing(gaps="hold", scale=SCALER, window=12, step=step, label=label)
     whole = recordings(seed, "classes", (90, 40, 7))
     source = in_rounds(data, whole, data.draw(st.integers(1, 5)))
-    theirs = accumulate(features, prepare.apply(whole), classes=True)
-    check_same(summed(features, prepare, source, ("a", "b", "c")), theirs)
+    theirs = accumulate(features, preprocessing.apply(whole), classes=True)
+    check_same(summed(features, preprocessing, source, ("a", "b", "c")), theirs)
 
 
 FEATURES = STEPWISE["cut"]
@@ -254,10 +257,10 @@ class Breaking(dict[str, bytes]):
         raise KilledError
 
 
-def letter(round_: int, after: str) -> bytes:
-    turn = Turn(round_, (), plan=PLAN.fingerprint(), seed=PLAN.seed)
+def request(round_: int, after: str) -> bytes:
+    context = RoundContext(round_, (), plan=PLAN.fingerprint(), seed=PLAN.seed)
     asked = Asked(PLAN.fingerprint(), after).parts()
-    return Request(PLAN.fingerprint(), turn, "update", asked).to_bytes()
+    return Request(PLAN.fingerprint(), context, "update", asked).to_bytes()
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it is kept", "after it is kept"])
@@ -266,7 +269,7 @@ def test_a_client_that_is_killed_answers_as_if_it_had_not_been(after: bool) -> N
     memory: dict[str, bytes] = {}
     untouched: Memory = {}
     for round_, place in enumerate(("", "first", "second")):
-        message = letter(round_, place)
+        message = request(round_, place)
         expected = Node("ann", PLAN, source, untouched).answer(message)
         broken = Breaking(memory, after=after)
         assert b"KilledError" in Node("ann", PLAN, source, broken).answer(message)
@@ -278,14 +281,14 @@ def test_a_round_that_is_repeated_reads_nothing_and_has_the_same_answer() -> Non
     source: ByRound = GROWING["ann"]
     memory: dict[str, bytes] = {}
     node = Node("ann", PLAN, source, memory)
-    node.answer(letter(0, ""))
-    first = node.answer(letter(1, "sum"))
+    node.answer(request(0, ""))
+    first = node.answer(request(1, "sum"))
     kept = dict(memory)
 
     def gone() -> list[Recording]:
         raise AssertionError("the data were read again")
 
-    assert Node("ann", PLAN, gone, memory).answer(letter(1, "sum")) == first
+    assert Node("ann", PLAN, gone, memory).answer(request(1, "sum")) == first
     assert memory == kept
 
 
@@ -293,10 +296,10 @@ def test_a_round_that_is_repeated_reads_nothing_and_has_the_same_answer() -> Non
 class Losing(LocalEngine[Any, Any, Any]):
     """Clients of this process, some of whose answers are lost on the way, by number of the ask."""
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
         number = len(self.memories.setdefault("asks", {}))
         self.memories["asks"][str(number)] = b""
-        for reply in super().ask(letters):
+        for reply in super().ask(requests):
             lost = (number, reply.client) in {(1, "ann"), (1, "ben"), (2, "ben")}
             yield Reply(reply.client, None, "lost") if lost else reply
 
@@ -321,9 +324,9 @@ def test_a_server_that_begins_anew_gets_everything_or_is_told_what_is_missing() 
     assert digest_of(PLAN, WHOLE, memories=memories) == DIGEST
 
 
-def test_a_secure_sum_of_increments_is_the_digest_of_the_whole() -> None:
-    secure = SecureSum(make_identities(NAMES), min_clients=3, rows_per_feature=2.0)
-    hidden = replace(NEW, keep_clients=False)
+def test_secure_aggregation_of_increments_is_the_digest_of_the_whole() -> None:
+    secure = SecureAggregation(generate_keys(NAMES), min_clients=3, rows_per_feature=2.0)
+    hidden = replace(NEW, store_per_client=False)
     growing = {
         name: ByRound([one.part(0, 150)], [one.part(150, 300)], [one.part(300, 400)])
         for name, (one,) in WHOLE.items()
@@ -332,15 +335,15 @@ def test_a_secure_sum_of_increments_is_the_digest_of_the_whole() -> None:
     assert digest_of(plan, growing) == DIGEST
 
 
-def test_what_has_left_for_a_secure_sum_is_not_sent_again_with_what_is_new() -> None:
+def test_what_has_left_for_secure_aggregation_is_not_sent_again_with_what_is_new() -> None:
     """It may be in that sum, and the next one would differ by one client's steps."""
     (one,) = WHOLE["ann"]
     source = ByRound([one.part(0, 200)], [one.part(200, 400)])
-    makes, ledger = Increments(FEATURES, PLAN.prepare), Releases({})
+    makes, ledger = Increments(FEATURES, PLAN.preprocessing), PrivacyLedger({})
 
     def answered(asked: Asked, round_: int, session: str, memory: Memory) -> RidgeStatistics:
-        turn = Turn(round_, ("ann",), client="ann", ledger=ledger, session=session)
-        return makes.answer(asked, source, turn, memory)
+        context = RoundContext(round_, ("ann",), client="ann", ledger=ledger, session=session)
+        return makes.answer(asked, source, context, memory)
 
     memory: dict[str, bytes] = {}
     first = answered(Asked("p"), 0, "s", memory)
@@ -354,9 +357,9 @@ def test_what_has_left_for_a_secure_sum_is_not_sent_again_with_what_is_new() -> 
 
 
 def test_a_round_of_increments_may_be_asked_for_again_and_its_steps_for_no_other_set() -> None:
-    keys = make_identities(NAMES)
-    algorithm = replace(NEW, keep_clients=False)
-    secure = SecureSum(keys, min_clients=3, rows_per_feature=2.0)
+    keys = generate_keys(NAMES)
+    algorithm = replace(NEW, store_per_client=False)
+    secure = SecureAggregation(keys, min_clients=3, rows_per_feature=2.0)
     plan = Plan(algorithm=algorithm, protections=(secure,))
     first = {name: [one.part(0, 200)] for name, (one,) in WHOLE.items()}
     fewer = {name: first[name] for name in NAMES[:3]}
@@ -378,42 +381,42 @@ STEADY = Recording(np.ones((20, 2)), np.ones((20, 1)), name="r")
 @pytest.mark.parametrize(
     ("features", "prepare", "stretch", "said"),
     [
-        (WINDOWED["MiniRocket"], Prepare(scale=SCALER), STEADY, "needs a recording whole"),
-        (WINDOWED["echo state"], Prepare(scale=SCALER), STEADY, "segments is 2"),
-        (FEATURES, Prepare(scale=SCALER, rate=2), STEADY, "rate is 2"),
-        (FEATURES, Prepare(scale=SCALER, gaps="restart"), STEADY, "gaps is 'restart'"),
-        (FEATURES, Prepare(scale="own"), STEADY, 'scale is "own"'),
-        (FEATURES, Prepare(scale="federated"), STEADY, "not fitted yet"),
-        (FEATURES, Prepare(scale=SCALER, window="2s"), STEADY, "numbers of steps"),
-        (FEATURES, Prepare(scale=SCALER), replace(STEADY, y=None), "has no targets"),
-        (FEATURES, Prepare(scale=SCALER), replace(STEADY, first_step=4), "hand in the steps"),
-        (POOLED["mean"], Prepare(scale=SCALER), STEADY, "pass pool=None"),
+        (WINDOWED["MiniRocket"], Preprocessing(scale=SCALER), STEADY, "needs a recording whole"),
+        (WINDOWED["echo state"], Preprocessing(scale=SCALER), STEADY, "segments is 2"),
+        (FEATURES, Preprocessing(scale=SCALER, rate=2), STEADY, "rate is 2"),
+        (FEATURES, Preprocessing(scale=SCALER, gaps="restart"), STEADY, "gaps is 'restart'"),
+        (FEATURES, Preprocessing(scale="own"), STEADY, 'scale is "own"'),
+        (FEATURES, Preprocessing(scale="federated"), STEADY, "not fitted yet"),
+        (FEATURES, Preprocessing(scale=SCALER, window="2s"), STEADY, "numbers of steps"),
+        (FEATURES, Preprocessing(scale=SCALER), replace(STEADY, y=None), "has no targets"),
+        (FEATURES, Preprocessing(scale=SCALER), replace(STEADY, first_step=4), "hand in the steps"),
+        (POOLED["mean"], Preprocessing(scale=SCALER), STEADY, "pass pool=None"),
     ],
 )
 def test_what_cannot_go_on_is_refused_with_a_sentence(
-    features: FeatureMap, prepare: Prepare, stretch: Recording, said: str
+    features: FeatureMap, preprocessing: Preprocessing, stretch: Recording, said: str
 ) -> None:
-    turn = Turn(0, ("ann",), client="ann")
+    context = RoundContext(0, ("ann",), client="ann")
     with pytest.raises(ValueError, match=said):
-        Increments(features, prepare).answer(Asked("p"), lambda: [stretch], turn, {})
+        Increments(features, preprocessing).answer(Asked("p"), lambda: [stretch], context, {})
 
 
 def test_a_recording_that_ended_does_not_go_on() -> None:
-    turn = Turn(0, ("ann",), client="ann")
+    context = RoundContext(0, ("ann",), client="ann")
     memory: Memory = {}
-    made = Increments(FEATURES, Prepare(scale=SCALER))
+    made = Increments(FEATURES, Preprocessing(scale=SCALER))
     made.answer(
-        Asked("p"), lambda: [STEADY.part(0, 9), replace(STEADY, goes_on=False)], turn, memory
+        Asked("p"), lambda: [STEADY.part(0, 9), replace(STEADY, goes_on=False)], context, memory
     )
     longer = Recording(np.ones((30, 2)), np.ones((30, 1)), name="r")
     with pytest.raises(ValueError, match="ended after 20 steps and has 30 now"):
-        made.answer(Asked("p", "sum"), lambda: [longer], turn, memory)
+        made.answer(Asked("p", "sum"), lambda: [longer], context, memory)
 
 
 def test_within_another_algorithm_and_with_other_words_it_is_refused() -> None:
     with pytest.raises(ValueError, match="increments is 'old'"):
         FederatedRidge(features=FEATURES, increments="old")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="use the ridge by itself"):
-        NEW.client_update(Asked("p").parts(), lambda: [STEADY], Turn(0, ()))
+        NEW.client_update(Asked("p").parts(), lambda: [STEADY], RoundContext(0, ()))
     with pytest.raises(ValueError, match="name a recording that comes in stretches"):
         Recording(np.zeros(1), goes_on=True)

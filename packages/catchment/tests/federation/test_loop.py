@@ -21,7 +21,7 @@ from catchment.federation import BLOCK, BlockSum, Engine, Limits, Plan, Record, 
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import Entry, Keeper
 from catchment.readout import RidgeStatistics, accumulate
-from catchment.wire import Parts
+from catchment.wire import Message
 
 FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)), washout=5)
 OTHER = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2)), washout=5)
@@ -35,7 +35,7 @@ Tamper = Callable[[Reply], Sequence[Reply]]
 
 
 @pytest.fixture(params=["opened one by one", "opened ahead"], autouse=True)
-def letters(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def requests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run every test with short letters, and as if they were so long that threads open replies."""
     if request.param == "opened ahead":
         monkeypatch.setattr(getmodule(BlockSum), "LONG_LETTER", 0)
@@ -52,8 +52,8 @@ class Hostile(Engine):
     def clients(self) -> Sequence[str]:
         return self.inner.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for reply in self.inner.ask(letters):
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in self.inner.ask(requests):
             yield from self.tamper(reply) if reply.client == CULPRIT else [reply]
 
 
@@ -101,7 +101,7 @@ CRIMES: dict[str, tuple[Tamper, str]] = {
     "damaged": (damaged, "malformed"),
     "cut short": (lambda reply: [Reply(CULPRIT, (reply.message or b"")[:50])], "malformed"),
     "empty": (lambda reply: [Reply(CULPRIT, b"")], "malformed"),
-    "another kind": (lambda reply: [Reply(CULPRIT, Parts("score").to_bytes())], "malformed"),
+    "another kind": (lambda reply: [Reply(CULPRIT, Message("score").to_bytes())], "malformed"),
     "not a number": (
         sends(statistics(gram=np.where(gram == gram.max(), np.nan, gram))),
         "not-finite",
@@ -120,7 +120,9 @@ CRIMES: dict[str, tuple[Tamper, str]] = {
     "another reservoir's shape": (sends(three_features()), "shape"),
     "another width": (sends(two_targets()), "does-not-add"),
     "refusal": (
-        lambda reply: [Reply(CULPRIT, Parts("refusal", {"code": "x", "reason": "no"}).to_bytes())],
+        lambda reply: [
+            Reply(CULPRIT, Message("refusal", {"code": "x", "reason": "no"}).to_bytes())
+        ],
         "x",
     ),
 }
@@ -184,7 +186,7 @@ def test_what_does_not_add_is_its_senders_fault_wherever_it_stands(
     tiny = [Recording(np.linspace(-1, 1, 8), np.linspace(0, 1, 8))]
     names = [f"{k:04d}" for k in range(n_clients)]
     plan: Plan[Any, Any, Any] = Plan(
-        algorithm=replace(RIDGE, keep_clients=False), limits=Limits(over_median=100.0)
+        algorithm=replace(RIDGE, store_per_client=False), limits=Limits(over_median=100.0)
     )
     bad = names[-2]  # with more than one block, the one that opens the second
 
@@ -195,8 +197,8 @@ def test_what_does_not_add_is_its_senders_fault_wherever_it_stands(
         def clients(self) -> Sequence[str]:
             return names
 
-        def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-            for reply in self.inner.ask(letters):
+        def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+            for reply in self.inner.ask(requests):
                 forged = Reply(bad, two_targets().parts().to_bytes())
                 yield forged if reply.client == bad else reply
 
@@ -209,7 +211,7 @@ def test_sums_of_many_clients_do_not_depend_on_threads_or_order() -> None:
     names = [f"{k:04d}" for k in range(BLOCK + 40)]
     rng = np.random.default_rng(0)
     clients = {name: [Recording(rng.normal(size=12), rng.normal(size=12))] for name in names}
-    plan: Plan[Any, Any, Any] = Plan(algorithm=replace(RIDGE, keep_clients=False))
+    plan: Plan[Any, Any, Any] = Plan(algorithm=replace(RIDGE, store_per_client=False))
     backwards = dict(reversed(clients.items()))
     messages = {
         RIDGE.save_state(run_locally(plan, some, threads=threads).state).to_bytes()

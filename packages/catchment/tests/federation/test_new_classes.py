@@ -29,7 +29,7 @@ MAP = ct.EchoState(12)
 def held(names: tuple[str, ...], n: int = 6, seed: int = 0) -> list[Recording]:
     rng = np.random.default_rng([seed, *map(ord, "".join(names))])
     return [
-        Recording.labelled(
+        Recording.labeled(
             np.sin(np.arange(40) * PACES[name] + rng.uniform(0, 6)) + 0.1 * rng.normal(size=40),
             name,
             names,
@@ -47,7 +47,7 @@ LATE = {"dora": held(("hop",), seed=9)}
 def test_a_folder_grows_by_a_class_and_shrinks_by_it_again(tmp_path: Path) -> None:
     run = ct.federate(MAP, EARLY, out=tmp_path / "a", threads=1)
     grown = ct.join(tmp_path / "a", LATE, out=tmp_path / "b", threads=1)
-    fitted = ct.Pipeline(run.model.prepare, MAP)
+    fitted = ct.Pipeline(run.model.preprocessing, MAP)
     always = ct.federate(fitted, EARLY | LATE, classes=(*OLD, "hop"), threads=1)
     assert grown.classes == (*OLD, "hop")
     assert (grown.readout.weights == always.model.readout.weights).all()
@@ -76,13 +76,13 @@ def test_who_sent_a_class_with_others_takes_its_rows_off(tmp_path: Path) -> None
     without = ct.retire(tmp_path / "b", "fast", EARLY, out=tmp_path / "c", threads=1)
     left = {
         client: [
-            Recording.labelled(one.u, "slow", ("slow", "hop"))
+            Recording.labeled(one.u, "slow", ("slow", "hop"))
             for one in recordings
             if one.y is not None and one.y[0]
         ]
         for client, recordings in EARLY.items()
     }
-    fitted = ct.Pipeline(run.model.prepare, MAP)
+    fitted = ct.Pipeline(run.model.preprocessing, MAP)
     never = ct.federate(fitted, left | LATE, classes=("slow", "hop"), threads=1)
     assert without.classes == ("slow", "hop")
     assert (without.readout.weights == never.model.readout.weights).all()
@@ -105,7 +105,7 @@ def test_sums_by_class_retire_it_and_ask_nobody() -> None:
     left = ("slow", "hop")
     kept = {
         name: [
-            Recording.labelled(one.u, three[int(np.argmax(one.y))], left)
+            Recording.labeled(one.u, three[int(np.argmax(one.y))], left)
             for one in held_
             if one.y is not None and not one.y[1]
         ]
@@ -148,12 +148,14 @@ def test_distances_are_those_of_scipy_and_sklearn(by_class: bool) -> None:
 def test_a_threshold_is_the_quantile_of_distances_from_what_others_know() -> None:
     many = {client: held(OLD, n=20, seed=k) for k, client in enumerate(("ann", "bob", "cid"))}
     run = ct.federate(MAP, many, threads=1)
-    model = ct.tell_unknown(run, many, rate=0.1, threads=1)
+    model = ct.reject_unknown(run, many, rate=0.1, threads=1)
     features = run.model.features
     distances = []
     rows = {
         client: (
-            np.concatenate(features.rows([one.u for one in run.model.prepare.apply(recordings)])),
+            np.concatenate(
+                features.rows([one.u for one in run.model.preprocessing.apply(recordings)])
+            ),
             np.array([one.y for one in recordings]),
         )
         for client, recordings in many.items()
@@ -161,7 +163,7 @@ def test_a_threshold_is_the_quantile_of_distances_from_what_others_know() -> Non
     for client, (z, _) in rows.items():
         others = [rows[name] for name in rows if name != client]
         Z, Y = (np.concatenate(part) for part in zip(*others, strict=True))
-        known = KnownClasses.of(RidgeStatistics.from_states(Z, Y), standardise=features.standardise)
+        known = KnownClasses.of(RidgeStatistics.from_states(Z, Y), standardize=features.standardize)
         distances.extend(known.distances(z).min(axis=1))
     rank = int(np.ceil(0.9 * (len(distances) + 1)))
     exact = np.sort(distances)[rank - 1]
@@ -175,13 +177,13 @@ def test_a_threshold_is_the_quantile_of_distances_from_what_others_know() -> Non
 
 def test_an_open_model_is_the_same_from_its_file(tmp_path: Path) -> None:
     many = {client: held(OLD, n=12, seed=k) for k, client in enumerate(("ann", "bob"))}
-    model = ct.tell_unknown(ct.federate(MAP, many, threads=1), many, threads=1)
+    model = ct.reject_unknown(ct.federate(MAP, many, threads=1), many, threads=1)
     same = ct.load(model.save(tmp_path / "open.safetensors"))
     new = [one.u for one in held(tuple(PACES), n=3, seed=6)]
     assert same.predict(new) == model.predict(new)
     assert same.classes == (*OLD, "unknown")
     with pytest.raises(FederationError, match="too few"):
-        ct.tell_unknown(ct.federate(MAP, EARLY, threads=1), EARLY, rate=0.001, threads=1)
+        ct.reject_unknown(ct.federate(MAP, EARLY, threads=1), EARLY, rate=0.001, threads=1)
 
 
 def _write(path: Path, recordings: list[Recording]) -> None:
@@ -214,7 +216,7 @@ def test_the_commands_walk_from_files_to_an_answer(
         return capsys.readouterr().out
 
     said("run", "plan.toml", "--out", "first")
-    ct.tell_unknown("first", EARLY, rate=0.1).save("open.safetensors")
+    ct.reject_unknown("first", EARLY, rate=0.1).save("open.safetensors")
     assert said("predict", "open.safetensors", "late/dora.csv").count(",unknown,") == 6
     scored = said("evaluate", "open.safetensors", "late/dora.csv", "--json")
     assert '"accuracy": 1.0' in scored

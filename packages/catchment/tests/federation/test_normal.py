@@ -15,10 +15,10 @@ from catchment import Array
 from catchment.data import Scaler
 from catchment.engine import run_locally
 from catchment.errors import FederationError, UploadError
-from catchment.federation import Turn
-from catchment.federation.learn import FederatedNormal, unlearn_normal
+from catchment.federation import RoundContext
+from catchment.federation.learn import FederatedAnomalyDetector, unlearn_normal
 from catchment.readout import Counts, Detector
-from catchment.wire import Parts
+from catchment.wire import Message
 
 FEATURES = ct.NVAR(delays=3, order=1, washout=3, grid=None).build(2, per_step=True)
 
@@ -34,8 +34,8 @@ def machines(n: int = 4, n_steps: int = 300) -> dict[str, list[ct.Recording]]:
     return found
 
 
-def normal(**settings: Any) -> FederatedNormal:
-    return FederatedNormal(features=FEATURES, standardise=False, **settings)
+def normal(**settings: Any) -> FederatedAnomalyDetector:
+    return FederatedAnomalyDetector(features=FEATURES, standardize=False, **settings)
 
 
 def trained(clients: dict[str, list[ct.Recording]], **settings: Any) -> Detector:
@@ -54,7 +54,7 @@ def halves(clients: dict[str, list[ct.Recording]]) -> tuple[Array, Array]:
 @pytest.mark.parametrize("shrinkage", ["auto", 0.05])
 def test_the_detector_is_that_of_all_rows_together(shrinkage: float | str) -> None:
     clients = machines()
-    model = trained(clients, shrinkage=shrinkage, false_alarms=0.02)
+    model = trained(clients, shrinkage=shrinkage, false_positive_rate=0.02)
     first, second = halves(clients)
     theirs = OAS() if shrinkage == "auto" else ShrunkCovariance(shrinkage=shrinkage)
     theirs.fit(first)
@@ -87,14 +87,14 @@ def test_forecast_errors_are_scored_as_a_ridge_on_all_rows_would_err() -> None:
     assert model.washout == FEATURES.washout + 2
 
 
-def test_a_secure_sum_gives_the_same_detector() -> None:
+def test_secure_aggregation_gives_the_same_detector() -> None:
     pytest.importorskip("cryptography")
     clients = machines(4)
     plan = ct.Plan(
-        algorithm=normal(keep_clients=False),
+        algorithm=normal(store_per_client=False),
         rounds=2,
         protections=(
-            ct.SecureSum(ct.make_identities(clients), min_clients=3, rows_per_feature=2.0),
+            ct.SecureAggregation(ct.generate_keys(clients), min_clients=3, rows_per_feature=2.0),
         ),
     )
     hidden, plain = ct.federate(plan, clients).result, trained(clients)
@@ -109,7 +109,7 @@ def test_noise_applies_to_both_rounds() -> None:
         epsilon=1e8, delta=1e-5, clip=ct.Clip(bound=40.0), releases=2,
         min_clients=20, small_cohort=True, ridge_factor=0.0,
     )  # fmt: skip
-    algorithm = normal(keep_clients=False, shrinkage=0.05, per_decade=16)
+    algorithm = normal(store_per_client=False, shrinkage=0.05, per_decade=16)
     plan = ct.Plan(algorithm=algorithm, rounds=2, protections=(noise,))
     noisy, plain = ct.federate(plan, clients).result, trained(clients, shrinkage=0.05)
     new = machines(21)["machine-20"][0].u
@@ -124,14 +124,14 @@ def test_the_bound_of_the_sums_does_not_blur_the_counts() -> None:
         clipped = clip.clipped(counts, 2.0**-30)
         # Shares of one bin alone would have the length of the bound, whatever it is.
         assert clip.length(Counts.of(np.ones(50), counts.edges)) == pytest.approx(bound)
-        back = Counts.from_parts(clip.upload(clipped))
+        back = Counts.from_message(clip.upload(clipped))
         np.testing.assert_allclose(back.counts, counts.counts / 200, atol=1e-6)
 
 
 @pytest.mark.parametrize("grid", ["auto", None])
 def test_a_client_can_be_taken_off_as_if_it_had_never_been_there(grid: Any) -> None:
     features = ct.NVAR(delays=3, order=1, washout=3, grid=grid).build(2, per_step=True)
-    algorithm = FederatedNormal(features=features)
+    algorithm = FederatedAnomalyDetector(features=features)
     clients = machines(4)
     clients["machine-1"] = [ct.Recording(clients["machine-1"][0].u * 3)]
     state = ct.federate(ct.Plan(algorithm=algorithm, rounds=2), clients).state
@@ -148,7 +148,7 @@ def test_a_client_can_be_taken_off_as_if_it_had_never_been_there(grid: Any) -> N
     assert counted.result.threshold == never.result.threshold
 
 
-def test_rows_labelled_as_anomalies_are_left_out() -> None:
+def test_rows_labeled_as_anomalies_are_left_out() -> None:
     clean = machines()
     marked = {}
     for name, (one,) in clean.items():
@@ -179,22 +179,24 @@ def test_a_saved_detector_says_the_same(tmp_path: Path) -> None:
         again = ct.load(model.save(tmp_path / "model.safetensors"))
         assert isinstance(again, Detector)
         assert again.score_samples(new)[0].tolist() == model.score_samples(new)[0].tolist()
-        assert (again.threshold, again.false_alarms) == (model.threshold, 0.01)
+        assert (again.threshold, again.false_positive_rate) == (model.threshold, 0.01)
 
 
 def test_counts_that_no_rows_can_have_are_refused() -> None:
     algorithm = normal()
     counts = Counts.of([0.5, 2.0], algorithm.edges)
-    more = Parts("counts", counts.parts().facts, (np.array([1.0]), counts.counts))
+    more = Message("counts", counts.parts().facts, (np.array([1.0]), counts.counts))
     with pytest.raises(UploadError, match="more scores"):
-        algorithm.read_update(more, Turn(1, ("a",), client="a"))
+        algorithm.read_update(more, RoundContext(1, ("a",), client="a"))
     with pytest.raises(UploadError, match="other edges"):
-        algorithm.read_update(Counts.of([0.5], [0.0, 1.0]).parts(), Turn(1, ("a",), client="a"))
+        algorithm.read_update(
+            Counts.of([0.5], [0.0, 1.0]).parts(), RoundContext(1, ("a",), client="a")
+        )
 
 
 def test_too_few_rows_for_the_rate_are_told() -> None:
     with pytest.raises(FederationError, match="at least 9999"):
-        trained(machines(3), false_alarms=1e-4)
+        trained(machines(3), false_positive_rate=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -202,22 +204,22 @@ def test_too_few_rows_for_the_rate_are_told() -> None:
 )
 def test_a_stream_has_the_scores_of_the_recording_in_one_piece(settings: dict[str, Any]) -> None:
     model = trained(machines(3), **settings)
-    prepare = ct.Prepare(scale=Scaler(np.array([0.1, -0.1]), np.array([0.7, 0.7])))
-    model = model.prepared_by(prepare)
+    preprocessing = ct.Preprocessing(scale=Scaler(np.array([0.1, -0.1]), np.array([0.7, 0.7])))
+    model = model.prepared_by(preprocessing)
     u = machines(4)["machine-3"][0].u.copy()
     u[40:60, 1] = np.nan
     stream = model.stream()
     parts = [stream.update(part) for part in np.split(u, [1, 2, 9, 50, 51, 200])]
     np.testing.assert_allclose(np.concatenate(parts), -model.score_samples(u), rtol=1e-12)
     with pytest.raises(ValueError, match="rate"):
-        model.prepared_by(ct.Prepare(rate=9, scale="none")).stream()
+        model.prepared_by(ct.Preprocessing(rate=9, scale="none")).stream()
 
 
 def test_windows_are_scored_as_they_fill() -> None:
     features = ct.WindowStatistics().build(2, per_step=False)
-    prepare = ct.Prepare(window=20, step=10, scale="none")
-    algorithm = FederatedNormal(features=features, false_alarms=0.1)
-    plan = ct.Plan(algorithm=algorithm, rounds=2, prepare=prepare)
+    preprocessing = ct.Preprocessing(window=20, step=10, scale="none")
+    algorithm = FederatedAnomalyDetector(features=features, false_positive_rate=0.1)
+    plan = ct.Plan(algorithm=algorithm, rounds=2, preprocessing=preprocessing)
     model = ct.federate(plan, machines(6)).result
     u = machines(7)["machine-6"][0].u
     stream = model.stream()

@@ -15,11 +15,20 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError, RuleError, TooFewClientsError
-from catchment.federation import Algorithm, Data, Needs, Plan, RunFolder, Turn, read_run, run
+from catchment.federation import (
+    Algorithm,
+    Data,
+    Plan,
+    Requirements,
+    RoundContext,
+    RunFolder,
+    read_run,
+    run,
+)
 from catchment.federation.runs import in_words
-from catchment.privacy import Clip, GaussianNoise, SecureSum, make_identities
-from catchment.privacy.secure_sum import check_rows
-from catchment.wire import WEIGHT, Parts
+from catchment.privacy import Clip, GaussianNoise, SecureAggregation, generate_keys
+from catchment.privacy.secure_aggregation import check_rows
+from catchment.wire import WEIGHT, Message
 from examples.own.federated_pca import Axes, FederatedPCA, Products
 
 
@@ -45,10 +54,10 @@ def test_federated_pca_is_that_of_scikit_learn_on_pooled_rows() -> None:
     assert run.records[0].n_used == 4
 
 
-def test_it_is_the_same_hidden_in_a_secure_sum() -> None:
-    identities = make_identities(people())
+def test_it_is_the_same_hidden_under_secure_aggregation() -> None:
+    identities = generate_keys(people())
     memories = identities.memories
-    masking = SecureSum(identities=identities, min_clients=3, rows_per_feature=5)
+    masking = SecureAggregation(identities=identities, min_clients=3, rows_per_feature=5)
     plan = Plan(algorithm=FederatedPCA(), protections=(masking,))
     same_axes(run_locally(plan, people(), memories=memories).result, people())
 
@@ -56,9 +65,9 @@ def test_it_is_the_same_hidden_in_a_secure_sum() -> None:
 def test_the_rule_on_rows_holds_for_it_too_because_its_fields_say_what_they_count() -> None:
     with pytest.raises(RuleError, match="too few rows for 5 features"):
         check_rows(Products(2, np.zeros(5), np.zeros((5, 5))), rows_per_feature=20, min_clients=3)
-    identities = make_identities(people())
+    identities = generate_keys(people())
     memories = identities.memories
-    masking = SecureSum(identities=identities, min_clients=3, rows_per_feature=100)
+    masking = SecureAggregation(identities=identities, min_clients=3, rows_per_feature=100)
     plan = Plan(algorithm=FederatedPCA(), protections=(masking,))
     with pytest.raises(TooFewClientsError, match="rows for 5 features"):
         run_locally(plan, people(), memories=memories)
@@ -111,19 +120,19 @@ def test_what_is_not_said_is_asked_for() -> None:
         def start(self) -> None:
             return None
 
-        def client_update(self, received, data, turn):  # type: ignore[no-untyped-def]
+        def client_update(self, received, data, context):  # type: ignore[no-untyped-def]
             return Products(1, np.zeros(1), np.zeros((1, 1)))
 
-        def server_update(self, state, total, turn):  # type: ignore[no-untyped-def]
+        def server_update(self, state, total, context):  # type: ignore[no-untyped-def]
             return total
 
         def result(self, state):  # type: ignore[no-untyped-def]
             return state
 
-    assert Silent().needs == Needs()
+    assert Silent().requirements == Requirements()
     assert Silent().figures(None) == {}
     with pytest.raises(TypeError, match="annotate it with the dataclass that clients send"):
-        Silent().read_update(Parts("products"), Turn(0, ()))
+        Silent().read_update(Message("products"), RoundContext(0, ()))
 
 
 def test_what_has_the_methods_but_not_the_base_is_told_which_base_to_take() -> None:
@@ -156,11 +165,13 @@ class MeanLevel(Algorithm[Weighed | None, Weighed, Array]):
     def start(self) -> Weighed | None:
         return None
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Weighed:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Weighed:
         u = np.concatenate([recording.u for recording in data()])
         return Weighed(u.sum(axis=0), float(len(u)))
 
-    def server_update(self, state: Weighed | None, total: Weighed, turn: Turn) -> Weighed:
+    def server_update(
+        self, state: Weighed | None, total: Weighed, context: RoundContext
+    ) -> Weighed:
         return total
 
     def result(self, state: Weighed | None) -> Array:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Plan, Turn, describe
+from catchment.federation import Plan, RoundContext, describe
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
-from catchment.readout import Gaussian
+from catchment.readout import LDA
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
 FEATURES = EchoState.of(RESERVOIR)
@@ -46,13 +46,19 @@ def test_cohorts_differ_from_round_to_round_and_reach_everybody() -> None:
 
 
 def test_a_clients_generator_is_its_own() -> None:
-    turn = Turn(2, ("a", "b"), seed=5, client="a")
+    context = RoundContext(2, ("a", "b"), seed=5, client="a")
     draws = {
         t.rng().random()
-        for t in (turn, turn.at("b"), replace(turn, round=3), replace(turn, seed=6), turn.at("a"))
+        for t in (
+            context,
+            context.at("b"),
+            replace(context, round=3),
+            replace(context, seed=6),
+            context.at("a"),
+        )
     }
     assert len(draws) == 4
-    assert turn.rng().random() == replace(turn, cohort=("a",)).rng().random()
+    assert context.rng().random() == replace(context, cohort=("a",)).rng().random()
 
 
 OTHER_SETTINGS: dict[str, Plan[Any, Any, Any]] = {
@@ -72,11 +78,9 @@ OTHER_SETTINGS: dict[str, Plan[Any, Any, Any]] = {
         )
     ),
     "algorithm": Plan(algorithm=ReadoutAveraging(features=FEATURES, ridge=0.1)),
-    "head": Plan(algorithm=FederatedRidge(features=FEATURES, classes=("a", "b"), head=Gaussian())),
+    "head": Plan(algorithm=FederatedRidge(features=FEATURES, classes=("a", "b"), head=LDA())),
     "its settings": Plan(
-        algorithm=FederatedRidge(
-            features=FEATURES, classes=("a", "b"), head=Gaussian(shrinkage=0.5)
-        )
+        algorithm=FederatedRidge(features=FEATURES, classes=("a", "b"), head=LDA(shrinkage=0.5))
     ),
 }
 
@@ -100,9 +104,9 @@ def test_a_description_is_plain_json_without_folders() -> None:
     )
     assert "somebody" not in text
     assert json.loads(text) == {"a": [1, 2.5, None, True, "x"], "where": "plan.toml"}
-    described = describe(Gaussian(ridge=0.5))
+    described = describe(LDA(ridge=0.5))
     assert isinstance(described, dict)
-    assert described["Gaussian"]["ridge"] == 0.5
+    assert described["LDA"]["ridge"] == 0.5
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def test_stretches_that_follow_on_each_other_are_the_whole(
 @settings(max_examples=40)
 @given(n=st.integers(1, 60), cut=st.floats(0, 1))
 def test_sequences_with_one_target_are_in_one_stretch_each(n: int, cut: float) -> None:
-    data = [Recording.labelled([float(k)], 0, 2) for k in range(n)]
+    data = [Recording.labeled([float(k)], 0, 2) for k in range(n)]
     first, second = list(stretch(data, 0.0, cut)), list(stretch(data, cut, 1.0))
     assert sorted(float(s.u[0, 0]) for s in first + second) == list(range(n))
     assert abs(len(first) - cut * n) <= 3 + np.log2(n)

@@ -1,4 +1,4 @@
-"""Smaller uploads of statistics on a grid: the same whole numbers, whatever was sent."""
+"""Smaller uploads of statistics in fixed point: the same integers, whatever was sent."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from catchment import EchoState, Recording
 from catchment.data import ACTIVITIES, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation import Plan, SmallestUpload, Turn
+from catchment.federation import LowRankUpload, Plan, RoundContext
 from catchment.federation.learn import FederatedRidge, unlearn
 from catchment.federation.runs import Entry, Keeper
 from catchment.readout import Grid, RidgeStatistics, independent_rows, whole_gram
-from catchment.wire import Parts, taken_apart
+from catchment.wire import Message, serialize
 
 pytestmark = pytest.mark.processor
 
-TURN = Turn(0, (), client="a")
+TURN = RoundContext(0, (), client="a")
 MAP = EchoState(60, seed=1, pool="mean_std").build(6, per_step=False, classes=True)
 
 
@@ -41,10 +41,10 @@ def on_a_grid(
     return RidgeStatistics.from_states(k / 2.0**bits, y, grid=grid, fingerprint="f")
 
 
-def there_and_back(s: RidgeStatistics) -> tuple[Parts, RidgeStatistics]:
-    sent = Parts.from_bytes(taken_apart(SmallestUpload().on_client(s, TURN)).to_bytes())
-    read = SmallestUpload().read_update(
-        sent, TURN, lambda parts, turn: RidgeStatistics.from_parts(parts)
+def there_and_back(s: RidgeStatistics) -> tuple[Message, RidgeStatistics]:
+    sent = Message.from_bytes(serialize(LowRankUpload().on_client(s, TURN)).to_bytes())
+    read = LowRankUpload().read_update(
+        sent, TURN, lambda parts, context: RidgeStatistics.from_message(parts)
     )
     assert isinstance(read, RidgeStatistics)
     return sent, read
@@ -90,14 +90,14 @@ def test_what_the_server_reads_is_what_the_client_has_bit_for_bit(
 
 def test_a_client_with_many_rows_sends_its_statistics_as_they_are() -> None:
     s = on_a_grid(0, 50, 30, 8)
-    assert SmallestUpload().on_client(s, TURN) is s
+    assert LowRankUpload().on_client(s, TURN) is s
 
 
 def test_what_is_not_on_a_grid_is_sent_as_it_is() -> None:
     s = RidgeStatistics.from_states(np.ones((3, 9)), np.ones((3, 1)))
-    assert SmallestUpload().on_client(s, TURN) is s
+    assert LowRankUpload().on_client(s, TURN) is s
     other = s.solve(1.0)
-    assert SmallestUpload().on_client(other, TURN) is other
+    assert LowRankUpload().on_client(other, TURN) is other
 
 
 class Noted(Keeper[Any]):
@@ -122,7 +122,7 @@ def test_a_federation_with_smaller_uploads_has_the_same_digest_and_model() -> No
     ridge = FederatedRidge(features=MAP, classes=ACTIVITIES)
     plain = run_locally(Plan(algorithm=ridge), users())
     noted = Noted()
-    plan = Plan(algorithm=ridge, protections=(SmallestUpload(),))
+    plan = Plan(algorithm=ridge, protections=(LowRankUpload(),))
     small = run_locally(plan, users(), keeper=noted)
     assert sorted(noted.kinds.values()) == ["low-rank-statistics"] * 3 + ["ridge-statistics"]
     assert small.records[0].bytes_up < plain.records[0].bytes_up
@@ -136,14 +136,14 @@ def test_unlearning_a_client_whose_upload_was_small_is_an_equality() -> None:
     everyone = users()
     gone = max(everyone)
     ridge = FederatedRidge(features=MAP, classes=ACTIVITIES, ridge=1.0)
-    plan = Plan(algorithm=ridge, protections=(SmallestUpload(),))
+    plan = Plan(algorithm=ridge, protections=(LowRankUpload(),))
     after = unlearn(ridge, run_locally(plan, everyone).state, gone).state
     rest = {name: held for name, held in everyone.items() if name != gone}
     never = run_locally(Plan(algorithm=ridge), rest).state
     assert after.total == never.total
 
 
-def damaged(parts: Parts, place: int, array: np.ndarray[Any, Any]) -> Parts:
+def damaged(parts: Message, place: int, array: np.ndarray[Any, Any]) -> Message:
     arrays = list(parts.arrays)
     arrays[place] = array
     return replace(parts, arrays=tuple(arrays))
@@ -151,11 +151,11 @@ def damaged(parts: Parts, place: int, array: np.ndarray[Any, Any]) -> Parts:
 
 def test_malformed_low_rank_uploads_are_refused() -> None:
     sent, _ = there_and_back(on_a_grid(1, 7, 40, 8))
-    read = SmallestUpload().read_update
+    read = LowRankUpload().read_update
     pivots, rows = sent.arrays[-1], sent.arrays[3]
 
-    def inner(parts: Parts, turn: Turn) -> RidgeStatistics:
-        return RidgeStatistics.from_parts(parts)
+    def inner(parts: Message, context: RoundContext) -> RidgeStatistics:
+        return RidgeStatistics.from_message(parts)
 
     twice = pivots.copy()
     twice[1] = twice[0]
@@ -181,10 +181,10 @@ def test_low_rank_uploads_that_no_data_can_have_are_refused_like_others() -> Non
     """A negative square among the rows that came: the plan's own checks see it."""
     ridge = FederatedRidge(features=MAP, classes=ACTIVITIES)
     held = users()[max(users())]
-    upload = ridge.client_update(Parts("nothing"), lambda: held, TURN)
-    sent = taken_apart(SmallestUpload().on_client(upload, TURN))
+    upload = ridge.client_update(Message("nothing"), lambda: held, TURN)
+    sent = serialize(LowRankUpload().on_client(upload, TURN))
     rows = sent.arrays[3].copy()
     rows[0, 0] = -rows[0, 0] - 1
     with pytest.raises(UploadError) as refused:
-        SmallestUpload().read_update(damaged(sent, 3, rows), TURN, ridge.read_update)
+        LowRankUpload().read_update(damaged(sent, 3, rows), TURN, ridge.read_update)
     assert refused.value.code in ("moments", "bound")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catchment.errors import CatchmentError, FederationError, UploadError
 from catchment.federation import Tally, WeightedSum
-from catchment.wire import Parts
+from catchment.wire import Message
 
 numbers = st.floats(-1e6, 1e6)
 pairs = st.lists(st.tuples(numbers, st.floats(0.01, 100.0)), min_size=1, max_size=8)
@@ -32,7 +32,7 @@ def test_the_mean_is_numpys_weighted_average(pairs: list[tuple[float, float]]) -
 @given(pairs=pairs)
 def test_a_sum_survives_the_journey(pairs: list[tuple[float, float]]) -> None:
     total = reduce(add, (WeightedSum.of((np.array([x]),), w) for x, w in pairs))
-    got = WeightedSum.from_parts(Parts.from_bytes(total.parts().to_bytes()))
+    got = WeightedSum.from_message(Message.from_bytes(total.parts().to_bytes()))
     assert (got.weight, got.n_clients) == (total.weight, total.n_clients)
     np.testing.assert_array_equal(got.arrays[0], total.arrays[0])
 
@@ -60,18 +60,18 @@ def test_other_shapes_do_not_add() -> None:
 )
 def test_sums_that_cannot_be_are_refused(value: WeightedSum, code: str) -> None:
     with pytest.raises(UploadError) as caught:
-        WeightedSum.from_parts(value.parts())
+        WeightedSum.from_message(value.parts())
     assert caught.value.code == code
 
 
 def test_malformed_sums_are_refused() -> None:
     good = WeightedSum.of((np.ones(1),), 1.0).parts()
     with pytest.raises(CatchmentError):
-        WeightedSum.from_parts(good).expect((1,), (1,))
+        WeightedSum.from_message(good).expect((1,), (1,))
     with pytest.raises(CatchmentError):
-        WeightedSum.from_parts(Parts("other", {}, good.arrays))
+        WeightedSum.from_message(Message("other", {}, good.arrays))
     with pytest.raises(CatchmentError):
-        WeightedSum.from_parts(Parts("weighted-sum", {}, (np.ones(3), np.ones(1))))
+        WeightedSum.from_message(Message("weighted-sum", {}, (np.ones(3), np.ones(1))))
 
 
 @given(values=st.dictionaries(st.text(), st.integers(), min_size=1, max_size=8))

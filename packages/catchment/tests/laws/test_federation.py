@@ -158,7 +158,7 @@ def test_two_levels_of_servers_give_the_same_bits(n: int, seed: int, absent: int
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 20), m=st.integers(1, 20))
 def test_taking_away_what_was_added_changes_nothing(seed: int, n: int, m: int) -> None:
-    # Whole numbers add without rounding, so that the law is exact.
+    # Integers add without rounding, so that the law is exact.
     rng = np.random.default_rng(seed)
     whole = [rng.integers(-9, 9, size=(k, 6)).astype(float) for k in (n, m)]
     one, other = (RidgeStatistics.from_states(part[:, :4], part[:, 4:]) for part in whole)

@@ -1,4 +1,4 @@
-"""Invented people who move, some of whom have something wrong with their recordings."""
+"""Synthetic people who move, some of whom have something wrong with their recordings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ inputs = ["ax", "ay", "az"]
 test = {test}
 seed = 1
 
-[prepare]
+[preprocessing]
 scale = "{scale}"
 
 [features]
@@ -47,7 +47,7 @@ def recorded(rng: np.random.Generator, tempo: float, size: float, name: str, rat
 
 
 def person(seed: int, k: int, fault: str, n: int = 32) -> tuple[list[tuple[str, Array]], float]:
-    """Return a person's labelled recordings, and their steps per second."""
+    """Return a person's labeled recordings, and their steps per second."""
     rng = np.random.default_rng([seed, k])
     tempo, size = np.exp(rng.normal(0, [0.05, 0.12]))
     worn = Rotation.from_rotvec(rng.normal(0, 0.05, 3)).as_matrix()

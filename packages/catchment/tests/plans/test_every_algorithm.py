@@ -215,7 +215,7 @@ def test_a_plan_file_sends_a_part_of_a_network_in_few_bits(folder: Path) -> None
     pytest.importorskip("torch")
     settings = 'network = "my_networks:small"\nfreeze = ["3.bias"]\n'
     part = 'dropout = ["1", "3"]\ndropout_share = [0.5]\n'
-    bits = '[[protect]]\nname = "rounded"\nbits = 4\n'
+    bits = '[[protections]]\nname = "rounded"\nbits = 4\n'
     up = {}
     for name, text in (("whole", ""), ("part", part), ("bits", bits), ("both", part + bits)):
         file = read_plan(write_plan(folder, "partial", settings + text))
@@ -238,7 +238,7 @@ def test_a_run_of_a_plan_can_forget_a_client(
     folder: Path, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    plan = write_plan(folder, "ridge", 'keep_clients = true\n[prepare]\nscale = "own"')
+    plan = write_plan(folder, "ridge", 'store_per_client = true\n[preprocessing]\nscale = "own"')
     quick("run", str(plan), "--out", "run")
     said = elsewhere(folder, "unlearn", "run", "p1")
     assert "model-without-p1.safetensors" in said

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from catchment import load
-from catchment.data import Prepare, Scaler
+from catchment.data import Preprocessing, Scaler
 from catchment.engine import data_of
 from catchment.features import DefaultMap, EchoState, name_of
 from catchment.features.echo_state import Spread
@@ -52,22 +52,26 @@ STEPS = About(tuple("abcdef"), None, per_step=True)
 def training(text: str, about: About = STEPS, n_clients: int | None = None) -> Plan[Any, Any, Any]:
     course = parse_plan(text).workflow(about, n_clients=n_clients)
     known = course.start()
-    ready = course.prepare if course.prepare.is_fitted else replace(course.prepare, scale="none")
-    return course.plan("training", replace(known, prepare=ready))
+    ready = (
+        course.preprocessing
+        if course.preprocessing.is_fitted
+        else replace(course.preprocessing, scale="none")
+    )
+    return course.plan("training", replace(known, preprocessing=ready))
 
 
 def test_only_data_are_needed_and_defaults_are_those_of_federate() -> None:
     file = parse_plan('[data]\nsource = "wearables"\n')
-    assert file.prepare == Prepare()
+    assert file.preprocessing == Preprocessing()
     assert file.maps == (DefaultMap(),)
     plan = training('[data]\nsource = "wearables"\n', ABOUT)
     algorithm = plan.algorithm
     assert isinstance(algorithm, FederatedRidge)
-    assert (algorithm.ridge, algorithm.keep_clients) == ("auto", True)
+    assert (algorithm.ridge, algorithm.store_per_client) == ("auto", True)
     assert algorithm.classes == ("x", "y")
     assert name_of(algorithm.features) == "with_norm"
-    assert (algorithm.features.n_features, algorithm.standardised) == (510, True)
-    assert (plan.rounds, plan.share, plan.min_clients, plan.seed) == (1, 1.0, 1, 0)
+    assert (algorithm.features.n_features, algorithm.standardized) == (510, True)
+    assert (plan.rounds, plan.client_fraction, plan.min_clients, plan.seed) == (1, 1.0, 1, 0)
     assert plan.limits == Limits()
     assert plan.channels == ABOUT.channels
     per_step = training(SMALL).algorithm
@@ -76,12 +80,12 @@ def test_only_data_are_needed_and_defaults_are_those_of_federate() -> None:
 
 
 def test_the_ridge_is_chosen_by_who_can_be_seen() -> None:
-    secure = '[[protect]]\nname = "secure_sum"\n'
+    secure = '[[protections]]\nname = "secure_aggregation"\n'
     alone = training(SMALL, ABOUT, n_clients=1).algorithm
     hidden = training(SMALL + secure, ABOUT).algorithm
     for algorithm in (alone, hidden):
         assert isinstance(algorithm, FederatedRidge)
-        assert (algorithm.ridge, algorithm.keep_clients) == ("gcv", False)
+        assert (algorithm.ridge, algorithm.store_per_client) == ("gcv", False)
     chosen = training(SMALL + '[learn]\nridge = "clients"\n' + secure, ABOUT)
     assert isinstance(chosen.algorithm, SelectedRidge)
     assert chosen.rounds == 2
@@ -97,7 +101,7 @@ def test_every_section_is_read() -> None:
         'title = "T"\n'
         + text
         + """
-[prepare]
+[preprocessing]
 gaps = "interpolate"
 rate = 50
 window = "2s"
@@ -109,13 +113,13 @@ algorithm = "averaging"
 weighting = "uniform"
 [run]
 rounds = 7
-share = 0.5
+client_fraction = 0.5
 min_clients = 2
 max_rows = 5000
 max_weight = 2.5
 over_median = 20
 seed = 9
-[[protect]]
+[[protections]]
 name = "float32"
 """
     )
@@ -130,23 +134,23 @@ name = "float32"
     assert recipe is not None
     assert (recipe.units, recipe.inputs, recipe.seed) == ((10, 8), 6, 5)
     assert recipe.leak_rate == Spread("uniform", 0.1, 0.9)
-    assert (plan.rounds, plan.share, plan.min_clients, plan.seed) == (7, 0.5, 2, 9)
+    assert (plan.rounds, plan.client_fraction, plan.min_clients, plan.seed) == (7, 0.5, 2, 9)
     assert plan.limits == Limits(max_rows=5000, max_weight=2.5, over_median=20.0)
     assert [type(p).__name__ for p in plan.protections] == ["Float32"]
     assert file.title == "T"
-    assert file.prepare == Prepare(
+    assert file.preprocessing == Preprocessing(
         gaps="interpolate", rate=50, window="2s", step=25, label="majority", scale="own"
     )
-    assert plan.prepare == file.prepare
+    assert plan.preprocessing == file.preprocessing
 
 
 def test_numbers_of_a_scale_can_be_written_down() -> None:
-    text = SMALL + "[prepare]\nscale = { mean = [1.0, 2.0], scale = [3.0, 4.0] }\n"
-    scale = parse_plan(text).prepare.scale
+    text = SMALL + "[preprocessing]\nscale = { mean = [1.0, 2.0], scale = [3.0, 4.0] }\n"
+    scale = parse_plan(text).preprocessing.scale
     assert isinstance(scale, Scaler)
     assert scale.scale.tolist() == [3.0, 4.0]
     with pytest.raises(ValueError, match="pass lists of numbers mean and scale"):
-        parse_plan(SMALL + "[prepare]\nscale = { mean = [1.0, 2.0] }\n")
+        parse_plan(SMALL + "[preprocessing]\nscale = { mean = [1.0, 2.0] }\n")
 
 
 def test_none_is_a_word_where_a_setting_may_be_none() -> None:
@@ -226,7 +230,7 @@ def test_a_map_and_an_algorithm_of_ones_own_are_named(
         ('name = "moments"\ndamping = 2.0', "damping in .plasticity. is 2.0; give at most 1"),
         ('name = "fedip"\nrule = { epoch = 3 }', "no setting 'epoch'; did you mean 'epochs'"),
         (
-            'name = "fedip"\n[prepare]\nscale = "own"\n[[protect]]\nname = "gaussian_noise"\n'
+            'name = "fedip"\n[preprocessing]\nscale = "own"\n[[protections]]\nname = "gaussian_noise"\n'
             "epsilon = 1.0\ndelta = 1e-6\nclip = { bound = 8.0 }\n[learn]\nridge = 0.0",
             "covers the",
         ),
@@ -239,16 +243,18 @@ def test_wrong_plasticity_is_refused(section: str, message: str) -> None:
 
 def test_noise_does_not_go_with_a_stage_that_it_would_not_cover() -> None:
     noise = (
-        '[learn]\nridge = 0.0\n[[protect]]\nname = "gaussian_noise"\nepsilon = 1.0\n'
+        '[learn]\nridge = 0.0\n[[protections]]\nname = "gaussian_noise"\nepsilon = 1.0\n'
         "delta = 1e-6\nclip = { bound = 8.0 }\n"
     )
-    parse_plan(SMALL + '[prepare]\nscale = "own"\n' + noise)
+    parse_plan(SMALL + '[preprocessing]\nscale = "own"\n' + noise)
     with pytest.raises(ValueError, match='not scale = "federated"; write scale = "own" into'):
         parse_plan(SMALL + noise)
     for line in ('test_of = "steps"', 'test_of = "recordings"', 'test = "folds"'):
         with pytest.raises(ValueError, match='write test_of = "clients" into'):
-            parse_plan(f'[data]\nsource = "wearables"\n{line}\n[prepare]\nscale = "own"\n{noise}')
-    own = '[data]\nfiles = "*.csv"\ntarget = "y"\nTEST[prepare]\nscale = "own"\n' + noise
+            parse_plan(
+                f'[data]\nsource = "wearables"\n{line}\n[preprocessing]\nscale = "own"\n{noise}'
+            )
+    own = '[data]\nfiles = "*.csv"\ntarget = "y"\nTEST[preprocessing]\nscale = "own"\n' + noise
     with pytest.raises(ValueError, match='write test_of = "clients" into'):
         parse_plan(own.replace("TEST", ""))  # of forecasts the last steps are kept
     parse_plan(own.replace("TEST", 'test_of = "clients"\n'))
@@ -304,16 +310,22 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
         ("[run]\nround = 3", r"\[run\] has no setting 'round'; did you mean 'rounds'"),
         ("[run]\nshare = 0.0", "share is 0.0"),
         ('[run]\nbaselines = ["luck"]', "baselines in"),
-        ("[prepare]\ngap = 'hold'", r"\[prepare\] has no setting 'gap'; did you mean 'gaps'"),
-        ("[prepare]\ngaps = 'drop'", "gaps in .prepare. is 'drop'; give"),
-        ("[prepare]\nscale = 'client'", "scale in .prepare. is 'client'; give 'none', 'own' or"),
-        ("[prepare]\nwindow = '5'", r"\[prepare\]: "),
-        ("[prepare]\nstep = 3", "without a window"),
-        ("[prepare]\nhorizon = 1", "leave one out"),
-        ('[run]\nbaselines = ["personalised"]', "needs test_after"),
-        ("[[protect]]\nname = 'secure_sum'\n[[protect]]\nname = 'float32'", "must be the last"),
-        ("[[protect]]\nname = 'float16'", r"\[\[protect\]\] 1 is 'float16'; did you mean"),
-        ("[[protect]]\nbits = 8", r"name in \[\[protect\]\] 1 is None"),
+        ("[preprocessing]\ngap = 'hold'", r"\[prepare\] has no setting 'gap'; did you mean 'gaps'"),
+        ("[preprocessing]\ngaps = 'drop'", "gaps in .prepare. is 'drop'; give"),
+        (
+            "[preprocessing]\nscale = 'client'",
+            "scale in .prepare. is 'client'; give 'none', 'own' or",
+        ),
+        ("[preprocessing]\nwindow = '5'", r"\[prepare\]: "),
+        ("[preprocessing]\nstep = 3", "without a window"),
+        ("[preprocessing]\nhorizon = 1", "leave one out"),
+        ('[run]\nbaselines = ["personalized"]', "needs test_after"),
+        (
+            "[[protections]]\nname = 'secure_aggregation'\n[[protections]]\nname = 'float32'",
+            "must be the last",
+        ),
+        ("[[protections]]\nname = 'float16'", r"\[\[protect\]\] 1 is 'float16'; did you mean"),
+        ("[[protections]]\nbits = 8", r"name in \[\[protect\]\] 1 is None"),
         ("[protect]\nname = 'float32'", "make it a list of tables"),
     ],
 )
@@ -326,7 +338,7 @@ def test_files_need_something_to_predict() -> None:
     text = '[data]\nfiles = "x.csv"\ninputs = ["a"]\n'
     with pytest.raises(ValueError, match="there is nothing to predict; write label"):
         parse_plan(text)
-    parse_plan(text + "[prepare]\nhorizon = 1\n")
+    parse_plan(text + "[preprocessing]\nhorizon = 1\n")
     parse_plan(text + 'target = "b"\n')
     with pytest.raises(ValueError, match="not both"):
         parse_plan(text + 'target = "b"\nlabel = "c"\n')

@@ -23,7 +23,7 @@ time = "t"
 label = "activity"
 test = "folds"
 {data}
-[prepare]
+[preprocessing]
 window = "2s"
 label = "majority"
 [features]
@@ -39,8 +39,8 @@ def plan(data: str = "", features: str = 'map = "window_statistics"') -> str:
 def test_a_run_keeps_its_folds_and_names_who_could_not_be_tested(tmp_path: Path) -> None:
     good_people(tmp_path / "people", 4)
     write(tmp_path / "people" / "short.csv", rows_of(9)[:5])
-    unlabelled = [[*row[:3], ""] for row in rows_of(8)]
-    write(tmp_path / "people" / "silent.csv", unlabelled)
+    unlabeled = [[*row[:3], ""] for row in rows_of(8)]
+    write(tmp_path / "people" / "silent.csv", unlabeled)
     seen = set()
     done = run_plan(
         parse_plan(plan("folds = 3"), base=tmp_path),
@@ -85,7 +85,7 @@ def test_a_client_leaves_a_run_that_chose_among_maps(tmp_path: Path) -> None:
     # By hand: the sums of everybody else's windows, by the map and the scale of the run.
     people = read(tmp_path / "people", label="activity", time="t", per_step=True)
     rest = [
-        accumulate(model.features, model.prepare.apply(people[name]), classes=True)
+        accumulate(model.features, model.preprocessing.apply(people[name]), classes=True)
         for name in ("p0", "p2", "p3")
     ]
     assert found.certificate.after == reduce(add, rest).digest()

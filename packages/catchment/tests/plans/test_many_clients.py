@@ -46,7 +46,7 @@ def test_scores_of_very_many_clients_are_kept_as_a_sum(
             engines = LocalClients(clients=held.train, others={EVALUATION: held.test})
             allowed = engines.allowed(EVALUATION, plan)
         assert isinstance(allowed.algorithm, DeliveredEvaluation)
-        assert allowed.algorithm.keep_clients is apart
+        assert allowed.algorithm.store_per_client is apart
     assert [record.getMessage()[:46] for record in caplog.records] == [
         "5 clients are tested: their score is kept toge"
     ]

@@ -29,12 +29,12 @@ order = 1
 washout = 2
 
 [learn]
-algorithm = "normal"
-false_alarms = 0.02
+algorithm = "anomaly"
+false_positive_rate = 0.02
 """
 
 
-def machines(folder: Path, *, labelled: bool = False) -> None:
+def machines(folder: Path, *, labeled: bool = False) -> None:
     """Write files of machines with two channels; the last one has a fault."""
     for k in range(4):
         rng = np.random.default_rng(k)
@@ -42,12 +42,12 @@ def machines(folder: Path, *, labelled: bool = False) -> None:
         u = np.column_stack([np.sin(time), np.cos(time)]) + 0.1 * rng.normal(size=(400, 2))
         fault = (np.arange(400) >= 350) & (k == 3)
         u[fault, 1] += 4.0
-        names = ["time", "load", "heat", *(["fault"] if labelled else [])]
+        names = ["time", "load", "heat", *(["fault"] if labeled else [])]
         with (folder / f"machine-{k}.csv").open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(names)
             for step in range(400):
-                label = [int(fault[step])] if labelled else []
+                label = [int(fault[step])] if labeled else []
                 writer.writerow([step, *u[step].round(4), *label])
 
 
@@ -92,12 +92,12 @@ def test_rows_before_a_memory_is_filled_are_not_scored() -> None:
     assert parse_plan(plain.replace("delays = 2", "delays = 2\nwashout = 0")).washout == 0
     table = plain[plain.index("[features]") : plain.index("[learn]")]
     assert parse_plan(plain.replace(table, "")).washout == 50  # the default, a reservoir
-    windows = plain.replace(table, "[prepare]\nwindow = 20\n\n")
+    windows = plain.replace(table, "[preprocessing]\nwindow = 20\n\n")
     assert parse_plan(windows).washout == 0
 
 
 def test_a_client_is_taken_out_of_a_run(tmp_path: Path) -> None:
-    machines(tmp_path, labelled=True)
+    machines(tmp_path, labeled=True)
     (tmp_path / "plan.toml").write_text(
         PLAN.replace("[features]", 'label = "fault"\ntest_of = "steps"\n\n[features]')
     )
@@ -115,7 +115,7 @@ def test_a_client_is_taken_out_of_a_run(tmp_path: Path) -> None:
     ("line", "match"),
     [
         ('target = "heat"\n\n[features]', "target of numbers"),
-        ("\n[prepare]\nhorizon = 1\n\n[features]", "horizon in"),
+        ("\n[preprocessing]\nhorizon = 1\n\n[features]", "horizon in"),
         ('\n[run]\nbaselines = ["random"]\n\n[features]', "by labels"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from annotated_types import Ge
 
 from catchment import Array
-from catchment.federation.measure import InfluenceCap
+from catchment.federation.measure import ContributionBound
 from catchment.plans import (
     ALGORITHMS,
     MAPS,
@@ -22,7 +22,7 @@ from catchment.plans import (
     read,
     schema,
 )
-from catchment.readout import Gaussian, Head
+from catchment.readout import LDA, Head
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Drawing:
     ----------
     size
         How large.
-    colour, edge
+    color, edge
         Of the inside
         and of the outline.
 
@@ -47,13 +47,13 @@ class Drawing:
     """
 
     size: int = 3
-    colour: Literal["red", "blue"] | None = None
+    color: Literal["red", "blue"] | None = None
     edge: str = "none"
     ratio: float | Literal["golden"] = 1.0
     points: tuple[Point, ...] = ()
-    centre: Point | None = None
+    center: Point | None = None
     pair: tuple[int, int] = (1, 2)
-    head: Head = field(default_factory=Gaussian)
+    head: Head = field(default_factory=LDA)
     filled: bool = False
     names: Mapping[str, int] = field(default_factory=dict)
     pieces: Annotated[int, Ge(1)] | Literal["all"] = 1
@@ -70,10 +70,10 @@ def drawing(**table: object) -> Drawing:
 def test_values_of_every_type() -> None:
     found = drawing(
         size=5,
-        colour="blue",
+        color="blue",
         ratio="golden",
         points=[{"x": 1, "y": 2.5}, {"x": 0.5}],
-        centre={"x": 3},
+        center={"x": 3},
         pair=[4, 5],
         head={"name": "gaussian", "ridge": 2},
         filled=True,
@@ -81,37 +81,37 @@ def test_values_of_every_type() -> None:
     )
     assert found == Drawing(
         size=5,
-        colour="blue",
+        color="blue",
         ratio="golden",
         points=(Point(1.0, 2.5), Point(0.5)),
-        centre=Point(3.0),
+        center=Point(3.0),
         pair=(4, 5),
-        head=Gaussian(ridge=2.0),
+        head=LDA(ridge=2.0),
         filled=True,
         names={"a": 1},
     )
     assert isinstance(drawing(ratio=2).ratio, float)
-    assert drawing(head="gaussian").head == Gaussian()
-    assert drawing(colour="none", edge="none") == Drawing()
+    assert drawing(head="gaussian").head == LDA()
+    assert drawing(color="none", edge="none") == Drawing()
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
         ({"sise": 1}, r"\[drawing\] has no setting 'sise'; did you mean 'size'\?"),
-        ({"zzz": 1}, "has no setting 'zzz'; choose from size, colour"),
-        ({"size": 1.5}, r"size in \[drawing\] is 1.5; give a whole number"),
-        ({"size": True}, "is True; give a whole number"),
+        ({"zzz": 1}, "has no setting 'zzz'; choose from size, color"),
+        ({"size": 1.5}, r"size in \[drawing\] is 1.5; give an integer"),
+        ({"size": True}, "is True; give an integer"),
         ({"size": -1}, r"\[drawing\]: size is -1; pass 0 or more"),
         ({"filled": 1}, "is 1; give true or false"),
         ({"edge": 3}, "is 3; give a text"),
-        ({"colour": "green"}, "is 'green'; give 'red' or 'blue'"),
+        ({"color": "green"}, "is 'green'; give 'red' or 'blue'"),
         ({"pieces": 0}, r"pieces in \[drawing\] is 0; give 1 or more or 'all'"),
         ({"ratio": "silver"}, "is 'silver'; give a number or 'golden'"),
         ({"points": [{"x": 1, "z": 2}]}, r"points in \[drawing\], entry 1 has no setting 'z'"),
         ({"points": {"x": 1}}, "is {'x': 1}; give a list"),
         ({"points": [{"y": 1}]}, r"entry 1 lacks 'x'; add it"),
-        ({"centre": {"x": "far"}}, r"x in centre in \[drawing\] is 'far'"),
+        ({"center": {"x": "far"}}, r"x in center in \[drawing\] is 'far'"),
         ({"pair": [1, 2, 3]}, r"is \[1, 2, 3\]"),
         ({"head": {"ridge": 1}}, r"name in head in .drawing. is None; choose from gaussian, unit"),
         ({"head": "gausian"}, r"name in head in .drawing. is 'gausian'; did you mean 'gaussian'"),
@@ -139,7 +139,7 @@ def test_given_settings_are_filled_in_and_not_in_the_file() -> None:
 def test_descriptions_come_from_the_docstring() -> None:
     texts = described(Drawing)
     assert texts["size"] == "How large."
-    assert texts["colour"] == texts["edge"] == "Of the inside and of the outline."
+    assert texts["color"] == texts["edge"] == "Of the inside and of the outline."
     assert "Some more text." not in texts.values()
     assert described(Point) == {}
 
@@ -148,8 +148,8 @@ def test_the_schema_says_the_same() -> None:
     found = schema(Drawing, given={"size"})
     properties = found["properties"]
     assert "size" not in properties
-    colours, none = properties["colour"]["anyOf"]
-    assert (colours["enum"], none) == (["red", "blue"], {"const": "none"})
+    colors, none = properties["color"]["anyOf"]
+    assert (colors["enum"], none) == (["red", "blue"], {"const": "none"})
     assert properties["ratio"]["default"] == 1.0
     assert properties["pieces"]["anyOf"][0] == {"type": "integer", "minimum": 1}
     assert properties["points"]["items"]["required"] == ["x"]
@@ -185,14 +185,14 @@ def test_numbers_in_lists_become_an_array() -> None:
 
 def test_limits_stand_in_the_field_for_python_plan_files_and_the_schema() -> None:
     with pytest.raises(ValueError, match="limit is -1; give a number, more than 0"):
-        InfluenceCap(limit=-1)
+        ContributionBound(limit=-1)
     with pytest.raises(ValueError, match=r"limit in \[\[protect\]\] 1 is -1.0; give more than 0"):
-        read(InfluenceCap, {"limit": -1.0}, "[[protect]] 1")
-    assert schema(InfluenceCap)["properties"]["limit"]["exclusiveMinimum"] == 0
+        read(ContributionBound, {"limit": -1.0}, "[[protections]] 1")
+    assert schema(ContributionBound)["properties"]["limit"]["exclusiveMinimum"] == 0
     with pytest.raises(ValueError, match="limit is inf"):
-        InfluenceCap(limit=np.inf)
+        ContributionBound(limit=np.inf)
     with pytest.raises(ValueError, match="give a finite number"):
-        read(InfluenceCap, {"limit": np.inf}, "[[protect]] 1")
+        read(ContributionBound, {"limit": np.inf}, "[[protections]] 1")
 
 
 def test_the_types_of_every_class_that_a_plan_names_are_known_where_they_are_checked() -> None:

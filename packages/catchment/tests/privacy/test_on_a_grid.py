@@ -1,4 +1,4 @@
-"""Plans with features on a grid, end to end: hidden sums are the clear ones to the digest."""
+"""Plans with features in fixed point, end to end: hidden sums are the clear ones to the digest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import Array, Clip, FederatedRidge, GaussianNoise, Plan, SecureSum, make_identities
+from catchment import (
+    Array,
+    Clip,
+    FederatedRidge,
+    GaussianNoise,
+    Plan,
+    SecureAggregation,
+    generate_keys,
+)
 from catchment.data import ACTIVITIES, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.features import FeatureMap
@@ -36,12 +44,16 @@ FEATURES = Moments()
 
 
 def ridge(value: float = 1e-2) -> FederatedRidge:
-    return FederatedRidge(features=FEATURES, classes=ACTIVITIES, ridge=value, keep_clients=False)
+    return FederatedRidge(
+        features=FEATURES, classes=ACTIVITIES, ridge=value, store_per_client=False
+    )
 
 
 @pytest.mark.parametrize("bits", [128, 32])
 def test_a_hidden_sum_has_the_digest_of_the_clear_one(bits: Any) -> None:
-    secure = SecureSum(make_identities(CLIENTS), min_clients=10, rows_per_feature=10, bits=bits)
+    secure = SecureAggregation(
+        generate_keys(CLIENTS), min_clients=10, rows_per_feature=10, bits=bits
+    )
     hidden = run_locally(Plan(algorithm=ridge(), protections=(secure,)), CLIENTS)
     clear = run_locally(Plan(algorithm=ridge()), CLIENTS)
     assert hidden.state.total is not None
@@ -62,7 +74,7 @@ def test_next_to_no_noise_gives_next_to_the_readout_without(distributed: bool) -
         small_cohort=True,
         distributed=distributed,
     )
-    secure = SecureSum(make_identities(CLIENTS), min_clients=10, rows_per_feature=2)
+    secure = SecureAggregation(generate_keys(CLIENTS), min_clients=10, rows_per_feature=2)
     protections = (noise, secure) if distributed else (noise,)
     private = run_locally(Plan(algorithm=ridge(0.0), protections=protections), CLIENTS).model
     exact = run_locally(Plan(algorithm=ridge(0.0)), CLIENTS).model

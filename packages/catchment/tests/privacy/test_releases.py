@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from catchment.data import Recording
 from catchment.errors import BudgetError, CatchmentError, IntegrityError, RuleError
 from catchment.federation import Cost, Memory
-from catchment.privacy import HEAD, PAGE, PENDING, FileMemory, Policy, Releases, _head
+from catchment.privacy import HEAD, PAGE, PENDING, FileMemory, Policy, PrivacyLedger, _head
 from catchment.privacy.dp import concentrated_multiplier
 
 PAGE_0 = "releases/page/000000"
@@ -47,7 +47,7 @@ def recording(n_steps: int = 60, seed: int = 0, **settings: Any) -> Recording:
 
 
 def sent(
-    ledger: Releases,
+    ledger: PrivacyLedger,
     session: str,
     data: Recording | None = None,
     *,
@@ -75,9 +75,9 @@ def summed(
     **about: Any,
 ) -> None:
     """Go through a whole round, each letter with a ledger of its own."""
-    sent(Releases(memory, policy, unit), session, data, clients=clients, **about)
-    Releases(memory, policy).check(session, clients)
-    Releases(memory, policy).release(session, clients)
+    sent(PrivacyLedger(memory, policy, unit), session, data, clients=clients, **about)
+    PrivacyLedger(memory, policy).check(session, clients)
+    PrivacyLedger(memory, policy).release(session, clients)
 
 
 def test_the_same_clients_may_sum_again_and_no_others(memory: Memory) -> None:
@@ -86,7 +86,7 @@ def test_the_same_clients_may_sum_again_and_no_others(memory: Memory) -> None:
     with pytest.raises(RuleError, match="over another set of 10 clients") as refused:
         summed(memory, "d", TEN[:9], recording())
     assert refused.value.code == "cohort"
-    kept = Releases(memory).entries()
+    kept = PrivacyLedger(memory).entries()
     assert [one.session for one in kept] == ["a", "b", "c"]
     assert {one.n_clients for one in kept} == {10}
     assert all(one.is_exact and one.at for one in kept)
@@ -128,7 +128,7 @@ def test_data_that_overlap_and_differ_are_refused(change: str) -> None:
 def test_one_recording_more_is_a_change() -> None:
     memory: Memory = {}
     for session, n in (("a", 3), ("b", 4)):
-        ledger = Releases(memory)
+        ledger = PrivacyLedger(memory)
         list(ledger.reading(lambda n=n: [recording(seed=k) for k in range(n)])())  # type: ignore[misc]
         if session == "b":
             with pytest.raises(RuleError, match="have changed"):
@@ -151,10 +151,10 @@ def test_unknown_data_overlap_with_everything() -> None:
 def test_what_was_made_without_data_is_entered_and_binds_nothing() -> None:
     memory: Memory = {}
     for n in range(3):
-        ledger = Releases(memory, Policy(exact="never"))
+        ledger = PrivacyLedger(memory, Policy(exact="never"))
         ledger.reading(lambda: [recording()])
         ledger.upload(f"delivery {n}", 0, "receipt")
-    assert [one.data for one in Releases(memory).entries()] == ["none"] * 3
+    assert [one.data for one in PrivacyLedger(memory).entries()] == ["none"] * 3
     summed(memory, "a", TEN, recording())
 
 
@@ -178,14 +178,14 @@ def test_scores_are_compared_with_scores() -> None:
 
 def test_messages_in_the_clear_are_releases(memory: Memory) -> None:
     for _ in range(3):
-        sent(Releases(memory), "", recording())
-    assert len(Releases(memory).entries()) == 1
+        sent(PrivacyLedger(memory), "", recording())
+    assert len(PrivacyLedger(memory).entries()) == 1
     with pytest.raises(RuleError, match="have changed"):
-        sent(Releases(memory), "", recording(61))
+        sent(PrivacyLedger(memory), "", recording(61))
     with pytest.raises(RuleError, match="this release has no noise"):
-        sent(Releases(memory, Policy(exact="never")), "", recording(), plan="other")
-    sent(Releases(memory), "", recording(), plan="other")
-    assert len(Releases(memory).entries()) == 2
+        sent(PrivacyLedger(memory, Policy(exact="never")), "", recording(), plan="other")
+    sent(PrivacyLedger(memory), "", recording(), plan="other")
+    assert len(PrivacyLedger(memory).entries()) == 2
 
 
 def test_the_policy_limits_exact_sums() -> None:
@@ -224,15 +224,15 @@ def test_data_that_grew_have_spent_what_they_spent() -> None:
 
 def test_a_promise_of_the_server_is_no_cost() -> None:
     memory: Memory = {}
-    sent(Releases(memory), "", recording(), kind="clipped", noise=Cost())
-    (entry,) = Releases(memory).entries()
+    sent(PrivacyLedger(memory), "", recording(), kind="clipped", noise=Cost())
+    (entry,) = PrivacyLedger(memory).entries()
     assert entry.is_exact
     assert (entry.epsilon, entry.delta) == (1.0, 1e-5)
 
 
 def test_noise_of_one_upload_is_not_taken_for_the_next() -> None:
     memory: Memory = {}
-    ledger = Releases(memory, Policy(exact="any clients"))
+    ledger = PrivacyLedger(memory, Policy(exact="any clients"))
     sent(ledger, "a", recording(), noise=ONE)
     sent(ledger, "b", recording())
     list(ledger.reading(lambda: [recording()])())
@@ -246,23 +246,23 @@ def test_noise_of_one_upload_is_not_taken_for_the_next() -> None:
 def test_the_same_release_again_is_none(memory: Memory) -> None:
     summed(memory, "a")
     for _ in range(3):
-        Releases(memory).check("a", TEN)
-        Releases(memory).release("a", TEN)
-    assert len(Releases(memory).entries()) == 1
+        PrivacyLedger(memory).check("a", TEN)
+        PrivacyLedger(memory).release("a", TEN)
+    assert len(PrivacyLedger(memory).entries()) == 1
     with pytest.raises(RuleError, match="another set of clients"):
-        Releases(memory).release("a", TEN[:9])
+        PrivacyLedger(memory).release("a", TEN[:9])
 
 
 def test_noise_is_entered_once_whoever_is_in_the_sum(memory: Memory) -> None:
-    sent(Releases(memory), "a", recording(), noise=ONE)
-    Releases(memory).check("a", TEN)
-    assert [one.n_clients for one in Releases(memory).entries()] == [10]
-    Releases(memory).release("a", TEN[:9])
-    assert len(Releases(memory).entries()) == 1
+    sent(PrivacyLedger(memory), "a", recording(), noise=ONE)
+    PrivacyLedger(memory).check("a", TEN)
+    assert [one.n_clients for one in PrivacyLedger(memory).entries()] == [10]
+    PrivacyLedger(memory).release("a", TEN[:9])
+    assert len(PrivacyLedger(memory).entries()) == 1
 
 
 def test_an_upload_that_was_sent_does_not_change() -> None:
-    ledger = Releases({})
+    ledger = PrivacyLedger({})
     sent(ledger, "a", recording())
     sent(ledger, "a", recording())
     with pytest.raises(RuleError, match="changed since it sent") as refused:
@@ -274,28 +274,28 @@ def test_an_upload_that_was_sent_does_not_change() -> None:
 
 def test_what_has_left_counts_whatever_became_of_it(memory: Memory) -> None:
     """Lost after its upload, a client is asked again for the same set and for no other."""
-    sent(Releases(memory), "a", recording())
-    (entry,) = Releases(memory).entries()
+    sent(PrivacyLedger(memory), "a", recording())
+    (entry,) = PrivacyLedger(memory).entries()
     assert (entry.possible, entry.n_clients) == (True, 10)
     with pytest.raises(RuleError, match="over another set of 10 clients"):
-        sent(Releases(memory), "b", recording(), clients=TEN[:9])
+        sent(PrivacyLedger(memory), "b", recording(), clients=TEN[:9])
     with pytest.raises(RuleError, match="over another set of 10 clients"):
-        sent(Releases(memory), "b", recording(), clients=[*TEN, "one more"], lost=5)
+        sent(PrivacyLedger(memory), "b", recording(), clients=[*TEN, "one more"], lost=5)
     with pytest.raises(RuleError, match="have changed since"):
-        sent(Releases(memory), "b", recording(61))
-    sent(Releases(memory), "b", recording())
+        sent(PrivacyLedger(memory), "b", recording(61))
+    sent(PrivacyLedger(memory), "b", recording())
     with pytest.raises(RuleError, match="over another set of 10 clients"):
-        Releases(memory).release("b", TEN[:9])  # "a" may have been opened with all ten
-    Releases(memory).release("b", TEN)
-    assert [one.possible for one in Releases(memory).entries()] == [True, False]
+        PrivacyLedger(memory).release("b", TEN[:9])  # "a" may have been opened with all ten
+    PrivacyLedger(memory).release("b", TEN)
+    assert [one.possible for one in PrivacyLedger(memory).entries()] == [True, False]
 
 
 def test_the_set_that_is_opened_takes_the_place_of_the_one_that_was_there(memory: Memory) -> None:
-    sent(Releases(memory), "a", recording())
-    Releases(memory).check("a", TEN[:9])
-    Releases(memory).release("a", TEN[:9])
+    sent(PrivacyLedger(memory), "a", recording())
+    PrivacyLedger(memory).check("a", TEN[:9])
+    PrivacyLedger(memory).release("a", TEN[:9])
     with pytest.raises(RuleError, match="gives them once"):
-        Releases(memory).release("a", TEN)
+        PrivacyLedger(memory).release("a", TEN)
     summed(memory, "b", TEN[:9], recording())
     with pytest.raises(RuleError, match="over another set of 9 clients"):
         summed(memory, "c", TEN, recording())
@@ -303,11 +303,11 @@ def test_the_set_that_is_opened_takes_the_place_of_the_one_that_was_there(memory
 
 def test_noise_that_has_left_is_spent_and_nothing_exact_follows() -> None:
     memory: Memory = {}
-    sent(Releases(memory), "a", recording(), noise=ONE)
+    sent(PrivacyLedger(memory), "a", recording(), noise=ONE)
     with pytest.raises(BudgetError):
-        sent(Releases(memory), "b", recording(), noise=ONE)
+        sent(PrivacyLedger(memory), "b", recording(), noise=ONE)
     with pytest.raises(RuleError, match="released with noise"):
-        sent(Releases(memory), "c", recording())
+        sent(PrivacyLedger(memory), "c", recording())
 
 
 def old_ledger(memory: Memory, *, exact: bool = True) -> Memory:
@@ -330,7 +330,7 @@ def old_ledger(memory: Memory, *, exact: bool = True) -> Memory:
 def test_entries_of_an_earlier_form_count_for_all_data(memory: Memory) -> None:
     """They knew data by how a plan read them, which can be compared with nothing."""
     old_ledger(memory)
-    assert [one.n_clients for one in Releases(memory).entries()] == [10]
+    assert [one.n_clients for one in PrivacyLedger(memory).entries()] == [10]
     with pytest.raises(RuleError, match="have changed since"):
         summed(memory, "a", TEN, recording())
     with pytest.raises(RuleError, match="over another set of 10 clients"):
@@ -355,11 +355,11 @@ def test_uploads_that_an_earlier_form_let_leave_count() -> None:
     with pytest.raises(RuleError, match="have changed since"):
         summed(memory, "a", TEN, recording())
     with pytest.raises(RuleError, match="no upload"):
-        Releases(memory).release("left", TEN)
+        PrivacyLedger(memory).release("left", TEN)
 
 
 def test_secrets_are_the_clients_own_and_last(memory: Memory) -> None:
-    one, again, other = Releases(memory), Releases(memory), Releases({})
+    one, again, other = PrivacyLedger(memory), PrivacyLedger(memory), PrivacyLedger({})
     assert one.secret(b"x") == again.secret(b"x")
     assert len({one.secret(b"x"), one.secret(b"y"), other.secret(b"x")}) == 3
 
@@ -423,7 +423,7 @@ def test_a_file_cut_short_is_noticed(tmp_path: Path) -> None:
 
 
 def _used(memory: Memory) -> None:
-    Releases(memory).secret(b"")
+    PrivacyLedger(memory).secret(b"")
     summed(memory, "next", TEN, recording(61))
 
 
@@ -472,11 +472,11 @@ def test_a_process_that_dies_at_any_write_leaves_a_ledger(before: int) -> None:
         except DyingError:
             pass
         memory.left = sys.maxsize
-        known = [one.session for one in Releases(memory).entries()]
+        known = [one.session for one in PrivacyLedger(memory).entries()]
         assert not finished or "a" in known
         summed(memory, "a", TEN, data, MANY)  # the server asks again
         summed(memory, "b", TEN, data, MANY)
-        assert [one.session for one in Releases(memory).entries()][before:] == ["a", "b"]
+        assert [one.session for one in PrivacyLedger(memory).entries()][before:] == ["a", "b"]
         if finished:
             return
     pytest.fail("a release takes more writes than were tried")
@@ -490,7 +490,7 @@ def test_letters_at_the_same_time_get_one_answer() -> None:
 
     def ask(k: int) -> None:
         try:
-            sent(Releases(memory), str(k), recording(), clients=sets[k])
+            sent(PrivacyLedger(memory), str(k), recording(), clients=sets[k])
         except CatchmentError as error:
             refused.append(error)
 
@@ -500,7 +500,7 @@ def test_letters_at_the_same_time_get_one_answer() -> None:
     for thread in threads:
         thread.join()
     assert len(refused) == 7
-    assert len(Releases(memory).entries()) == 1
+    assert len(PrivacyLedger(memory).entries()) == 1
 
 
 class Counting(dict[str, bytes]):
@@ -516,7 +516,7 @@ class Counting(dict[str, bytes]):
 def test_a_release_reads_few_entries_of_many() -> None:
     memory = Counting(long({}, 10_000))
     summed(memory, "next", TEN, recording(), MANY)
-    assert len(Releases(memory).entries()) == 10_001
+    assert len(PrivacyLedger(memory).entries()) == 10_001
     assert memory.n_reads < 300
 
 
@@ -567,11 +567,11 @@ def test_no_sums_that_are_released_add_up_to_one_client(
         names = [f"c{k}" for k in members]
         try:
             for k in members:
-                sent(Releases(memories[k]), str(number), clients=names)
+                sent(PrivacyLedger(memories[k]), str(number), clients=names)
             for k in members - lost:
-                Releases(memories[k]).check(str(number), names)
+                PrivacyLedger(memories[k]).check(str(number), names)
             for k in members - lost:
-                Releases(memories[k]).release(str(number), names)
+                PrivacyLedger(memories[k]).release(str(number), names)
         except RuleError:
             continue
         out.append([int(k in members) for k in range(8)])
@@ -584,20 +584,20 @@ def test_before_the_upload_leaves_the_set_of_before_may_still_come_out(memory: M
     summed(memory, "a", TEN, recording())
     more = [*TEN, "one more"]
     with pytest.raises(RuleError, match="over another set of 10 clients"):
-        sent(Releases(memory), "b", recording(), clients=more)
+        sent(PrivacyLedger(memory), "b", recording(), clients=more)
     with pytest.raises(RuleError, match="over another set of 10 clients"):
-        sent(Releases(memory), "b", recording(), clients=TEN[:9], lost=5)
-    sent(Releases(memory), "b", recording(), clients=more, lost=1)
+        sent(PrivacyLedger(memory), "b", recording(), clients=TEN[:9], lost=5)
+    sent(PrivacyLedger(memory), "b", recording(), clients=more, lost=1)
     with pytest.raises(RuleError, match="over another set of 10 clients"):
-        Releases(memory).check("b", more)
+        PrivacyLedger(memory).check("b", more)
     with pytest.raises(RuleError, match="over another set of 10 clients"):
-        Releases(memory).release("b", more)
-    Releases(memory).release("b", TEN)
+        PrivacyLedger(memory).release("b", more)
+    PrivacyLedger(memory).release("b", TEN)
 
 
 def test_a_later_plan_does_not_raise_what_the_first_one_said(memory: Memory) -> None:
     summed(memory, "a", TEN, recording(), noise=ONE)
-    ledger = Releases(memory)
+    ledger = PrivacyLedger(memory)
     list(ledger.reading(lambda: [recording()])())
     ledger.charge(ONE, epsilon=100.0, delta=1e-5)
     with pytest.raises(BudgetError, match="above this client's 1;"):
@@ -623,7 +623,7 @@ def test_every_entry_is_tied_to_all_before_it(which: int) -> None:
     lines[which] = lines[which].replace(b'"round": 0', b'"round": 1')
     memory[PAGE_0] = b"\n".join(lines)
     with pytest.raises(IntegrityError, match="ledger of releases is damaged"):
-        Releases(memory).entries()
+        PrivacyLedger(memory).entries()
 
 
 def test_two_entries_that_change_places_are_noticed() -> None:
@@ -631,14 +631,14 @@ def test_two_entries_that_change_places_are_noticed() -> None:
     first, second, *rest = memory[PAGE_0].splitlines()
     memory[PAGE_0] = b"\n".join([second, first, *rest])
     with pytest.raises(IntegrityError, match="ledger of releases is damaged"):
-        Releases(memory).entries()
+        PrivacyLedger(memory).entries()
 
 
 @pytest.mark.parametrize("delta", [0.5, 0.9, 1e-3])
 def test_a_later_plan_does_not_buy_epsilon_with_its_delta(memory: Memory, delta: float) -> None:
     """At a delta of 1/2 hardly anything is told; the budget stays at the first plan's."""
     summed(memory, "a", TEN, recording(), noise=ONE)
-    ledger = Releases(memory)
+    ledger = PrivacyLedger(memory)
     list(ledger.reading(lambda: [recording()])())
     ledger.charge(ONE, epsilon=1.0, delta=delta)
     with pytest.raises(BudgetError, match="at delta 1e-05 in all, above this client's 1;"):
@@ -652,6 +652,6 @@ def test_nothing_exact_of_a_unit_follows_noise_about_it(data: Recording, kind: s
     memory: Memory = {}
     summed(memory, "a", TEN, recording(), noise=ONE)
     with pytest.raises(RuleError, match="released with noise") as refused:
-        sent(Releases(memory), "b", data, kind=kind)
+        sent(PrivacyLedger(memory), "b", data, kind=kind)
     assert refused.value.code == "noise"
-    sent(Releases(memory, None, "another unit"), "c", recording(seed=2), kind=kind)
+    sent(PrivacyLedger(memory, None, "another unit"), "c", recording(seed=2), kind=kind)

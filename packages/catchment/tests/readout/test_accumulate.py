@@ -116,7 +116,7 @@ def test_a_row_stride_takes_every_nth_row_after_the_washout(lengths: list[int]) 
         with pytest.raises(FingerprintError):
             total + other
     for stride in (0, True, 2.0):
-        with pytest.raises(ValueError, match=r"row_stride is .*; give a whole number from 1 on"):
+        with pytest.raises(ValueError, match=r"row_stride is .*; give an integer from 1 on"):
             accumulate(features, sequences, row_stride=stride)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="row_stride is 2, and this map has a row per recording"):
         accumulate(EchoState.of(RESERVOIR, pool="last"), sequences, row_stride=2)
@@ -140,14 +140,14 @@ def test_weights_count_whole_sequences(lengths: list[int]) -> None:
 def test_a_target_per_sequence_stands_for_each_row(n_sequences: int) -> None:
     features = replace(FEATURES, washout=5)
     us = oracle.sequences([30 + k for k in range(n_sequences)])
-    sequences = [Recording.labelled(u, k % 3, 3) for k, u in enumerate(us)]
+    sequences = [Recording.labeled(u, k % 3, 3) for k, u in enumerate(us)]
     assert_equal_to_rows(accumulate(features, sequences), *rows(features, sequences))
 
 
 def test_pooled_features_give_one_row_per_sequence() -> None:
     features = EchoState.of(RESERVOIR, pool="mean", segments=2)
     us = oracle.sequences([30 + k % 5 for k in range(40)])
-    sequences = [Recording.labelled(u, k % 3, 3, weight=1 + k % 2) for k, u in enumerate(us)]
+    sequences = [Recording.labeled(u, k % 3, 3, weight=1 + k % 2) for k, u in enumerate(us)]
     z = np.array(
         [np.concatenate([h.mean(0) for h in _halves(oracle.extended(RESERVOIR, u))]) for u in us]
     )
@@ -191,7 +191,7 @@ def test_segments_that_do_not_join_are_summed_again_in_one_piece(
 def test_threads_do_not_change_a_bit(threads: int | None, pool: str | None) -> None:
     features = EchoState.of(RESERVOIR, pool=pool)  # type: ignore[arg-type]
     us = oracle.sequences([int(n) for n in np.random.default_rng(1).integers(5, 90, 100)])
-    sequences = [Recording.labelled(u, k % 3, 3) for k, u in enumerate(us)]
+    sequences = [Recording.labeled(u, k % 3, 3) for k, u in enumerate(us)]
     one = accumulate(features, sequences, threads=1)
     assert accumulate(features, sequences, threads=threads) == one
 

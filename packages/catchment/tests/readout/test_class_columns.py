@@ -35,7 +35,7 @@ def test_clients_that_name_classes_in_another_order_are_placed_by_name() -> None
         rng = np.random.default_rng(seed)
         paces = {"fast": 3.0, "slow": 9.0}
         u = {c: np.sin(np.arange(60) / p) + 0.1 * rng.normal(size=60) for c, p in paces.items()}
-        return [Recording.labelled(u[name], name, classes) for name in ("fast", "slow") * 5]
+        return [Recording.labeled(u[name], name, classes) for name in ("fast", "slow") * 5]
 
     here, there = ("fast", "slow"), ("slow", "fast")
     mixed = {"a": waves(here, 0), "b": waves(here, 1), "c": waves(there, 2)}
@@ -54,4 +54,4 @@ def test_clients_that_name_classes_in_another_order_are_placed_by_name() -> None
 def test_a_class_that_nobody_else_has_is_no_other_class() -> None:
     u = np.arange(9.0)
     with pytest.raises(ValueError, match=r"'jump', which is not among .*; pass classes with the"):
-        Recording.labelled(u, "jump", ("jump", "run")).among(("walk", "run"))
+        Recording.labeled(u, "jump", ("jump", "run")).among(("walk", "run"))

@@ -1,4 +1,4 @@
-"""Solved readouts on a grid against rational arithmetic: every number is the true one, rounded."""
+"""Solved readouts in fixed point against rational arithmetic: every number is the true one, rounded."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def _eliminated(A: list[list[Fraction]]) -> list[Fraction]:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("ridge", [1e-9, 0.3, 1e5])
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("standardise", [True, False])
+@pytest.mark.parametrize("standardize", [True, False])
 def test_every_number_is_the_true_one_rounded_once(
-    case: str, ridge: float, intercept: bool, standardise: bool
+    case: str, ridge: float, intercept: bool, standardize: bool
 ) -> None:
     for seed in range(3):
         s = sums(case, seed=seed)
-        scale = scale_of(s, standardise)
+        scale = scale_of(s, standardize)
         readout = solve_readout(s, ridge, intercept=intercept, scale=scale)
         weights, offset = oracle(s, np.full(3, ridge), intercept, scale)
         np.testing.assert_array_equal(readout.weights, weights)
@@ -107,7 +107,7 @@ def test_float64_does_not_find_these_bits() -> None:
 
 
 def test_large_means_cost_no_digit() -> None:
-    """Where means are a thousand deviations, centred moments in float64 lose six digits."""
+    """Where means are a thousand deviations, centered moments in float64 lose six digits."""
     s = sums("numbers", mean=0.9)
     weights, offset = oracle(s, np.full(3, 1e-3), True, None)
     readout = solve_readout(s, 1e-3)
@@ -163,9 +163,9 @@ def test_a_factor_of_another_matrix_finds_no_digits() -> None:
 
 def test_a_chosen_ridge_is_solved_the_same_way() -> None:
     s = sums("numbers")
-    for standardise in (True, False):
-        choice, readout = chosen_readout(s, "gcv", standardise=standardise)
+    for standardize in (True, False):
+        choice, readout = chosen_readout(s, "gcv", standardize=standardize)
         assert choice is not None
-        scale = scale_of(s, standardise)
+        scale = scale_of(s, standardize)
         weights, _ = oracle(s, np.full(3, float(readout.ridge)), True, scale)
         np.testing.assert_array_equal(readout.weights, weights)

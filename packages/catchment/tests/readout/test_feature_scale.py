@@ -1,4 +1,4 @@
-"""A map that asks for standardised features, through every way in, against scikit-learn."""
+"""A map that asks for standardized features, through every way in, against scikit-learn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from catchment.federation.learn import (
     own_path,
 )
 from catchment.federation.measure import left_out_losses
-from catchment.privacy import SecureSum, make_identities
+from catchment.privacy import SecureAggregation, generate_keys
 from catchment.readout import (
     OnlineRidge,
     Readout,
@@ -54,7 +54,7 @@ class Moments(FeatureMap):
 
     n_features = 4
     bounds = np.full(4, 1e4)
-    standardise = True
+    standardize = True
     power: int = 1
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
@@ -76,7 +76,7 @@ def people(n: int = 10, each: int = 12) -> dict[str, list[Recording]]:
             for label in labels
         ]
         found[f"p{k}"] = [
-            Recording.labelled(u, int(label), 3) for u, label in zip(inputs, labels, strict=True)
+            Recording.labeled(u, int(label), 3) for u, label in zip(inputs, labels, strict=True)
         ]
     return found
 
@@ -106,15 +106,15 @@ def planned(algorithm: Any, rounds: int = 1) -> Any:
 
 
 def hidden() -> ct.Run:
-    protect = [SecureSum(make_identities(PEOPLE))]
-    return ct.federate(BEFORE, PEOPLE, ridge=RIDGE, classes=NAMES, protect=protect)
+    protections = [SecureAggregation(generate_keys(PEOPLE))]
+    return ct.federate(BEFORE, PEOPLE, ridge=RIDGE, classes=NAMES, protections=protections)
 
 
 WAYS: dict[str, Callable[[], Readout]] = {
     "fit": lambda: ct.fit(BEFORE, ALL, ridge=RIDGE, classes=NAMES).readout,
     "train": lambda: train(BEFORE, ALL, RIDGE, classes=NAMES).readout,
     "federate": lambda: ct.federate(BEFORE, PEOPLE, ridge=RIDGE, classes=NAMES).model.readout,
-    "secure sum": lambda: hidden().model.readout,
+    "secure aggregation": lambda: hidden().model.readout,
     "algorithm": lambda: planned(FederatedRidge(features=FEATURES, ridge=RIDGE)).model.readout,
     "increments": lambda: (
         planned(FederatedRidge(features=FEATURES, ridge=RIDGE, increments=3), 3).model.readout
@@ -124,15 +124,15 @@ WAYS: dict[str, Callable[[], Readout]] = {
             BalancedRidge(features=FEATURES, classes=NAMES, ridge=RIDGE, weights=(1.0, 1.0, 1.0))
         ).model.readout
     ),
-    "online": lambda: OnlineRidge.start(4, 3, ridge=RIDGE, standardise=True).update(Z, Y).readout(),
+    "online": lambda: OnlineRidge.start(4, 3, ridge=RIDGE, standardize=True).update(Z, Y).readout(),
     "window": lambda: (
-        OnlineRidge.start(4, 3, length=len(Z), ridge=RIDGE, standardise=True).update(Z, Y).readout()
+        OnlineRidge.start(4, 3, length=len(Z), ridge=RIDGE, standardize=True).update(Z, Y).readout()
     ),
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_in_standardises_as_scikit_learn_does(way: str) -> None:
+def test_every_way_in_standardizes_as_scikit_learn_does(way: str) -> None:
     same(WAYS[way]())
 
 
@@ -174,21 +174,21 @@ def test_client_solutions_use_the_clients_own_spread() -> None:
         expected = theirs(z, y).predict(Z)
         sums += expected * len(own)
         sent = accumulate(FEATURES, own)
-        _, alone = chosen_readout(sent, RIDGE, classes=True, standardise=FEATURES.standardise)
+        _, alone = chosen_readout(sent, RIDGE, classes=True, standardize=FEATURES.standardize)
         np.testing.assert_allclose(alone(Z), expected, atol=1e-9)
     mean = planned(ReadoutAveraging(features=FEATURES, ridge=RIDGE, classes=NAMES)).model
     np.testing.assert_allclose(mean.readout(Z), sums / len(Z), atol=1e-9)
 
 
 def test_a_plan_may_say_otherwise() -> None:
-    plain = planned(FederatedRidge(features=FEATURES, ridge=RIDGE, standardise=False)).model
+    plain = planned(FederatedRidge(features=FEATURES, ridge=RIDGE, standardize=False)).model
     expected = Ridge(alpha=RIDGE, solver="svd").fit(Z, Y).predict(Z)
     np.testing.assert_allclose(plain.readout(Z), expected, atol=1e-9)
 
 
 def test_flags_solve_what_the_plan_solves() -> None:
     sent = {name: accumulate(FEATURES, own) for name, own in PEOPLE.items()}
-    losses = left_out_losses(sent, RIDGE, standardise=True)
+    losses = left_out_losses(sent, RIDGE, standardize=True)
     scaler = StandardScaler().fit(Z)
     rest = [one for name in sorted(PEOPLE) if name != "p0" for one in PEOPLE[name]]
     z, y = rows(rest)
@@ -202,7 +202,7 @@ def test_mixing_everybody_and_oneself_divides_by_everybodys_spread() -> None:
     total = accumulate(FEATURES, ALL)
     shared = solve_readout(total, RIDGE, scale=np.std(Z, axis=0))
     z, y = rows(PEOPLE["p1"])
-    path = own_path(shared, Rows.of(FEATURES, PEOPLE["p1"]).blocks(3), total, standardise=True)
+    path = own_path(shared, Rows.of(FEATURES, PEOPLE["p1"]).blocks(3), total, standardize=True)
     found, share = path(accumulate(FEATURES, PEOPLE["p1"]))[5], SHARES[5]
     scaler = StandardScaler().fit(Z)
     weight = np.r_[np.full(len(Z), share), np.full(len(z), (1 - share) * len(Z) / len(z))]
@@ -213,14 +213,14 @@ def test_mixing_everybody_and_oneself_divides_by_everybodys_spread() -> None:
     np.testing.assert_allclose(found(Z), expected, atol=1e-9)
 
 
-def test_leverage_is_that_of_standardised_rows() -> None:
+def test_leverage_is_that_of_standardized_rows() -> None:
     statistics = RidgeStatistics.from_states(Z, Y)
     spread = StandardScaler().fit_transform(Z)
     inverse = np.linalg.inv(spread.T @ spread + RIDGE * np.eye(4))
     expected = 1 / len(Z) + np.einsum("ij,jk,ik->i", spread, inverse, spread)
-    found, _ = leverage(statistics, RIDGE, Z, standardise=True)
+    found, _ = leverage(statistics, RIDGE, Z, standardize=True)
     np.testing.assert_allclose(found[:, 0], expected, rtol=1e-9)
     readout = solve_readout(statistics, RIDGE, scale=scale_of(statistics, True))
-    honest = leave_one_out(statistics, readout, Z, Y, standardise=True)
+    honest = leave_one_out(statistics, readout, Z, Y, standardize=True)
     left = Y - (Y - readout(Z)) / (1 - expected)[:, None]
     np.testing.assert_allclose(honest, left, rtol=1e-9)

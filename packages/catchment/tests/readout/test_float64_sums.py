@@ -16,16 +16,16 @@ import pytest
 from catchment import Array, Recording
 from catchment.features import (
     NVAR,
-    Concat,
+    AppendNorm,
     DiagonalReservoir,
     EchoState,
     FeatureMap,
+    FeatureUnion,
     Hydra,
     MiniRocket,
-    Projected,
-    RandomFourier,
+    RandomFourierFeatures,
+    RandomProjection,
     WindowStatistics,
-    WithNorm,
 )
 from catchment.readout import RidgeStatistics, accumulate, accumulate_each, unpack
 
@@ -43,12 +43,12 @@ MAPS: dict[str, tuple[Any, bool, Any]] = {
     "diagonal": (DiagonalReservoir(24, 1), True, (200, 90)),
     "nvar": (NVAR(delays=3, order=2), True, (90, 40)),
     "window statistics": (WindowStatistics(), False, (60, 50, 64)),
-    "with norm": (WithNorm(SMALL), True, (60, 50)),
+    "with norm": (AppendNorm(SMALL), True, (60, 50)),
     "minirocket": (MiniRocket(84, 5), False, (60, 50, 64)),
     "hydra": (Hydra(128, 5), False, (60, 50, 64)),
-    "random fourier": (RandomFourier(SMALL, 30), True, (60, 50)),
-    "projected": (Projected(SMALL, 6, seed=2), True, (60, 50)),
-    "concat": (Concat(SMALL, DiagonalReservoir(8, 1)), True, (60, 50)),
+    "random fourier": (RandomFourierFeatures(SMALL, 30), True, (60, 50)),
+    "projected": (RandomProjection(SMALL, 6, seed=2), True, (60, 50)),
+    "concat": (FeatureUnion(SMALL, DiagonalReservoir(8, 1)), True, (60, 50)),
 }
 
 

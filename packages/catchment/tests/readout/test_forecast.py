@@ -82,7 +82,7 @@ def test_mackey_glass_is_followed_for_a_hundred_steps() -> None:
 def test_direct_horizons_are_what_the_series_does_later() -> None:
     s = waves()
     horizons = (1, 3, 10)
-    ahead = ct.Pipeline(ct.Prepare(horizon=horizons, scale="none"), features(2))
+    ahead = ct.Pipeline(ct.Preprocessing(horizon=horizons, scale="none"), features(2))
     model = train(ahead, [Recording(s[:600])], 1e-8)
     (found,) = forecasts(model, [Recording(s[:600])])
     np.testing.assert_allclose(found.values, s[[599 + h for h in horizons]], atol=0.02)
@@ -211,7 +211,7 @@ def test_a_limit_of_ones_own_is_kept_and_said() -> None:
 
 def test_raw_recordings_go_in_and_raw_values_come_out() -> None:
     s = 1000.0 + 50.0 * waves()
-    pipeline = ct.Pipeline(ct.Prepare(horizon=1), ct.EchoState(60, washout=50))
+    pipeline = ct.Pipeline(ct.Preprocessing(horizon=1), ct.EchoState(60, washout=50))
     model = ct.fit(pipeline, [Recording(s[:600])])
     gappy = s[:300].copy()
     gappy[100, 1] = np.nan
@@ -227,6 +227,6 @@ def test_raw_recordings_go_in_and_raw_values_come_out() -> None:
 
 def test_a_model_that_looks_further_ahead_makes_no_closed_loop() -> None:
     s = waves()
-    model = ct.fit(ct.Pipeline(ct.Prepare(horizon=6), ct.EchoState(20)), [Recording(s)])
+    model = ct.fit(ct.Pipeline(ct.Preprocessing(horizon=6), ct.EchoState(20)), [Recording(s)])
     with pytest.raises(ValueError, match="looks 6 steps ahead"):
         model.forecast(s, 3)

@@ -1,4 +1,4 @@
-"""Statistics on a grid are exact: sums by Python's own integers, and rows in any order."""
+"""Statistics in fixed point are exact: sums by Python's own integers, and rows in any order."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from catchment import Array, EchoState, Recording
 from catchment.engine import run_locally
 from catchment.errors import CoarseTargetsWarning, IntegrityError, UploadError
 from catchment.features import FeatureMap, on_grid
-from catchment.federation import Float32, Plan, Tally, Turn, check_statistics, learn
+from catchment.federation import Float32, Plan, RoundContext, Tally, check_statistics, learn
 from catchment.federation.learn import FederatedRidge
-from catchment.federation.measure import InfluenceCap, influence
+from catchment.federation.measure import ContributionBound, influence
 from catchment.readout import (
     SUMS,
     ExactGram,
@@ -37,7 +37,7 @@ from catchment.readout import (
     statistics_of,
     target_pieces,
 )
-from catchment.wire import Parts, measured, taken_apart
+from catchment.wire import Message, measured, serialize
 
 pytestmark = pytest.mark.processor
 
@@ -46,7 +46,7 @@ COUNTS = st.integers(1, 4)
 
 @dataclass(frozen=True)
 class Data:
-    """Rows on a grid with targets, and the whole numbers that they are."""
+    """Rows in fixed point with targets, and the integers that they are."""
 
     grid: Grid
     z: Array
@@ -184,8 +184,8 @@ def test_sums_overflow_into_larger_integers_and_come_back() -> None:
     assert back.gram.dtype == np.int64
     assert (back.gram == one.gram).all()
     assert large.floats.gram[0] == 2.0**12 * one.floats.gram[0]
-    assert Parts.from_bytes(large.parts().to_bytes()).arrays[3].dtype == np.int64
-    assert RidgeStatistics.from_parts(large.parts()) == large
+    assert Message.from_bytes(large.parts().to_bytes()).arrays[3].dtype == np.int64
+    assert RidgeStatistics.from_message(large.parts()) == large
 
 
 def test_long_sums_stay_exact() -> None:
@@ -264,10 +264,10 @@ def test_rows_without_a_target_are_left_out() -> None:
     [
         ({"z": np.array([[0.3]])}, "not on its grid"),
         ({"z": np.array([[2.0]])}, "not on its grid"),
-        ({"y": np.array([[0.5]])}, "whole numbers up to 256"),
-        ({"y": np.array([[512.0]])}, "whole numbers up to 256"),
+        ({"y": np.array([[0.5]])}, "integers up to 256"),
+        ({"y": np.array([[512.0]])}, "integers up to 256"),
         ({"y": np.array([[2.0**40]]), "digits": 36}, "below 2\\^40"),
-        ({"weight": np.array([0.5])}, "weights are whole numbers"),
+        ({"weight": np.array([0.5])}, "weights are integers"),
     ],
 )
 def test_what_is_not_whole_is_refused(change: dict[str, Any], message: str) -> None:
@@ -291,12 +291,12 @@ def test_what_was_never_added_cannot_be_taken_out() -> None:
 def test_travels_and_is_kept(bits: int, classes: bool) -> None:
     data = Data.drawn(9, 50, 3, 2, bits, classes=classes)
     one, two = data.statistics(slice(20)), data.statistics(slice(20, 50))
-    sent = [Parts.from_bytes(s.parts().to_bytes()) for s in (one, two)]
-    assert RidgeStatistics.from_parts(sent[0]) == one
+    sent = [Message.from_bytes(s.parts().to_bytes()) for s in (one, two)]
+    assert RidgeStatistics.from_message(sent[0]) == one
     shapes = [[a.shape for a in parts.arrays] for parts in sent]
     assert shapes[0] == shapes[1]
     arrays = tuple(a + b for a, b in zip(sent[0].arrays, sent[1].arrays, strict=True))
-    summed = RidgeStatistics.from_parts(replace(sent[0], arrays=arrays))
+    summed = RidgeStatistics.from_message(replace(sent[0], arrays=arrays))
     assert summed == one + two
     assert summed.digest() == (one + two).digest()
     assert [m.sizes for m in measured(one)] == [{"features": 3, "targets": 2}]
@@ -323,7 +323,7 @@ def test_malformed_uploads_are_refused(number: int, array: Any, error: type[Exce
     sent = Data.drawn(9, 5, 2, 1, 24, classes=True).statistics().parts()
     arrays = tuple(array if k == number else old for k, old in enumerate(sent.arrays))
     with pytest.raises(error):
-        RidgeStatistics.from_parts(replace(sent, arrays=arrays))
+        RidgeStatistics.from_message(replace(sent, arrays=arrays))
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_malformed_uploads_are_refused(number: int, array: Any, error: type[Exce
 def test_malformed_grids_are_refused(text: Any) -> None:
     sent = Data.drawn(9, 5, 2, 1, 8, classes=True).statistics().parts()
     with pytest.raises(IntegrityError):
-        RidgeStatistics.from_parts(replace(sent, facts={**sent.facts, "grid": text}))
+        RidgeStatistics.from_message(replace(sent, facts={**sent.facts, "grid": text}))
 
 
 def test_digests_differ_where_values_do() -> None:
@@ -354,7 +354,7 @@ def test_digests_differ_where_values_do() -> None:
 
 
 def echo_state(bits: int | None, *, per_step: bool, units: int = 20) -> EchoState:
-    """Return a map whose features lie on a grid of so many bits, or on none."""
+    """Return a map whose features lie in fixed point of so many bits, or on none."""
     grid = None if bits is None else 24
     described = EchoState(units, seed=1, washout=5, grid=grid, feature_grid=bits, input_range=8.0)
     built = described.build(2, per_step=per_step)
@@ -439,21 +439,21 @@ def test_a_federation_on_a_grid_solves_its_sum(classes: bool) -> None:
     clients = {f"c{k}": recordings(3, per_step=True, classes=classes, seed=k) for k in range(3)}
     total: Tally[RidgeStatistics] | None = None
     for name, data in clients.items():
-        turn = Turn(0, tuple(clients), client=name)
-        sent = algorithm.client_update(Parts("nothing"), partial(iter, data), turn)
-        got = algorithm.read_update(Parts.from_bytes(sent.parts().to_bytes()), turn)
+        context = RoundContext(0, tuple(clients), client=name)
+        sent = algorithm.client_update(Message("nothing"), partial(iter, data), context)
+        got = algorithm.read_update(Message.from_bytes(sent.parts().to_bytes()), context)
         total = got if total is None else total + got
     assert total is not None
-    state = algorithm.server_update(algorithm.start(), total, Turn(0, tuple(clients)))
+    state = algorithm.server_update(algorithm.start(), total, RoundContext(0, tuple(clients)))
     every = [s for data in clients.values() for s in data]
     pooled = accumulate(features, every)
     assert state.total == pooled
     assert state.readout is not None
     np.testing.assert_array_equal(state.readout.weights, pooled.solve(0.1).weights)
-    again = algorithm.server_update(state, total, Turn(1, tuple(clients)))
+    again = algorithm.server_update(state, total, RoundContext(1, tuple(clients)))
     assert again.total == pooled + pooled
     fading = replace(algorithm, forgetting=0.5)
-    faded = fading.server_update(state, total, Turn(1, tuple(clients))).total
+    faded = fading.server_update(state, total, RoundContext(1, tuple(clients))).total
     assert faded is not None
     assert faded.weight == 1.5 * pooled.weight
 
@@ -474,22 +474,22 @@ def test_uploads_are_held_to_the_plans_grid() -> None:
 
 def test_capped_statistics_go_on_in_float64() -> None:
     data = Data.drawn(12, 60, 3, 2, 12, classes=True, small=True)
-    sent, turn = data.statistics(), Turn(0, ())
-    turns: list[Turn] = []
+    sent, context = data.statistics(), RoundContext(0, ())
+    turns: list[RoundContext] = []
 
-    def inner(parts: Parts, turn: Turn) -> RidgeStatistics:
-        turns.append(turn)
-        return RidgeStatistics.from_parts(parts)
+    def inner(parts: Message, context: RoundContext) -> RidgeStatistics:
+        turns.append(context)
+        return RidgeStatistics.from_message(parts)
 
     limit = influence(sent) / 3
-    cap = InfluenceCap(limit=limit)
-    capped = cap.on_client(sent, turn)
+    cap = ContributionBound(limit=limit)
+    capped = cap.on_client(sent, context)
     assert capped.grid is None
     assert influence(capped) == pytest.approx(limit)
-    cap.read_update(capped.parts(), replace(turn, client="a"), inner)
-    assert [turn.changed for turn in turns] == [True]
-    single = taken_apart(Float32().on_client(sent, turn))
-    assert Float32().read_update(single, turn, inner) == sent
+    cap.read_update(capped.parts(), replace(context, client="a"), inner)
+    assert [context.changed for context in turns] == [True]
+    single = serialize(Float32().on_client(sent, context))
+    assert Float32().read_update(single, context, inner) == sent
 
 
 # Machines
@@ -571,7 +571,7 @@ def test_an_own_map_on_a_grid() -> None:
 
 @dataclass(frozen=True)
 class Summary(FeatureMap):
-    """Six numbers of a recording, on a grid."""
+    """Six numbers of a recording, in fixed point."""
 
     bits: int = 12
     n_features = 6
@@ -594,8 +594,8 @@ def ridge(**settings_: Any) -> FederatedRidge:
     ("algorithm", "whole"),
     [
         (ridge(ridge="clients"), True),
-        (ridge(ridge="gcv", keep_clients=False), True),
-        (ridge(ridge="clients", standardise=True), True),
+        (ridge(ridge="gcv", store_per_client=False), True),
+        (ridge(ridge="clients", standardize=True), True),
         (ridge(ridge=0.1, increments=2), True),
         (ridge(ridge=0.1, increments=2, window=1), True),
         (ridge(ridge=0.1, increments=2, forgetting=0.5), False),
@@ -611,11 +611,11 @@ def test_algorithms_take_a_map_on_a_grid(algorithm: Any, whole: bool) -> None:
     rng = np.random.default_rng(0)
     clients = {
         f"c{i}": [
-            Recording.labelled(rng.normal(size=20) / 2 + (k % 2) / 2, k % 2, 2) for k in range(14)
+            Recording.labeled(rng.normal(size=20) / 2 + (k % 2) / 2, k % 2, 2) for k in range(14)
         ]
         for i in range(6)
     }
-    plan = Plan(algorithm=algorithm, rounds=algorithm.needs.rounds)
+    plan = Plan(algorithm=algorithm, rounds=algorithm.requirements.rounds)
     done = run_locally(plan, clients)
     assert all(record.n_used == 6 for record in done.records)
     if whole:

@@ -37,7 +37,7 @@ def noisy_classes(n: int, seed: int) -> list[Recording]:
     levels = np.array([[-0.4, 0.0], [0.0, 0.5], [0.4, 0.0]])
     labels = rng.integers(0, 3, n)
     return [
-        Recording.labelled(
+        Recording.labeled(
             levels[k] + rng.normal(0, 0.4, 2) + rng.normal(0, 0.3, (rng.integers(6, 12), 2)), k, 3
         )
         for k in labels

@@ -1,4 +1,4 @@
-"""Normal behaviour from sums, against scikit-learn's covariances of the pooled rows."""
+"""Normal behavior from sums, against scikit-learn's covariances of the pooled rows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from catchment import Array
-from catchment.readout import Grid, NormalModel, RidgeStatistics
-from catchment.wire import Parts
+from catchment.readout import Grid, MahalanobisDetector, RidgeStatistics
+from catchment.wire import Message
 
 pytestmark = pytest.mark.processor
 
@@ -41,21 +41,23 @@ def test_scores_from_sums_are_those_of_scikit_learn_on_pooled_rows(
     z, _ = rows()
     theirs = OAS() if shrinkage == "auto" else ShrunkCovariance(shrinkage=shrinkage)
     theirs.fit(z)
-    ours = NormalModel.of(pooled_sums(), shrinkage)  # type: ignore[arg-type]
+    ours = MahalanobisDetector.of(pooled_sums(), shrinkage)  # type: ignore[arg-type]
     np.testing.assert_allclose(ours.scores(z) * 7, theirs.mahalanobis(z), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(ours.covariance, theirs.covariance_, rtol=1e-9, atol=1e-12)
     assert (
-        NormalModel.from_parts(Parts.from_bytes(ours.parts().to_bytes())).scores(z).tolist()
+        MahalanobisDetector.from_message(Message.from_bytes(ours.parts().to_bytes()))
+        .scores(z)
+        .tolist()
         == ours.scores(z).tolist()
     )
 
 
-def test_standardised_scores_are_those_of_scaled_rows() -> None:
+def test_standardized_scores_are_those_of_scaled_rows() -> None:
     z = rows()[0] * [1.0, 1.0, 1e3, 1e-3, 1.0, 1.0, 1.0]
     scaled = StandardScaler().fit_transform(z)
     theirs = ShrunkCovariance(shrinkage=0.2).fit(scaled).mahalanobis(scaled)
     sums = RidgeStatistics.from_states(z, np.zeros((500, 1)))
-    found = NormalModel.of(sums, 0.2, standardise=True).scores(z)
+    found = MahalanobisDetector.of(sums, 0.2, standardize=True).scores(z)
     np.testing.assert_allclose(found * 7, theirs, rtol=1e-8)
 
 
@@ -65,7 +67,7 @@ def test_error_moments_are_those_of_the_errors_themselves(ridge: float) -> None:
     theirs = Ridge(alpha=ridge).fit(z[:, 1:], y)
     errors = y - theirs.predict(z[:, 1:])
     readout = pooled_sums().solve(ridge)
-    ours = NormalModel.of_errors(pooled_sums(), readout, 0.1)
+    ours = MahalanobisDetector.of_errors(pooled_sums(), readout, 0.1)
     np.testing.assert_allclose(
         ours.scores(y - readout(z)) * 2,
         ShrunkCovariance(shrinkage=0.1).fit(errors).mahalanobis(errors),
@@ -81,8 +83,8 @@ def test_sums_on_a_grid_give_the_same_scores_whatever_their_order() -> None:
         RidgeStatistics.from_states(part, np.zeros((len(part), 1)), grid=grid)
         for part in np.split(z, [50, 51, 200])
     ]
-    one = NormalModel.of(reduce(add, parts), 0.01)
-    other = NormalModel.of(reduce(add, parts[::-1]), 0.01)
+    one = MahalanobisDetector.of(reduce(add, parts), 0.01)
+    other = MahalanobisDetector.of(reduce(add, parts[::-1]), 0.01)
     assert one.scores(z).tolist() == other.scores(z).tolist()
     theirs = ShrunkCovariance(shrinkage=0.01).fit(z).mahalanobis(z)
     np.testing.assert_allclose(one.scores(z) * z.shape[1], theirs, rtol=1e-6)
@@ -90,8 +92,8 @@ def test_sums_on_a_grid_give_the_same_scores_whatever_their_order() -> None:
 
 def test_what_has_no_inverse_or_no_rows_is_refused() -> None:
     with pytest.raises(ValueError, match="larger one"):
-        NormalModel.of(pooled_sums(), 0.0).scores(rows()[0])
+        MahalanobisDetector.of(pooled_sums(), 0.0).scores(rows()[0])
     with pytest.raises(ValueError, match="nothing varies"):
-        NormalModel.of(RidgeStatistics.from_states(np.ones((5, 2)), np.zeros((5, 1))))
+        MahalanobisDetector.of(RidgeStatistics.from_states(np.ones((5, 2)), np.zeros((5, 1))))
     with pytest.raises(ValueError, match="no row"):
-        NormalModel.of(RidgeStatistics.zero(2, 1))
+        MahalanobisDetector.of(RidgeStatistics.zero(2, 1))

@@ -9,7 +9,7 @@ import pytest
 
 from catchment.errors import UploadError
 from catchment.readout import Counts, log_edges
-from catchment.wire import Parts
+from catchment.wire import Message
 
 
 @pytest.mark.parametrize("probability", [0.01, 0.5, 0.9, 0.999])
@@ -48,10 +48,10 @@ def test_values_outside_the_edges_are_counted_and_missing_ones_are_not() -> None
 
 def test_counts_travel_and_other_edges_do_not_add() -> None:
     counts = Counts.of([0.5, 1.5], [0.0, 1.0, 2.0])
-    assert Counts.from_parts(Parts.from_bytes(counts.parts().to_bytes())) == counts
+    assert Counts.from_message(Message.from_bytes(counts.parts().to_bytes())) == counts
     with pytest.raises(UploadError, match="edges"):
         counts + Counts.of([0.5], [0.0, 1.0, 2.5])
     sent = counts.parts()
-    forged = Parts(sent.kind, sent.facts, (sent.arrays[0], -sent.arrays[1]))
+    forged = Message(sent.kind, sent.facts, (sent.arrays[0], -sent.arrays[1]))
     with pytest.raises(UploadError, match="negative"):
-        Counts.from_parts(forged)
+        Counts.from_message(forged)

@@ -96,8 +96,8 @@ def test_gcv_is_the_textbook_score_of_the_hat_matrix(intercept: bool) -> None:
     choice = choose_by_gcv(RidgeStatistics.from_states(z, y), ridges, intercept=intercept)
     n, ones = len(z), np.ones((len(z), 1)) / np.sqrt(len(z))
     for i, ridge in enumerate(ridges):
-        centred = z - z.mean(axis=0) if intercept else z
-        hat = centred @ np.linalg.solve(centred.T @ centred + ridge * np.eye(12), centred.T)
+        centered = z - z.mean(axis=0) if intercept else z
+        hat = centered @ np.linalg.solve(centered.T @ centered + ridge * np.eye(12), centered.T)
         hat = hat + ones @ ones.T if intercept else hat
         residual = y - hat @ y
         score = n * (residual**2).sum(axis=0) / (n - np.trace(hat)) ** 2

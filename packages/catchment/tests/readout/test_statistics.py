@@ -28,7 +28,7 @@ def test_the_sums_are_numpys() -> None:
     np.testing.assert_allclose(unpack(s.target_gram), np.einsum("ti,tj->ij", y, y))
 
 
-def test_centred_moments_are_numpys_covariances() -> None:
+def test_centered_moments_are_numpys_covariances() -> None:
     z, y = rows()
     G, C = RidgeStatistics.from_states(z, y).moments()
     both = np.cov(np.hstack([z, y]).T, bias=True) * len(z)
@@ -49,7 +49,7 @@ def test_raw_moments_are_left_as_they_are_without_an_intercept() -> None:
     assert s == RidgeStatistics.from_states(z, y)
 
 
-def test_a_constant_feature_has_centred_moments_of_exactly_zero() -> None:
+def test_a_constant_feature_has_centered_moments_of_exactly_zero() -> None:
     z, y = rows(100_000)
     z[:, 1] = 0.1
     G, C = RidgeStatistics.from_states(z, y).moments()

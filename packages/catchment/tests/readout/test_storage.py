@@ -39,7 +39,7 @@ TRICKY = 'header_sha256":"' + "0" * 64 + '"'
 
 def trained(features: EchoState, *, classes: bool = False) -> Model:
     if classes:
-        data = [Recording.labelled(RNG.normal(k, 1, (20, 2)), k, 3) for k in (0, 1, 2) * 5]
+        data = [Recording.labeled(RNG.normal(k, 1, (20, 2)), k, 3) for k in (0, 1, 2) * 5]
         model = train(features, data, 1e-3, classes=("sitting", TRICKY, "élan \U0001f3c3"))
         return model.calibrated(data)
     return train(features, [Recording(INPUTS, INPUTS[:, ::-1])], np.array([1e-3, 1e-1]))
@@ -197,7 +197,7 @@ def facts(header: dict[str, Any]) -> dict[str, object]:
         (lambda header: facts(header).update(settings={"unheard": 1}), "unheard"),
         (lambda header: facts(header).update(settings=None), "no reservoir can be rebuilt"),
         (lambda header: header.update(map={"kind": "none", "facts": {}}), "no feature map"),
-        (lambda header: header.update(prepare={"gaps": "wish"}), "wish"),
+        (lambda header: header.update(preprocessing={"gaps": "wish"}), "wish"),
         (lambda header: header.update(channels=["one"]), "1 channels are named"),
         (lambda header: header.update(tensors=None), "no checksums"),
         (lambda header: header["tensors"].popitem(), "missing or unknown"),

@@ -146,7 +146,7 @@ def test_it_follows_light_and_dark(runs: list[Run], tmp_path: Path) -> None:
     assert shots["light"].shape == shots["dark"].shape == (1400, 1000, 3)
     assert tuple(shots["light"][2, 2]) == (0xFF, 0xFF, 0xFF)
     assert tuple(shots["dark"][2, 2]) == (0x14, 0x18, 0x1D)
-    # Both show charts: there is colour, not only grey.
+    # Both show charts: there is color, not only gray.
     for shot in shots.values():
         spread = shot.max(axis=2).astype(int) - shot.min(axis=2)
         assert (spread > 60).mean() > 0.001

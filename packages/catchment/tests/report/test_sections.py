@@ -62,10 +62,10 @@ def test_many_that_were_left_out_are_counted(runs: list[Run]) -> None:
 
 
 def test_personal_rows_say_whose_labels_they_use(runs: list[Run]) -> None:
-    rows = (Row("exact federated", "accuracy", 0.9), Row("personalised", "accuracy", 0.95))
+    rows = (Row("exact federated", "accuracy", 0.9), Row("personalized", "accuracy", 0.95))
     page = render([replace(runs[0], comparison=Comparison(rows))])
     assert page.count("uses labels of the new people") == 1
-    assert 'personalised<small class="warn">uses labels of the new people</small>' in page
+    assert 'personalized<small class="warn">uses labels of the new people</small>' in page
 
 
 def test_nothing_is_compared_with_itself(runs: list[Run]) -> None:
@@ -196,9 +196,9 @@ def test_signals_without_values_or_labels_can_be_drawn() -> None:
     assert signal_chart(drawing(numbers)).count("<polyline") == 2 + 2
 
 
-def luminance(colour: str) -> float:
-    """Return the relative luminance of a colour, by the formula of WCAG 2."""
-    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+def luminance(color: str) -> float:
+    """Return the relative luminance of a color, by the formula of WCAG 2."""
+    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 

@@ -22,12 +22,12 @@ from catchment.federation import (
     Reply,
     Request,
     Result,
-    Turn,
+    RoundContext,
     run,
 )
-from catchment.privacy import Journal, Policy, Releases, SecureSum, make_identities
-from catchment.privacy.secure_sum import Ring, SecureRound
-from catchment.wire import NOTHING, Parts, Summable
+from catchment.privacy import Journal, Policy, PrivacyLedger, SecureAggregation, generate_keys
+from catchment.privacy.secure_aggregation import Ring, SecureRound
+from catchment.wire import NOTHING, Message, Summable
 
 
 class RefusedError(Exception):
@@ -59,10 +59,12 @@ class Adding(Algorithm[Numbers | None, Numbers, Numbers | None]):
     def start(self) -> Numbers | None:
         return None
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Numbers:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Numbers:
         return Numbers(np.concatenate([sequence.u.ravel() for sequence in data()]))
 
-    def server_update(self, state: Numbers | None, total: Numbers, turn: Turn) -> Numbers:
+    def server_update(
+        self, state: Numbers | None, total: Numbers, context: RoundContext
+    ) -> Numbers:
         return total
 
     def result(self, state: Numbers | None) -> Numbers | None:
@@ -90,10 +92,10 @@ class Fleet:
         policy: Policy | None = None,
         **settings: Any,
     ) -> Fleet:
-        identities = make_identities(vectors)
+        identities = generate_keys(vectors)
         memories = identities.memories
         chosen: dict[str, Any] = {"min_clients": 3} | settings
-        masking = SecureSum(identities=identities, **chosen)
+        masking = SecureAggregation(identities=identities, **chosen)
         plan: AddingPlan = Plan(algorithm=Adding(), rounds=rounds, protections=(masking,))
         return cls(vectors, plan, memories, policy or Policy())
 
@@ -115,9 +117,9 @@ class Fleet:
         return cls.of(vectors, rounds=rounds, **settings)
 
     @property
-    def masking(self) -> SecureSum:
+    def masking(self) -> SecureAggregation:
         masking = self.plan.masking
-        assert isinstance(masking, SecureSum)
+        assert isinstance(masking, SecureAggregation)
         return masking
 
     def engine(self, *, threads: int = 1) -> LocalEngine[Numbers | None, Numbers, Any]:
@@ -131,35 +133,37 @@ class Fleet:
 
     def node(self, client: str) -> Node[Numbers | None, Numbers, Any]:
         vector, memory = self.vectors[client], self.memories[client]
-        ledger = Releases(memory, self.policy)
+        ledger = PrivacyLedger(memory, self.policy)
         return Node(client, self.plan, lambda: [Recording(vector)], memory, ledger)
 
     def open(self, *, journal: Journal | None = None, round_: int = 0) -> SecureRound:
         """Return the server's half of a round, to be driven by hand."""
-        turn = Turn(round_, tuple(sorted(self.vectors)), plan=self.plan.fingerprint())
-        return self.masking.open(turn, min_clients=1, journal=journal)
+        context = RoundContext(round_, tuple(sorted(self.vectors)), plan=self.plan.fingerprint())
+        return self.masking.open(context, min_clients=1, journal=journal)
 
-    def ask(self, client: str, stage: str, letter: Parts, *, round_: int = 0) -> Parts:
+    def ask(self, client: str, stage: str, raw_request: Message, *, round_: int = 0) -> Message:
         """Return a client's answer to a letter of anybody's making; RefusedError if it refuses."""
         fingerprint = self.plan.fingerprint()
-        request = Request(fingerprint, Turn(round_, (), plan=fingerprint), stage, letter)
-        reply = Parts.from_bytes(self.node(client).answer(request.to_bytes()))
+        request = Request(
+            fingerprint, RoundContext(round_, (), plan=fingerprint), stage, raw_request
+        )
+        reply = Message.from_bytes(self.node(client).answer(request.to_bytes()))
         if reply.kind == "refusal":
             raise RefusedError(str(reply.facts["code"]), str(reply.facts["reason"]))
         return reply
 
     def step(
         self, exchange: SecureRound, stage: str, clients: Iterable[str] | None = None
-    ) -> dict[str, Parts]:
+    ) -> dict[str, Message]:
         """Run one stage as an honest server does; return the letters it sent."""
-        letters = {c: exchange.letter(stage, c, NOTHING) for c in exchange.asked(stage)}
-        for client in letters if clients is None else clients:
-            turn = Turn(0, (), client=client)
-            exchange.take(stage, self.ask(client, stage, letters[client]), turn)
+        requests = {c: exchange.request(stage, c, NOTHING) for c in exchange.asked(stage)}
+        for client in requests if clients is None else clients:
+            context = RoundContext(0, (), client=client)
+            exchange.take(stage, self.ask(client, stage, requests[client]), context)
         exchange.close(stage)
         if stage == "keys" and not exchange.asked("nonces"):
             exchange.close("nonces")
-        return letters
+        return requests
 
     def until(self, stage: str) -> SecureRound:
         """Return a round that an honest server has brought to the beginning of a stage."""
@@ -185,8 +189,8 @@ def released(result: Result[Numbers | None, Any]) -> Array:
     return result.state.values
 
 
-def stage_of(letter: bytes) -> str:
-    return Request.from_bytes(letter, "").stage
+def stage_of(raw_request: bytes) -> str:
+    return Request.from_bytes(raw_request, "").stage
 
 
 @dataclass(eq=False)
@@ -200,15 +204,15 @@ class Lossy(Engine):
     def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for client, letter in letters.items():
-            stage = stage_of(letter)
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for client, raw_request in requests.items():
+            stage = stage_of(raw_request)
             self.asked.append((stage, client))
             way = self.lost(stage, client)
             if way == "down":
                 yield Reply(client, None, "lost")
                 continue
-            for reply in self.engine.ask({client: letter}):
+            for reply in self.engine.ask({client: raw_request}):
                 yield Reply(client, None, "lost") if way == "up" else reply
 
 
@@ -229,16 +233,16 @@ class Tapped(Engine):
     """An engine that remembers the letters and answers it carried, by stage and client."""
 
     engine: Engine
-    letters: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    requests: dict[tuple[str, str], bytes] = field(default_factory=dict)
     said: dict[tuple[str, str], bytes] = field(default_factory=dict)
 
     def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for reply in self.engine.ask(letters):
-            stage = stage_of(letters[reply.client])
-            self.letters[stage, reply.client] = letters[reply.client]
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in self.engine.ask(requests):
+            stage = stage_of(requests[reply.client])
+            self.requests[stage, reply.client] = requests[reply.client]
             if reply.message is not None:
                 self.said[stage, reply.client] = reply.message
             yield reply

@@ -1,8 +1,8 @@
 """A `catchment run` that is killed, with its clients in it, and taken up again.
 
 Run as a script with a folder, how many steps lie between two kills, and from where ("begun", with
-the boxes of the secure sum closed, so that all copies draw the same noise; or "new"): a plan with
-distributed noise in a secure sum is forked, kills itself at one step, and is resumed. What happened
+the boxes of secure aggregation closed, so that all copies draw the same noise; or "new"): a plan with
+distributed noise under secure aggregation is forked, kills itself at one step, and is resumed. What happened
 is printed as JSON.
 """
 
@@ -19,8 +19,8 @@ from typing import Any
 
 from catchment import replace_file
 from catchment.plans import read_plan, run_plan
-from catchment.privacy import Budget, FileMemory, Journal, Releases
-from catchment.privacy.secure_sum import client_store
+from catchment.privacy import Budget, FileMemory, Journal, PrivacyLedger
+from catchment.privacy.secure_aggregation import client_store
 from tests.security.killed_server import Steps
 
 PLAN = """
@@ -29,16 +29,16 @@ source = "wearables"
 users = 8
 windows_per_user = 60
 test = 0.375
-[prepare]
+[preprocessing]
 scale = "own"
 [features]
 units = 5
 [learn]
 ridge = 0.0
-keep_clients = false
+store_per_client = false
 [run]
 baselines = []
-[[protect]]
+[[protections]]
 name = "gaussian_noise"
 epsilon = 1.0
 delta = 1e-5
@@ -46,8 +46,8 @@ clip = {bound = 5.0}
 distributed = true
 min_clients = 4
 small_cohort = true
-[[protect]]
-name = "secure_sum"
+[[protections]]
+name = "secure_aggregation"
 min_clients = 4
 rows_per_feature = 2
 """
@@ -75,7 +75,7 @@ def process(place: Path, last: int, stage: str = "") -> int:
     last
         The step at which it is killed; 0 for none.
     stage
-        Of the secure sum: it is killed when this one is closed.
+        Of secure aggregation: it is killed when this one is closed.
     """
     child = os.fork()
     if child == 0:
@@ -90,7 +90,9 @@ def process(place: Path, last: int, stage: str = "") -> int:
                 # What is removed at the end is looked at first, unless a killed run removed it.
                 if (store.folder / "clients").is_dir():
                     folders = sorted((store.folder / "clients").iterdir())
-                    counts = [len(Releases(FileMemory(folder)).entries()) for folder in folders]
+                    counts = [
+                        len(PrivacyLedger(FileMemory(folder)).entries()) for folder in folders
+                    ]
                     (place / "ledgers.json").write_text(json.dumps(counts))
                 removed(store, identities)
 
@@ -148,7 +150,7 @@ def main(folder: Path, stride: int, *starts: str) -> None:
     run(folder / "warm")
     ended = process(folder / "run", 0, "boxes")
     for memory in (folder / "run" / "run" / "clients").iterdir():
-        Releases(FileMemory(memory)).secret(b"")  # of which the noise is drawn, in all copies
+        PrivacyLedger(FileMemory(memory)).secret(b"")  # of which the noise is drawn, in all copies
     (folder / "run").rename(folder / "begun")
     report: dict[str, Any] = {"begun": ended, "signal": -signal.SIGKILL}
     for name in starts:

@@ -28,7 +28,7 @@ from catchment.data import Recording
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Engine, Memory, Node, Plan, Reply, Request, RunFolder, run
 from catchment.federation.learn import FederatedRidge
-from catchment.privacy import Journal, SecureSum, make_identities
+from catchment.privacy import Journal, SecureAggregation, generate_keys
 
 NAMES = tuple(f"c{k}" for k in range(4))
 ROUNDS = 2
@@ -54,10 +54,10 @@ class Wire(Engine):
     def clients(self) -> Sequence[str]:
         return NAMES
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for client, letter in letters.items():
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for client, raw_request in requests.items():
             send(self.line, client.encode())
-            send(self.line, letter)
+            send(self.line, raw_request)
             yield Reply(client, receive(self.line))
 
 
@@ -72,12 +72,12 @@ class Clients:
 
     def serve(self, line: socket.socket) -> None:
         while name := receive(line).decode():
-            letter = receive(line)
-            request = Request.from_bytes(letter, name)
-            self.asked.append((request.stage, name, request.turn.round))
+            raw_request = receive(line)
+            request = Request.from_bytes(raw_request, name)
+            self.asked.append((request.stage, name, request.context.round))
             node = Node(name, self.plan, lambda name=name: self.data[name], self.memories[name])  # type: ignore[misc]
             try:
-                send(line, node.answer(letter))
+                send(line, node.answer(raw_request))
             except BrokenPipeError:
                 return
 
@@ -86,15 +86,15 @@ def federation() -> Clients:
     rng = np.random.default_rng(0)
     u = {name: rng.normal(size=(40, 1)) for name in NAMES}
     data = {name: [Recording(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
-    identities = make_identities(NAMES)
+    identities = generate_keys(NAMES)
     memories = identities.memories
     features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
     plan = Plan(
         algorithm=FederatedRidge(
-            features=features, ridge=1e-3, keep_clients=False, increments=ROUNDS
+            features=features, ridge=1e-3, store_per_client=False, increments=ROUNDS
         ),
         rounds=ROUNDS,
-        protections=(SecureSum(identities=identities, min_clients=3, rows_per_feature=2),),
+        protections=(SecureAggregation(identities=identities, min_clients=3, rows_per_feature=2),),
     )
     return Clients(plan, data, memories)
 

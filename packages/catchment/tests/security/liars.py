@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from catchment import Array
-from catchment.federation import Turn
-from catchment.privacy.secure_sum import (
+from catchment.federation import RoundContext
+from catchment.privacy.secure_aggregation import (
     SHARE_BYTES,
     Notebook,
     Outline,
@@ -25,27 +25,27 @@ from catchment.privacy.secure_sum import (
     share_from,
     subtract_from,
 )
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 from tests.security.fleet import Fleet
 
 
-def number(letter: Parts) -> int:
-    value = letter.facts["round"]
+def number(request: Message) -> int:
+    value = request.facts["round"]
     assert isinstance(value, int)
     return value
 
 
-def survivors(number: int, places: Iterable[int], n_clients: int) -> Parts:
+def survivors(number: int, places: Iterable[int], n_clients: int) -> Message:
     bits = as_bits(set(places), n_clients)
-    return Parts("secure-survivors", {"round": number}, (bits,))
+    return Message("secure-survivors", {"round": number}, (bits,))
 
 
-def consents(number: int, signed: Mapping[int, Parts]) -> Parts:
+def consents(number: int, signed: Mapping[int, Message]) -> Message:
     """Return the letter that asks for shares, with the signatures of these clients."""
     places = np.array(sorted(signed), dtype=np.uint32)
     arrays = [signed[place].arrays[0] for place in sorted(signed)]
     together = np.concatenate(arrays) if arrays else rows([], 64)
-    return Parts("secure-consents", {"round": number}, (places, together))
+    return Message("secure-consents", {"round": number}, (places, together))
 
 
 @dataclass(eq=False)
@@ -60,13 +60,13 @@ class Colluder:
     def book(self) -> Notebook:
         return Notebook(self.fleet.memories[self.client], self.session)
 
-    def sign(self, places: Iterable[int]) -> Parts:
+    def sign(self, places: Iterable[int]) -> Message:
         """Sign any set, as a consent to the sum that it took part in."""
         bits = as_bits(set(places), len(self.fleet.vectors)).tobytes()
         about = self.session.about("survivors", self.client)
         content = bits + self.book["update"]
         signed = keys.sign(self.fleet.memories[self.client], about, content)
-        return Parts("secure-consent", {}, (rows([signed], 64),))
+        return Message("secure-consent", {}, (rows([signed], 64),))
 
     def shares_of(self, owner: int) -> tuple[bytes, bytes]:
         """Return its shares of another client's own mask and of its mask key: both."""
@@ -94,19 +94,21 @@ class SplitView:
     def names(self) -> list[str]:
         return sorted(self.fleet.vectors)
 
-    def run(self, refused: type[Exception]) -> tuple[SecureRound, dict[int, Parts]]:
+    def run(self, refused: type[Exception]) -> tuple[SecureRound, dict[int, Message]]:
         """Play the round up to its shares; return the server's half and the uploads."""
         fleet, names = self.fleet, self.names
         exchange = fleet.until("update")
         everybody = range(len(names))
         uploads = {}
         for place, client in enumerate(names):
-            letter = exchange.letter("update", client, NOTHING)
-            uploads[place] = fleet.ask(client, "update", letter)
-            exchange.take("update", uploads[place], Turn(0, (), client=client))
+            request = exchange.request("update", client, NOTHING)
+            uploads[place] = fleet.ask(client, "update", request)
+            exchange.take("update", uploads[place], RoundContext(0, (), client=client))
         exchange.close("update")
-        at = number(exchange.letter("consistency", names[0], NOTHING))
-        session = keys.Session.of("catchment", at, Turn(0, (), plan=fleet.plan.fingerprint()))
+        at = number(exchange.request("consistency", names[0], NOTHING))
+        session = keys.Session.of(
+            "catchment", at, RoundContext(0, (), plan=fleet.plan.fingerprint())
+        )
         bad = {place: Colluder(fleet, names[place], session) for place in self.bad}
         honest = [place for place in everybody if place not in bad and place != self.victim]
         with_, without = set(everybody), set(everybody) - {self.victim}
@@ -133,7 +135,7 @@ class SplitView:
             self.own[place + 1], self.key[place + 1] = share_from(own), share_from(key)
         return exchange, uploads
 
-    def opened(self, exchange: SecureRound, uploads: Mapping[int, Parts], t: int) -> Array:
+    def opened(self, exchange: SecureRound, uploads: Mapping[int, Message], t: int) -> Array:
         """Return the victim's numbers from its upload and t shares of each of its secrets."""
         own, key = (
             combine(dict(sorted(shares.items())[:t])).to_bytes(66, "little")[:32]
@@ -146,7 +148,7 @@ class SplitView:
 def bare(
     fleet: Fleet,
     exchange: SecureRound,
-    upload: Parts,
+    upload: Message,
     place: int,
     *,
     own: bytes | None,

@@ -1,4 +1,4 @@
-"""A world in which everything that can go wrong with a secure sum does, drawn from a seed.
+"""A world in which everything that can go wrong with secure aggregation does, drawn from a seed.
 
 Clients join, leave and crash in the middle of a write; letters and answers are lost, delayed into
 any later stage or round, and delivered twice; the server crashes between any two answers and any
@@ -22,8 +22,8 @@ from catchment.errors import FederationError
 from catchment.federation import Engine, Record, Reply, Request, run
 from catchment.federation.runs import Keeper
 from catchment.privacy import Journal, Policy
-from catchment.privacy.secure_sum import Notebook, as_bits, from_bits, keys, rows
-from catchment.wire import Parts, join, split
+from catchment.privacy.secure_aggregation import Notebook, as_bits, from_bits, keys, rows
+from catchment.wire import Message, join, split
 from tests.security.fleet import Fleet, Numbers, stage_of
 from tests.security.liars import consents, number
 
@@ -83,25 +83,25 @@ class Chaos(Engine):
     def clients(self) -> Sequence[str]:
         return self.present
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        order = list(letters)
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        order = list(requests)
         self.rng.shuffle(order)
-        if self.liar and order and stage_of(letters[order[0]]) == "unmask":
-            self.liar.press(self, Request.from_bytes(letters[order[0]], ""))
+        if self.liar and order and stage_of(requests[order[0]]) == "unmask":
+            self.liar.press(self, Request.from_bytes(requests[order[0]], ""))
         for client in order:
             if self.crashes and self.happens():
                 raise ServerCrashError
-            yield from self.deliver(client, letters[client])
+            yield from self.deliver(client, requests[client])
             if self.delayed and self.rng.random() < 0.3:
                 yield self.delayed.pop(self.rng.randrange(len(self.delayed)))
 
-    def deliver(self, client: str, letter: bytes) -> Iterator[Reply]:
+    def deliver(self, client: str, raw_request: bytes) -> Iterator[Reply]:
         if self.happens():
             yield Reply(client, None, "the letter was lost")
             return
         if self.liar:
-            letter = self.liar.twisted(client, letter)
-        reply = self.answer(client, letter)
+            raw_request = self.liar.twisted(client, raw_request)
+        reply = self.answer(client, raw_request)
         if reply is None or self.happens():
             yield Reply(client, None, "the answer was lost")
         elif self.happens():
@@ -110,25 +110,25 @@ class Chaos(Engine):
         else:
             yield from [reply] * (2 if self.happens() else 1)
 
-    def answer(self, client: str, letter: bytes) -> Reply | None:
+    def answer(self, client: str, raw_request: bytes) -> Reply | None:
         memory = self.fleet.memories[client]
         assert isinstance(memory, Fragile)
         memory.writes_left = self.rng.randrange(12) if self.happens() else None
         try:
-            message = self.fleet.node(client).answer(letter)
+            message = self.fleet.node(client).answer(raw_request)
             if self.happens():
-                again = self.fleet.node(client).answer(letter)
+                again = self.fleet.node(client).answer(raw_request)
                 assert again == message, "one letter got two answers"
         except ClientCrashError:
             return None
         finally:
             memory.writes_left = None
-        if Parts.from_bytes(message).kind != "refusal":
-            request = Request.from_bytes(letter, client)
+        if Message.from_bytes(message).kind != "refusal":
+            request = Request.from_bytes(raw_request, client)
             if request.stage == "unmask":
                 self.unmaskings.setdefault((number(request.payload), client), set()).add(message)
             if self.liar:
-                self.liar.heard(client, request, Parts.from_bytes(message))
+                self.liar.heard(client, request, Message.from_bytes(message))
         return Reply(client, message)
 
 
@@ -146,7 +146,7 @@ class Liar:
     old: dict[str, list[bytes]] = field(default_factory=dict)
     needed: dict[tuple[int, str], int] = field(default_factory=dict)
     present: dict[tuple[int, str], tuple[int, ...]] = field(default_factory=dict)
-    signed: dict[tuple[int, str], tuple[bytes, Parts]] = field(default_factory=dict)
+    signed: dict[tuple[int, str], tuple[bytes, Message]] = field(default_factory=dict)
     given: dict[tuple[int, int, str], set[str]] = field(default_factory=dict)
     lies: int = 0
 
@@ -154,28 +154,30 @@ class Liar:
     def n(self) -> int:
         return len(self.fleet.masking.names)
 
-    def twisted(self, client: str, letter: bytes) -> bytes:
+    def twisted(self, client: str, raw_request: bytes) -> bytes:
         """Return a letter, or what this server sends instead of it."""
         history = self.old.setdefault(client, [])
-        history.append(letter)
+        history.append(raw_request)
         if self.rng.random() > self.often:
-            return letter
+            return raw_request
         self.lies += 1
         if self.rng.random() < 0.2:
             return self.rng.choice(history)
-        request = Request.from_bytes(letter, client)
+        request = Request.from_bytes(raw_request, client)
         return self._other(request).to_bytes()
 
     def _other(self, request: Request) -> Request:
         kind, payload = self.rng.random(), request.payload
         if kind < 0.1:
-            return replace(request, turn=replace(request.turn, round=request.turn.round + 1))
+            return replace(
+                request, context=replace(request.context, round=request.context.round + 1)
+            )
         if kind < 0.2:
-            return replace(request, context=Parts("other"))
+            return replace(request, stage_inputs=Message("other"))
         if request.stage == "update":
             named = split(payload, "secure-update")
             if kind < 0.6:
-                named["payload"] = Parts("other")
+                named["payload"] = Message("other")
             else:
                 named["present"] = self._fewer(named["present"])
             return replace(request, payload=join("secure-update", named))
@@ -196,13 +198,13 @@ class Liar:
             return replace(request, payload=self._fewer(payload))
         return request
 
-    def _fewer(self, payload: Parts) -> Parts:
+    def _fewer(self, payload: Message) -> Message:
         places = from_bits(payload.arrays[0], self.n)
         out = self.rng.choice(places)
         bits = as_bits([place for place in places if place != out], self.n)
         return replace(payload, arrays=(bits,))
 
-    def heard(self, client: str, request: Request, answer: Parts) -> None:
+    def heard(self, client: str, request: Request, answer: Message) -> None:
         stage, payload = request.stage, request.payload
         if stage == "update":
             payload = split(payload, "secure-update")["present"]
@@ -227,7 +229,7 @@ class Liar:
         """Ask everybody for shares of the set it signed, with all signatures there are for it."""
         at = number(request.payload)
         places = self.fleet.masking.places
-        session = keys.Session.of("catchment", at, request.turn)
+        session = keys.Session.of("catchment", at, request.context)
         for (signed_at, client), (shown, _) in list(self.signed.items()):
             if signed_at != at or client in self.bad:
                 continue
@@ -243,9 +245,9 @@ class Liar:
                     told = Notebook(memory.kept, session)["update"]
                     about = session.about("survivors", bad)
                     signature = keys.sign(memory, about, shown + told)
-                    same[places[bad]] = Parts("secure-consent", {}, (rows([signature], 64),))
-            letter = replace(request, payload=consents(at, same))
-            chaos.answer(client, letter.to_bytes())
+                    same[places[bad]] = Message("secure-consent", {}, (rows([signature], 64),))
+            raw_request = replace(request, payload=consents(at, same))
+            chaos.answer(client, raw_request.to_bytes())
 
     def check(self) -> None:
         """Assert that no honest client's two secrets could be put together.

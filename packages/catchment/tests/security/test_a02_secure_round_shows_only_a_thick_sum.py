@@ -19,10 +19,10 @@ from catchment.data import Recording
 from catchment.engine import LocalEngine
 from catchment.errors import TooFewClientsError
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Engine, Memory, Plan, Reply, Turn, run
+from catchment.federation import Engine, Memory, Plan, Reply, RoundContext, run
 from catchment.federation.learn import FederatedRidge
-from catchment.privacy import SecureSum, make_identities
-from catchment.privacy.secure_sum import SecureRound
+from catchment.privacy import SecureAggregation, generate_keys
+from catchment.privacy.secure_aggregation import SecureRound
 from catchment.readout import RidgeStatistics, unpack
 
 N = 40
@@ -81,8 +81,8 @@ def recovered(total: RidgeStatistics, data: dict[str, list[Recording]], n_steps:
 
 def secure_plan(identities: Mapping[str, str], **settings: Any) -> Plan[Any, Any, Any]:
     return Plan(
-        algorithm=FederatedRidge(features=FEATURES, ridge=1e-3, keep_clients=False),
-        protections=(SecureSum(identities=identities, **settings),),
+        algorithm=FederatedRidge(features=FEATURES, ridge=1e-3, store_per_client=False),
+        protections=(SecureAggregation(identities=identities, **settings),),
     )
 
 
@@ -95,7 +95,7 @@ def test_the_attack_works_on_a_thin_sum() -> None:
 
 def test_the_attack_finds_nobody_in_a_secure_round_with_default_rules() -> None:
     data = clients(10, 20 * N // 10)
-    identities = make_identities(data)
+    identities = generate_keys(data)
     memories = identities.memories
     plan = secure_plan(identities)
     result = run(plan, LocalEngine(plan, data, 1, memories))
@@ -114,8 +114,8 @@ class Watching(Engine):
     def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for reply in self.engine.ask(letters):
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in self.engine.ask(requests):
             if reply.message is not None and b"secure-upload" in reply.message:
                 self.uploaded.append(reply.client)
             yield reply
@@ -134,7 +134,7 @@ def uploads_of(
 @pytest.mark.parametrize("n_steps", [1, 2 * N // 4 - 1])
 def test_a_cohort_below_two_rows_per_feature_stops_at_the_client(n_steps: int) -> None:
     data = clients(4, n_steps)
-    identities = make_identities(data)
+    identities = generate_keys(data)
     memories = identities.memories
     plan = secure_plan(identities, min_clients=4, rows_per_feature=2)
     assert uploads_of(plan, data, memories) == []
@@ -142,7 +142,7 @@ def test_a_cohort_below_two_rows_per_feature_stops_at_the_client(n_steps: int) -
 
 def test_the_same_cohort_with_enough_rows_is_summed() -> None:
     data = clients(4, 2 * N // 4)
-    identities = make_identities(data)
+    identities = generate_keys(data)
     memories = identities.memories
     plan = secure_plan(identities, min_clients=4, rows_per_feature=2)
     engine = Watching(LocalEngine(plan, data, 1, memories))
@@ -152,7 +152,7 @@ def test_the_same_cohort_with_enough_rows_is_summed() -> None:
 
 def test_a_cohort_below_three_clients_stops_at_the_client() -> None:
     data = clients(2, 20 * N)
-    identities = make_identities(data)
+    identities = generate_keys(data)
     memories = identities.memories
     assert uploads_of(secure_plan(identities, min_clients=3), data, memories) == []
 
@@ -161,19 +161,19 @@ def test_a_server_that_forgets_the_minimum_is_refused_by_the_clients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     data = clients(4, 20 * N)
-    identities = make_identities(data)
+    identities = generate_keys(data)
     memories = identities.memories
     plan = secure_plan(identities, min_clients=5, rows_per_feature=2)
 
-    def careless(self: SecureSum, turn: Turn, **_: object) -> SecureRound:
-        return SecureRound(self, turn, 1, None)
+    def careless(self: SecureAggregation, context: RoundContext, **_: object) -> SecureRound:
+        return SecureRound(self, context, 1, None)
 
-    monkeypatch.setattr(SecureSum, "open", careless)
+    monkeypatch.setattr(SecureAggregation, "open", careless)
     assert uploads_of(plan, data, memories) == []
 
 
 @pytest.mark.parametrize(("setting", "value"), [("min_clients", 2), ("rows_per_feature", 1.9)])
 def test_the_floors_cannot_be_lowered(setting: str, value: float) -> None:
-    identities = make_identities(["a", "b", "c"])
+    identities = generate_keys(["a", "b", "c"])
     with pytest.raises(ValueError, match=setting):
         secure_plan(identities, **{setting: value})

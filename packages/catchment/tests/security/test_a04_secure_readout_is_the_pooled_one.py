@@ -1,4 +1,4 @@
-"""A4: the readout of a secure sum is that of the pooled data, and does not depend on order."""
+"""A4: the readout of secure aggregation is that of the pooled data, and does not depend on order."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Engine, Plan, Reply, Tally, run
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.federation.measure import Evaluation, Score
-from catchment.privacy import SecureSum, make_identities
+from catchment.privacy import SecureAggregation, generate_keys
 from catchment.readout import Model, RidgeStatistics, accumulate
 
 FEATURES = EchoState.of(
     Reservoir.from_recipe(Recipe(units=60, inputs=1, leak_rate=0.1, spectral_radius=0.3, seed=2))
 )
-IDENTITIES = make_identities(f"c{k:02d}" for k in range(12))
+IDENTITIES = generate_keys(f"c{k:02d}" for k in range(12))
 MEMORIES = IDENTITIES.memories
-SECURE = SecureSum(identities=IDENTITIES)
+SECURE = SecureAggregation(identities=IDENTITIES)
 
 
 def clients() -> dict[str, list[Recording]]:
@@ -53,14 +53,14 @@ class Shuffled(Engine):
     def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        replies = list(self.engine.ask(letters))
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        replies = list(self.engine.ask(requests))
         order = np.random.default_rng(self.seed).permutation(len(replies))
         return (replies[k] for k in order)
 
 
 def ridge() -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
-    algorithm = FederatedRidge(features=FEATURES, ridge=1e-4, keep_clients=False)
+    algorithm = FederatedRidge(features=FEATURES, ridge=1e-4, store_per_client=False)
     return Plan(algorithm=algorithm, protections=(SECURE,))
 
 
@@ -99,16 +99,16 @@ def test_arrival_order_does_not_change_a_byte_of_the_model(tmp_path: Path) -> No
     assert len(set(files)) == 1
 
 
-def test_evaluation_under_a_secure_sum_gives_the_very_counts() -> None:
+def test_evaluation_under_secure_aggregation_gives_the_very_counts() -> None:
     data = clients()
     model = run_locally(ridge(), data, threads=1, memories=MEMORIES).model
     assert model is not None
     plain = run_locally(
-        Plan(algorithm=Evaluation(model_under_test=model, keep_clients=False)), data
+        Plan(algorithm=Evaluation(model_under_test=model, store_per_client=False)), data
     )
     hidden = run_locally(
         Plan(
-            algorithm=Evaluation(model_under_test=model, keep_clients=False),
+            algorithm=Evaluation(model_under_test=model, store_per_client=False),
             protections=(SECURE,),
         ),
         data,
@@ -121,5 +121,5 @@ def test_evaluation_under_a_secure_sum_gives_the_very_counts() -> None:
 
 
 def test_an_algorithm_that_keeps_clients_apart_is_refused_with_a_remedy() -> None:
-    with pytest.raises(ValueError, match="pass keep_clients=False"):
+    with pytest.raises(ValueError, match="pass store_per_client=False"):
         Plan(algorithm=FederatedRidge(features=FEATURES), protections=(SECURE,))

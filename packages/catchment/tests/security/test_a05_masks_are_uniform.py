@@ -10,8 +10,8 @@ import pytest
 import scipy.stats
 
 import catchment.privacy
-from catchment.privacy.secure_sum import KEY_BYTES, Masks, Ring, new_key
-from catchment.wire import Parts
+from catchment.privacy.secure_aggregation import KEY_BYTES, Masks, Ring, new_key
+from catchment.wire import Message
 from tests.security.fleet import Fleet, Tapped
 
 LENGTH = 65_536  # numbers of 16 bytes: a megabyte
@@ -22,7 +22,7 @@ ATTACKERS = ("attacks", "audit")
 def masked_upload(fleet: Fleet, client: str) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
     tapped = Tapped(fleet.engine())
     fleet.run(tapped)
-    return np.asarray(Parts.from_bytes(tapped.said["update", client]).arrays[0], dtype=np.uint64)
+    return np.asarray(Message.from_bytes(tapped.said["update", client]).arrays[0], dtype=np.uint64)
 
 
 @pytest.fixture(scope="module")

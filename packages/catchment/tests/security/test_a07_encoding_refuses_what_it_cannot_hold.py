@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.errors import TooFewClientsError
-from catchment.privacy.secure_sum import Ring, decode, encode
+from catchment.privacy.secure_aggregation import Ring, decode, encode
 from tests.security.fleet import Fleet, released
 
 RING = Ring()
@@ -77,10 +77,10 @@ def test_nobody_within_range_means_no_sum() -> None:
 
 
 def test_counts_are_exact_beyond_floats_and_refused_where_their_sum_could_wrap() -> None:
-    from catchment.privacy.secure_sum import Outline, encoded
-    from catchment.wire import Parts
+    from catchment.privacy.secure_aggregation import Outline, encoded
+    from catchment.wire import Message
 
-    counts = Parts("counts", {}, (np.array([2**53 + 1, -(2**60) - 1]),))
+    counts = Message("counts", {}, (np.array([2**53 + 1, -(2**60) - 1]),))
     for ring in (Ring(), Ring(64, 20)):
         (back,) = Outline.of(counts).fill(encoded(counts, ring, n_clients=7), ring).arrays
         np.testing.assert_array_equal(back, counts.arrays[0])

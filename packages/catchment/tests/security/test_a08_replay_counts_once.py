@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation import Engine, Reply, Turn
+from catchment.federation import Engine, Reply, RoundContext
 from catchment.privacy import Journal
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 from tests.security.fleet import STAGES, Fleet, Numbers, RefusedError, released
 
 
@@ -28,13 +28,13 @@ class Echoing(Engine):
     def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for reply in self.engine.ask(letters):
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in self.engine.ask(requests):
             yield from [reply] * self.times
 
 
-def at(client: str) -> Turn:
-    return Turn(0, (), client=client)
+def at(client: str) -> RoundContext:
+    return RoundContext(0, (), client=client)
 
 
 @pytest.mark.parametrize("journalled", [False, True])
@@ -57,7 +57,7 @@ def test_fifty_at_once_count_once(journalled: bool, tmp_path: Path) -> None:
         for stage in STAGES[:3]:
             fleet.step(exchange, stage)
         uploads = {
-            c: fleet.ask(c, "update", exchange.letter("update", c, NOTHING)) for c in fleet.vectors
+            c: fleet.ask(c, "update", exchange.request("update", c, NOTHING)) for c in fleet.vectors
         }
         start = threading.Barrier(50)
 
@@ -73,7 +73,7 @@ def test_fifty_at_once_count_once(journalled: bool, tmp_path: Path) -> None:
         exchange.close("update")
         for stage in STAGES[4:]:
             fleet.step(exchange, stage)
-        total, n_used = exchange.result(lambda parts, turn: Numbers(parts.arrays[0]))
+        total, n_used = exchange.result(lambda parts, context: Numbers(parts.arrays[0]))
     assert n_used == 4
     assert isinstance(total, Numbers)
     np.testing.assert_array_equal(total.values, fleet.expected(fleet.vectors))
@@ -83,13 +83,13 @@ def test_fifty_at_once_count_once(journalled: bool, tmp_path: Path) -> None:
 def test_a_letter_delivered_twenty_times_at_once_has_one_answer(stage: str) -> None:
     fleet = Fleet.drawn(4)
     exchange = fleet.until(stage)
-    letter = exchange.letter(stage, "c001", NOTHING)
+    request = exchange.request(stage, "c001", NOTHING)
     start = threading.Barrier(20)
 
     def deliver(_: int) -> bytes:
         start.wait()
         try:
-            return fleet.ask("c001", stage, letter).to_bytes()
+            return fleet.ask("c001", stage, request).to_bytes()
         except RefusedError as refusal:
             return refusal.code.encode()
 
@@ -97,11 +97,11 @@ def test_a_letter_delivered_twenty_times_at_once_has_one_answer(stage: str) -> N
         answers = set(pool.map(deliver, range(20))) - {b"busy"}
     assert len(answers) == 1
     # What was answered is what the client acts on: the round ends in the exact sum.
-    exchange.take(stage, Parts.from_bytes(answers.pop()), at("c001"))
+    exchange.take(stage, Message.from_bytes(answers.pop()), at("c001"))
     fleet.step(exchange, stage, [c for c in fleet.vectors if c != "c001"])
     for later in STAGES[STAGES.index(stage) + 1 :]:
         fleet.step(exchange, later)
-    total, _ = exchange.result(lambda parts, turn: Numbers(parts.arrays[0]))
+    total, _ = exchange.result(lambda parts, context: Numbers(parts.arrays[0]))
     assert isinstance(total, Numbers)
     np.testing.assert_array_equal(total.values, fleet.expected(fleet.vectors))
 
@@ -129,15 +129,15 @@ def test_other_bytes_for_the_same_client_and_round_are_a_conflict(
         exchange = fleet.open(journal=journal if journalled else None)
         for stage in STAGES[:3]:
             fleet.step(exchange, stage)
-        letter = exchange.letter("update", "c000", NOTHING)
-        first = fleet.ask("c000", "update", letter)
+        request = exchange.request("update", "c000", NOTHING)
+        first = fleet.ask("c000", "update", request)
         assert exchange.take("update", first, at("c000"))
         # A client restored from an old copy of its memory signs other numbers for the same round.
         memory = fleet.memories["c000"]
         for key in [k for k in memory if "/update/" in k or k.startswith("releases/")]:
             del memory[key]
         fleet.vectors = {**fleet.vectors, "c000": fleet.vectors["c000"] * 2}
-        second = fleet.ask("c000", "update", letter)
+        second = fleet.ask("c000", "update", request)
         with pytest.raises(UploadError, match="two different uploads") as caught:
             exchange.take("update", second, at("c000"))
         assert caught.value.code == "conflict"
@@ -156,14 +156,14 @@ def test_the_journal_itself_tells_conflicts(tmp_path: Path) -> None:
 def test_an_old_rounds_upload_is_refused_in_a_new_round() -> None:
     fleet = Fleet.drawn(4)
     old = fleet.until("update")
-    upload = fleet.ask("c000", "update", old.letter("update", "c000", NOTHING))
+    upload = fleet.ask("c000", "update", old.request("update", "c000", NOTHING))
     new = fleet.until("update")
     with pytest.raises(UploadError, match="upload of another round") as caught:
         new.take("update", upload, at("c000"))
     assert caught.value.code == "round"
     # Nor does it help to write the new round's number on it: the signature covers that.
-    number = new.letter("keys", "c000", NOTHING).facts["round"]
-    relabelled = Parts(upload.kind, {**upload.facts, "round": number}, upload.arrays)
+    number = new.request("keys", "c000", NOTHING).facts["round"]
+    relabelled = Message(upload.kind, {**upload.facts, "round": number}, upload.arrays)
     with pytest.raises(UploadError, match="did not sign") as caught:
         new.take("update", relabelled, at("c000"))
     assert caught.value.code == "signature"
@@ -172,7 +172,7 @@ def test_an_old_rounds_upload_is_refused_in_a_new_round() -> None:
 def test_one_clients_upload_does_not_count_for_another() -> None:
     fleet = Fleet.drawn(4)
     exchange = fleet.until("update")
-    upload = fleet.ask("c000", "update", exchange.letter("update", "c000", NOTHING))
+    upload = fleet.ask("c000", "update", exchange.request("update", "c000", NOTHING))
     with pytest.raises(UploadError, match="c001 did not sign"):
         exchange.take("update", upload, at("c001"))
 
@@ -181,11 +181,11 @@ def test_one_clients_upload_does_not_count_for_another() -> None:
 def test_two_answers_to_any_stage_are_a_conflict(stage: str) -> None:
     fleet = Fleet.drawn(4)
     exchange = fleet.until(stage)
-    letter = exchange.letter(stage, "c000", NOTHING)
-    answer = fleet.ask("c000", stage, letter)
+    request = exchange.request(stage, "c000", NOTHING)
+    answer = fleet.ask("c000", stage, request)
     assert exchange.take(stage, answer, at("c000"))
-    assert not exchange.take(stage, Parts.from_bytes(answer.to_bytes()), at("c000"))
+    assert not exchange.take(stage, Message.from_bytes(answer.to_bytes()), at("c000"))
     arrays = [array.copy() for array in answer.arrays]
     arrays[-1][0, 0] ^= 1
     with pytest.raises((UploadError, IntegrityError), match=r"two answers|did not sign"):
-        exchange.take(stage, Parts(answer.kind, answer.facts, tuple(arrays)), at("c000"))
+        exchange.take(stage, Message(answer.kind, answer.facts, tuple(arrays)), at("c000"))

@@ -14,7 +14,7 @@ import pytest
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation import Engine, Reply
 from catchment.privacy import Journal
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 from tests.security.fleet import STAGES, Fleet, RefusedError, released, stage_of
 
 RNG = np.random.default_rng(10)
@@ -42,9 +42,9 @@ class Noisy(Engine):
     def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for reply in self.engine.ask(letters):
-            if reply.client == "c001" and stage_of(letters["c001"]) == self.stage:
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in self.engine.ask(requests):
+            if reply.client == "c001" and stage_of(requests["c001"]) == self.stage:
                 assert reply.message is not None
                 for copy in self.copies(reply.message):
                     yield Reply("c001", copy)
@@ -80,7 +80,7 @@ def test_memory_stays_flat_while_damaged_copies_come() -> None:
 
 def resealed(message: bytes, rng: np.random.Generator) -> bytes:
     """Return a message with one bit of one array flipped and a checksum that fits."""
-    parts = Parts.from_bytes(message)
+    parts = Message.from_bytes(message)
     arrays = [array.copy() for array in parts.arrays]
     chosen = arrays[rng.integers(len(arrays))].view(np.uint8).reshape(-1)
     chosen[rng.integers(len(chosen))] ^= np.uint8(1 << rng.integers(8))
@@ -98,9 +98,9 @@ class Lying(Engine):
     def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for reply in self.engine.ask(letters):
-            if reply.client == "c001" and stage_of(letters["c001"]) == self.stage:
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in self.engine.ask(requests):
+            if reply.client == "c001" and stage_of(requests["c001"]) == self.stage:
                 assert reply.message is not None
                 yield Reply("c001", resealed(reply.message, self.rng))
             else:
@@ -128,18 +128,18 @@ def test_a_bit_flipped_by_a_client_never_makes_a_wrong_sum(stage: str, seed: int
 def test_a_damaged_letter_does_not_keep_the_right_one_out(stage: str) -> None:
     fleet = Fleet.drawn(4)
     exchange = fleet.until(stage)
-    letter = exchange.letter(stage, "c000", NOTHING)
-    arrays = [array.copy() for array in letter.arrays if array.size]
+    request = exchange.request(stage, "c000", NOTHING)
+    arrays = [array.copy() for array in request.arrays if array.size]
     if arrays:
         arrays[-1].view(np.uint8).reshape(-1)[-1] ^= 1
-        damaged = replace(letter, arrays=(*arrays, *letter.arrays[len(arrays) :]))
+        damaged = replace(request, arrays=(*arrays, *request.arrays[len(arrays) :]))
         if stage == "boxes":
             # Here it is answered, with a complaint: whose fault it is is for the server to find.
             assert fleet.ask("c000", stage, damaged).kind == "secure-complaints"
             return
         with pytest.raises(RefusedError):
             fleet.ask("c000", stage, damaged)
-    assert fleet.ask("c000", stage, letter).kind.startswith("secure-")
+    assert fleet.ask("c000", stage, request).kind.startswith("secure-")
 
 
 def test_a_damaged_upload_on_the_servers_disk_is_found(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from catchment.features import EchoState
 from catchment.federation import Engine, Reply, Tally, run
 from catchment.federation.learn import RidgeState
 from catchment.readout import Model, RidgeStatistics, accumulate
-from catchment.wire import MAGIC, VERSION, Fact, Parts
+from catchment.wire import MAGIC, VERSION, Fact, Message
 from catchment.wire.messages import _PREFIX
 
 CLIENTS = synthetic_wearables(4, windows_per_user=30, steps=40)
@@ -46,8 +46,8 @@ class Tampering(Engine):
     def clients(self) -> Sequence[str]:
         return sorted(CLIENTS)
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for reply in LocalEngine(PLAN, CLIENTS).ask(letters):
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in LocalEngine(PLAN, CLIENTS).ask(requests):
             assert reply.message is not None
             bad = reply.client == BAD
             yield Reply(reply.client, self.change(reply.message)) if bad else reply
@@ -55,10 +55,10 @@ class Tampering(Engine):
 
 def edited(edit: Edit) -> Change:
     def change(message: bytes) -> bytes:
-        parts = Parts.from_bytes(message)
+        parts = Message.from_bytes(message)
         arrays, facts = [array.copy() for array in parts.arrays], dict(parts.facts)
         edit(arrays, facts)
-        return Parts(parts.kind, facts, tuple(arrays)).to_bytes()
+        return Message(parts.kind, facts, tuple(arrays)).to_bytes()
 
     return change
 
@@ -98,7 +98,7 @@ def miscounted(arrays: list[NDArray[np.float64]], facts: dict[str, Fact]) -> Non
 
 def big_endian(message: bytes) -> bytes:
     """Return the same numbers the other way round, and a header that says so."""
-    parts = Parts.from_bytes(message)
+    parts = Message.from_bytes(message)
     (size,) = struct.unpack_from("<I", message, _PREFIX.size)
     header = message[_PREFIX.size + 4 : _PREFIX.size + 4 + size].replace(b'"f8"', b'">f8"')
     numbers = b"".join(array.astype(">f8").tobytes() for array in parts.arrays)

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from catchment.errors import TooFewClientsError, UploadError
-from catchment.federation import Engine, Reply, Turn
+from catchment.federation import Engine, Reply, RoundContext
 from catchment.privacy import Journal
-from catchment.wire import Parts
+from catchment.wire import Message
 from tests.security.fleet import STAGES, Fleet, released, stage_of
 
 
-class Unread(Parts):
+class Unread(Message):
     """A message that may be looked at no further than its kind."""
 
     def __init__(self, kind: str) -> None:
@@ -32,8 +32,8 @@ class Unread(Parts):
         pytest.fail("a late upload was opened")
 
 
-def late(exchange_stage: str) -> Turn:
-    return Turn(0, (), client=exchange_stage)
+def late(exchange_stage: str) -> RoundContext:
+    return RoundContext(0, (), client=exchange_stage)
 
 
 @pytest.mark.parametrize("journalled", [False, True])
@@ -76,13 +76,13 @@ class Delaying(Engine):
     def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for reply in self.engine.ask(letters):
-            if stage_of(letters[reply.client]) == "update" and reply.client == "c001":
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in self.engine.ask(requests):
+            if stage_of(requests[reply.client]) == "update" and reply.client == "c001":
                 self.held.append(reply)
             else:
                 yield reply
-        if letters and stage_of(next(iter(letters.values()))) == self.until:
+        if requests and stage_of(next(iter(requests.values()))) == self.until:
             yield from self.held
 
 
@@ -106,12 +106,12 @@ class Silent(Engine):
     def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for client, letter in letters.items():
-            if client in self.silent and stage_of(letter) == self.stage:
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for client, request in requests.items():
+            if client in self.silent and stage_of(request) == self.stage:
                 yield Reply(client, None, "no answer within 1 seconds")
             else:
-                yield from self.engine.ask({client: letter})
+                yield from self.engine.ask({client: request})
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation import REPLY_HEADER, Engine, Reply, Turn
+from catchment.federation import REPLY_HEADER, Engine, Reply, RoundContext
 from catchment.privacy import Journal
-from catchment.wire import MAGIC, VERSION, Parts
+from catchment.wire import MAGIC, VERSION, Message
 from tests.security.fleet import Fleet, released
 
 PACKAGES = Path(__file__).parents[3]
@@ -107,7 +107,7 @@ def test_hostile_messages_are_refused_cheaply(name: str) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(IntegrityError):
-            Parts.from_bytes(hostile, header_limit=REPLY_HEADER)
+            Message.from_bytes(hostile, header_limit=REPLY_HEADER)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -120,7 +120,7 @@ def test_the_longest_header_that_is_read_costs_little_memory() -> None:
     longest = message(b'{"kind":"a","arrays":[],"facts":{"x":[' + lists + b"[]]}}")
     tracemalloc.start()
     try:
-        assert Parts.from_bytes(longest, header_limit=REPLY_HEADER).kind == "a"
+        assert Message.from_bytes(longest, header_limit=REPLY_HEADER).kind == "a"
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -136,8 +136,8 @@ def test_a_round_goes_on_when_a_client_sends_them(name: str) -> None:
         def clients(self) -> list[str]:
             return list(engine.clients())
 
-        def ask(self, letters):  # type: ignore[no-untyped-def]
-            for reply in engine.ask(letters):
+        def ask(self, requests):  # type: ignore[no-untyped-def]
+            for reply in engine.ask(requests):
                 yield Reply("c002", hostile) if reply.client == "c002" else reply
 
     result = fleet.run(Hostile())
@@ -162,13 +162,13 @@ def test_a_round_goes_on_when_a_client_sends_them(name: str) -> None:
 def test_outlines_that_lie_are_refused_before_anything_is_made(outline: object) -> None:
     fleet = Fleet.drawn(4)
     exchange = fleet.until("update")
-    number = exchange.letter("keys", "c000", Parts("nothing")).facts["round"]
+    number = exchange.request("keys", "c000", Message("nothing")).facts["round"]
     arrays = (np.zeros((2, 3), dtype=np.uint64), np.zeros((1, 64), dtype=np.uint8))
-    upload = Parts("secure-upload", {"round": number, "outline": outline}, arrays)  # type: ignore[dict-item]
+    upload = Message("secure-upload", {"round": number, "outline": outline}, arrays)  # type: ignore[dict-item]
     tracemalloc.start()
     try:
         with pytest.raises((UploadError, IntegrityError)):
-            exchange.take("update", upload, Turn(0, (), client="c000"))
+            exchange.take("update", upload, RoundContext(0, (), client="c000"))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

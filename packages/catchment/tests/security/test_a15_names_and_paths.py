@@ -10,7 +10,7 @@ import pytest
 from catchment.cli import main
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation import Plan, RunFolder
-from catchment.privacy import FileMemory, Journal, SecureSum, make_identities
+from catchment.privacy import FileMemory, Journal, SecureAggregation, generate_keys
 from tests.security.fleet import Adding, Fleet
 
 HOSTILE = [
@@ -40,20 +40,20 @@ def everything(folder: Path) -> set[str]:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_clients_and_federations_cannot_be_called_so(name: str) -> None:
     with pytest.raises(ValueError, match="letters"):
-        SecureSum(identities={name: IDENTITY})
+        SecureAggregation(identities={name: IDENTITY})
     with pytest.raises(ValueError, match="letters"):
-        SecureSum(identities={"ann": IDENTITY}, federation=name)
+        SecureAggregation(identities={"ann": IDENTITY}, federation=name)
 
 
 @pytest.mark.parametrize("key", ["", "ab", "AB" * 32, "zz" * 32, "ab" * 33, "../x"])
 def test_keys_that_are_none_are_refused(key: str) -> None:
     with pytest.raises(ValueError, match="pass 64 hexadecimal digits"):
-        SecureSum(identities={"ann": key})
+        SecureAggregation(identities={"ann": key})
 
 
 def test_one_key_for_two_names_is_refused() -> None:
     with pytest.raises(ValueError, match="two clients have one identity"):
-        SecureSum(identities={"ann": IDENTITY, "ben": IDENTITY})
+        SecureAggregation(identities={"ann": IDENTITY, "ben": IDENTITY})
 
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if "\0" not in name])
@@ -136,7 +136,7 @@ def test_a_reply_from_a_name_that_was_not_asked_is_not_opened() -> None:
     fleet = Fleet.drawn(3)
     exchange = fleet.until("update")
     assert exchange.asked("update") == tuple(sorted(fleet.vectors))
-    assert make_identities(["../x"]).keys() == {"../x"}
+    assert generate_keys(["../x"]).keys() == {"../x"}
     with pytest.raises(ValueError, match="letters"):
         Fleet.of({"../x": np.ones(1)})
 

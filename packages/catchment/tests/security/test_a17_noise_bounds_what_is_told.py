@@ -16,8 +16,8 @@ from scipy.stats import norm
 
 from catchment import Array, FederatedRidge, Plan, Recipe, Recording, Reservoir
 from catchment.features import EchoState
-from catchment.federation import Turn, WeightedSum
-from catchment.privacy import Clip, GaussianNoise, PerSequence
+from catchment.federation import RoundContext, WeightedSum
+from catchment.privacy import Clip, GaussianNoise, RecordLevel
 from catchment.privacy.dp import (
     Clipped,
     Records,
@@ -26,11 +26,11 @@ from catchment.privacy.dp import (
     gaussian_multiplier,
 )
 from catchment.readout import RidgeStatistics
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 
 
 def exact_square(clipped: Clipped, grid: float) -> Fraction:
-    """Return the squared length of a vector in whole-number arithmetic."""
+    """Return the squared length of a vector in integer arithmetic."""
     steps = clipped.vector / grid
     np.testing.assert_array_equal(steps, np.rint(steps))
     return sum((Fraction(int(step)) ** 2 for step in steps), Fraction(0)) * Fraction(grid) ** 2
@@ -42,7 +42,7 @@ entries = st.floats(-1e6, 1e6) | st.sampled_from([0.0, 1e-300, 1e150, -1e150, 5e
 @st.composite
 def adversaries(draw: st.DrawFn) -> RidgeStatistics | WeightedSum:
     """Statistics of rows of any size, or numbers that no data have, or weighted sums."""
-    kind = draw(st.sampled_from(["rows", "invented", "weighted"]))
+    kind = draw(st.sampled_from(["rows", "synthetic", "weighted"]))
     numbers = draw(st.lists(entries, min_size=12, max_size=12))
     if kind == "rows":
         rows = np.clip(np.array(numbers[:9]).reshape(3, 3), -1e70, 1e70)
@@ -107,17 +107,17 @@ def test_the_discrete_multiplier_agrees_with_renyi_accounting(epsilon: float) ->
 def released(noise: GaussianNoise, present: bool) -> float:
     """Return what a release says along the one client that an attacker asks about."""
     n = noise.min_clients
-    turn = Turn(0, tuple(f"c{k}" for k in range(n)))
+    context = RoundContext(0, tuple(f"c{k}" for k in range(n)))
     vectors = [np.array([9.0 * present, 0.0])] + [np.array([0.0, 1.0])] * (n - 1)
-    sent = [noise.on_client(WeightedSum.of((v,), 1.0), turn) for v in vectors]
-    read = [noise.read_update(upload.parts(), turn, _read) for upload in sent]
-    total = noise.on_server(sum(read[1:], start=read[0]), turn, _read)
+    sent = [noise.on_client(WeightedSum.of((v,), 1.0), context) for v in vectors]
+    read = [noise.read_update(upload.parts(), context, _read) for upload in sent]
+    total = noise.on_server(sum(read[1:], start=read[0]), context, _read)
     assert isinstance(total, WeightedSum)
     return float(total.arrays[0][0])
 
 
-def _read(parts: Parts, turn: Turn) -> WeightedSum:
-    return WeightedSum.from_parts(parts)
+def _read(parts: Message, context: RoundContext) -> WeightedSum:
+    return WeightedSum.from_message(parts)
 
 
 def beaten_by(scores: tuple[Array, Array], epsilon: float, delta: float) -> float:
@@ -174,7 +174,7 @@ def test_sequences_are_records_with_states_of_their_own() -> None:
     u = [rng.normal(size=(20, 1)) for _ in range(4)]
     changed = [x.copy() for x in u]
     changed[1][0] += 3.0
-    algorithm = PerSequence(algorithm=FederatedRidge(features=F, ridge=0.0, keep_clients=False))
+    algorithm = RecordLevel(algorithm=FederatedRidge(features=F, ridge=0.0, store_per_client=False))
     noise = GaussianNoise(
         epsilon=1.0, delta=1e-5, clip=Clip(bound=2.0), unit="sequence", min_clients=1
     )
@@ -182,7 +182,7 @@ def test_sequences_are_records_with_states_of_their_own() -> None:
 
     def records(inputs: list[Array]) -> list[Array]:
         data = [Recording(x, np.ones((20, 1))) for x in inputs]
-        upload = algorithm.client_update(NOTHING, lambda: data, Turn(0, (), client="a"))
+        upload = algorithm.client_update(NOTHING, lambda: data, RoundContext(0, (), client="a"))
         assert isinstance(upload, Records)
         return [noise.clip.clipped(r, noise.grid).vector for r in upload.uploads()]
 

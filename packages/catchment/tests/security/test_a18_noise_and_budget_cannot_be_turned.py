@@ -14,7 +14,7 @@ import catchment
 from catchment import Array, FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
 from catchment.errors import BudgetError, TooFewClientsError
 from catchment.features import EchoState
-from catchment.federation import Tally, Turn, WeightedSum
+from catchment.federation import RoundContext, Tally, WeightedSum
 from catchment.federation.learn import RidgeState
 from catchment.plans import parse_plan
 from catchment.privacy import Budget, Clip, GaussianNoise
@@ -37,7 +37,7 @@ def protection(**settings: object) -> GaussianNoise:
 
 
 def plan(*, rounds: int = 1, **settings: object) -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
-    algorithm = FederatedRidge(features=FEATURES, ridge=0.0, keep_clients=False)
+    algorithm = FederatedRidge(features=FEATURES, ridge=0.0, store_per_client=False)
     noisy = protection(releases=rounds, **settings)
     return Plan(algorithm=algorithm, protections=(noisy,), rounds=rounds, seed=1)
 
@@ -65,7 +65,7 @@ def test_clients_with_the_same_data_add_different_noise() -> None:
     sent = []
     for client in ("ann", "ben"):
         upload = shared.on_client(
-            WeightedSum.of((np.zeros(50),), 1.0), Turn(0, (), seed=1, client=client)
+            WeightedSum.of((np.zeros(50),), 1.0), RoundContext(0, (), seed=1, client=client)
         )
         assert isinstance(upload, Clipped)
         sent.append(upload.vector)
@@ -95,9 +95,9 @@ def test_noise_takes_no_seed() -> None:
     with pytest.raises(TypeError, match="seed"):
         protection(seed=1)
     text = (
-        '[data]\nsource = "wearables"\n[prepare]\nscale = "own"\n[features]\nunits = 20\n'
-        "[learn]\nridge = 0.0\nkeep_clients = false\n"
-        '[[protect]]\nname = "gaussian_noise"\nepsilon = 1.0\n'
+        '[data]\nsource = "wearables"\n[preprocessing]\nscale = "own"\n[features]\nunits = 20\n'
+        "[learn]\nridge = 0.0\nstore_per_client = false\n"
+        '[[protections]]\nname = "gaussian_noise"\nepsilon = 1.0\n'
         "delta = 1e-5\nclip = {bound = 5.0}\n"
     )
     parse_plan(text)
@@ -150,6 +150,6 @@ def test_small_cohorts_must_be_asked_for() -> None:
 
 
 def test_more_rounds_than_releases_are_refused() -> None:
-    algorithm = FederatedRidge(features=FEATURES, ridge=0.0, keep_clients=False)
+    algorithm = FederatedRidge(features=FEATURES, ridge=0.0, store_per_client=False)
     with pytest.raises(ValueError, match="pass releases=3"):
         Plan(algorithm=algorithm, protections=(protection(releases=2),), rounds=3)

@@ -17,7 +17,7 @@ from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Limits, Memory, Plan, run
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import Evaluation
-from catchment.privacy import Policy, SecureSum, make_identities
+from catchment.privacy import Policy, SecureAggregation, generate_keys
 from tests.security.fleet import Fleet, Lossy, losing, released
 
 FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=8, inputs=1, seed=4)), input=False)
@@ -30,16 +30,16 @@ def clients(n_clients: int, n_steps: int) -> dict[str, list[Recording]]:
 
 
 def plan_of(identities: Mapping[str, str], increments: int, **settings: Any) -> Plan[Any, Any, Any]:
-    masking = SecureSum(identities=identities, rows_per_feature=2, **settings)
+    masking = SecureAggregation(identities=identities, rows_per_feature=2, **settings)
     algorithm = FederatedRidge(
-        features=FEATURES, ridge=0.1, keep_clients=False, increments=increments
+        features=FEATURES, ridge=0.1, store_per_client=False, increments=increments
     )
     return Plan(algorithm=algorithm, rounds=increments, protections=(masking,))
 
 
 def test_three_increments_of_four_clients_are_the_pooled_ridge() -> None:
     data = clients(4, 60)
-    identities = make_identities(data)
+    identities = generate_keys(data)
     memories = identities.memories
     plan = plan_of(identities, 3, min_clients=4)
     result = run(plan, LocalEngine(plan, data, 1, memories))
@@ -58,7 +58,7 @@ def test_three_increments_of_four_clients_are_the_pooled_ridge() -> None:
 @pytest.mark.parametrize(("increments", "passes"), [(60, False), (20, False), (15, True)])
 def test_increments_of_too_few_rows_are_refused(increments: int, passes: bool) -> None:
     data = clients(4, 60)  # 8 features: 4 rows of each client and increment
-    identities = make_identities(data)
+    identities = generate_keys(data)
     memories = identities.memories
     plan = plan_of(identities, increments, min_clients=4)
     engine = LocalEngine(plan, data, 1, memories)
@@ -151,20 +151,20 @@ def test_the_rule_is_the_owners_and_no_setting_of_the_plan() -> None:
     summed(fleet, *ALL[:5])
     assert released(summed(fleet, *ALL[:4])).shape == (3,)
     with pytest.raises(TypeError, match="compare_cohorts"):
-        SecureSum(identities=fleet.masking.identities, compare_cohorts=False)  # type: ignore[call-arg]
+        SecureAggregation(identities=fleet.masking.identities, compare_cohorts=False)  # type: ignore[call-arg]
 
 
 def test_sums_of_another_kind_are_compared_among_themselves() -> None:
     data = clients(5, 60)
-    identities = make_identities(data)
+    identities = generate_keys(data)
     memories = identities.memories
     plan = plan_of(identities, 1, min_clients=3)
     model = run_locally(plan, data, threads=1, memories=memories).model
     assert model is not None
     fewer = {name: data[name] for name in ALL[:4]}
     scored = Plan(
-        algorithm=Evaluation(model_under_test=model, keep_clients=False),
-        protections=(SecureSum(identities=identities, min_clients=3),),
+        algorithm=Evaluation(model_under_test=model, store_per_client=False),
+        protections=(SecureAggregation(identities=identities, min_clients=3),),
     )
     known: dict[str, Memory] = memories
     assert run_locally(scored, fewer, threads=1, memories=known).state.total is not None

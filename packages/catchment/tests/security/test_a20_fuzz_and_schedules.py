@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation import Request, Turn
-from catchment.privacy.secure_sum import Outline
-from catchment.wire import MAGIC, NOTHING, VERSION, Parts, join, split
+from catchment.federation import Request, RoundContext
+from catchment.privacy.secure_aggregation import Outline
+from catchment.wire import MAGIC, NOTHING, VERSION, Message, join, split
 from tests.security.fleet import STAGES, Fleet
 from tests.security.schedule import Ending, simulate
 
@@ -118,23 +118,25 @@ def containers(value: object) -> Iterator[dict | list]:  # type: ignore[type-arg
 def every_letter_and_answer() -> tuple[Fleet, list[bytes], list[bytes]]:
     fleet = Fleet.drawn(3)
     exchange = fleet.open()
-    letters, answers = [], []
+    requests, answers = [], []
     for stage in STAGES:
         plan = fleet.plan.fingerprint()
         for client in exchange.asked(stage)[:1]:
-            letter = exchange.letter(stage, client, NOTHING)
-            letters.append(Request(plan, Turn(0, (), plan=plan), stage, letter).to_bytes())
-            answers.append(fleet.ask(client, stage, letter).to_bytes())
+            request = exchange.request(stage, client, NOTHING)
+            requests.append(
+                Request(plan, RoundContext(0, (), plan=plan), stage, request).to_bytes()
+            )
+            answers.append(fleet.ask(client, stage, request).to_bytes())
         fleet.step(exchange, stage)
-    answers.append(Parts("refusal", {"code": "a", "reason": "b"}).to_bytes())
-    answers.append(join("pair", {"a": NOTHING, "b": Parts("x", {}, (np.eye(2),))}).to_bytes())
-    return fleet, letters, answers
+    answers.append(Message("refusal", {"code": "a", "reason": "b"}).to_bytes())
+    answers.append(join("pair", {"a": NOTHING, "b": Message("x", {}, (np.eye(2),))}).to_bytes())
+    return fleet, requests, answers
 
 
 def parse(message: bytes) -> str:
     """Return how far a message gets; anything but an IntegrityError is a find."""
     try:
-        parts = Parts.from_bytes(message, header_limit=1 << 18)
+        parts = Message.from_bytes(message, header_limit=1 << 18)
     except IntegrityError:
         return "refused"
     outcome = "read"
@@ -152,8 +154,8 @@ def parse(message: bytes) -> str:
 
 
 def fuzz(n_inputs: int, seconds: float, seed: int) -> Counter[str]:
-    _, letters, answers = every_letter_and_answer()
-    mutated = Mutator(letters + answers, seed)
+    _, requests, answers = every_letter_and_answer()
+    mutated = Mutator(requests + answers, seed)
     end = time.monotonic() + seconds
     outcomes: Counter[str] = Counter()
     for _ in range(n_inputs):
@@ -176,25 +178,25 @@ def test_a_million_messages_do_not_break_the_parser() -> None:
     assert outcomes.total() == 1_000_000 or time.monotonic() - started >= 600.0
 
 
-def answers_always(fleet: Fleet, letters: list[bytes], n_inputs: int, seed: int) -> Counter[str]:
-    mutated = Mutator(letters, seed)
+def answers_always(fleet: Fleet, requests: list[bytes], n_inputs: int, seed: int) -> Counter[str]:
+    mutated = Mutator(requests, seed)
     kinds: Counter[str] = Counter()
     for _ in range(n_inputs):
-        reply = Parts.from_bytes(fleet.node("c000").answer(mutated()))
+        reply = Message.from_bytes(fleet.node("c000").answer(mutated()))
         kinds[reply.kind] += 1
     return kinds
 
 
 def test_a_client_answers_anything_with_a_message() -> None:
-    fleet, letters, _ = every_letter_and_answer()
-    kinds = answers_always(fleet, letters, 3_000, seed=2)
+    fleet, requests, _ = every_letter_and_answer()
+    kinds = answers_always(fleet, requests, 3_000, seed=2)
     assert kinds["refusal"] > 1_000
 
 
 @pytest.mark.long
 def test_a_client_answers_a_lot_of_anything() -> None:
-    fleet, letters, _ = every_letter_and_answer()
-    assert answers_always(fleet, letters, 100_000, seed=3)["refusal"] > 10_000
+    fleet, requests, _ = every_letter_and_answer()
+    assert answers_always(fleet, requests, 100_000, seed=3)["refusal"] > 10_000
 
 
 def server_takes_anything(n_inputs: int, seed: int) -> int:
@@ -202,12 +204,12 @@ def server_takes_anything(n_inputs: int, seed: int) -> int:
     for stage in STAGES:
         fleet = Fleet.drawn(3)
         exchange = fleet.until(stage)
-        answer = fleet.ask("c000", stage, exchange.letter(stage, "c000", NOTHING))
+        answer = fleet.ask("c000", stage, exchange.request(stage, "c000", NOTHING))
         mutated = Mutator([answer.to_bytes()], seed)
         for _ in range(n_inputs // len(STAGES)):
             try:
-                parts = Parts.from_bytes(mutated())
-                exchange.take(stage, parts, Turn(0, (), client="c000"))
+                parts = Message.from_bytes(mutated())
+                exchange.take(stage, parts, RoundContext(0, (), client="c000"))
             except (IntegrityError, UploadError, ValueError):
                 n_refused += 1
     return n_refused

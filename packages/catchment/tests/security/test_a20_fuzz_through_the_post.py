@@ -22,13 +22,13 @@ from catchment.federation import (
     Reply,
     Request,
     Result,
+    RoundContext,
     RunFolder,
-    Turn,
     read_run,
     run,
 )
 from catchment.federation.runs import ledger
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 from catchment.wire import messages as wire
 from tests.security.test_a20_fuzz_and_schedules import Mutator
 from tests.security.test_h1_one_reply_refuses_one_client import PLAN, waves
@@ -53,8 +53,8 @@ class Crowd(Engine):
     def clients(self) -> Sequence[str]:
         return [*self.honest.clients(), *(f"x{k:06d}" for k in range(self.n_hostile))]
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        yield from self.honest.ask({c: letters[c] for c in self.honest.clients()})
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        yield from self.honest.ask({c: requests[c] for c in self.honest.clients()})
         for k in range(self.n_hostile):
             yield Reply(f"x{k:06d}", self.mutated())
 
@@ -62,11 +62,11 @@ class Crowd(Engine):
 def corpus() -> list[bytes]:
     """Return answers that honest clients give, a refusal, and a message of no numbers."""
     plan = FUZZED.fingerprint()
-    letter = Request(plan, Turn(0, (), plan=plan), "update", NOTHING).to_bytes()
-    asked = dict.fromkeys(["c0", "c1"], letter)
+    request = Request(plan, RoundContext(0, (), plan=plan), "update", NOTHING).to_bytes()
+    asked = dict.fromkeys(["c0", "c1"], request)
     honest = [reply.message or b"" for reply in LocalEngine(FUZZED, waves(), threads=1).ask(asked)]
-    refusal = Parts("refusal", {"code": "rows", "reason": "there are too few"}).to_bytes()
-    empty = Parts("empty", {"epsilon": 0.5}, (np.zeros((0, 3)),)).to_bytes()
+    refusal = Message("refusal", {"code": "rows", "reason": "there are too few"}).to_bytes()
+    empty = Message("empty", {"epsilon": 0.5}, (np.zeros((0, 3)),)).to_bytes()
     return [*honest, refusal, empty]
 
 
@@ -111,7 +111,7 @@ def hardly_opened(reply: Reply) -> Any:
     if reply.message is None:
         return reply, None
     try:
-        return reply, Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
+        return reply, Message.from_bytes(reply.message, header_limit=REPLY_HEADER)
     except IntegrityError as error:
         return reply, str(error)
 

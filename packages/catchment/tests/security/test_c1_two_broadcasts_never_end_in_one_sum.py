@@ -15,8 +15,8 @@ import pytest
 
 from catchment.data import Scaler
 from catchment.errors import IntegrityError, TooFewClientsError, UploadError
-from catchment.federation import Data, Engine, Known, Plan, Reply, Request, Turn, run
-from catchment.privacy.secure_sum import (
+from catchment.federation import Data, Engine, Plan, Reply, Request, RoundContext, StageInputs, run
+from catchment.privacy.secure_aggregation import (
     Notebook,
     Outline,
     Residues,
@@ -27,30 +27,30 @@ from catchment.privacy.secure_sum import (
     rows,
     subtract_from,
 )
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.wire import NOTHING, Message, join, split
 from tests.security.fleet import EVERY, Adding, Fleet, RefusedError
 from tests.security.liars import Colluder, consents, number, survivors
 
 VICTIM = "c000"
-TRUE = Parts("known", {"scale": [1.0]})
-BLIND = Parts("known", {"scale": [1e12]})
+TRUE = Message("known", {"scale": [1.0]})
+BLIND = Message("known", {"scale": [1e12]})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Weighing(Adding):
     """Every client sends its numbers times a weight that the server sends, as gradients do."""
 
-    def client_update(self, received: Parts, data: Data, turn: Turn):  # type: ignore[no-untyped-def]
-        made = super().client_update(received, data, turn)
+    def client_update(self, received: Message, data: Data, context: RoundContext):  # type: ignore[no-untyped-def]
+        made = super().client_update(received, data, context)
         weight = float(received.arrays[0][0]) if received.arrays else 1.0
         return replace(made, values=weight * made.values)
 
-    def broadcast(self, state: object, turn: Turn) -> Parts:
+    def broadcast(self, state: object, context: RoundContext) -> Message:
         return weights(1.0)
 
 
-def weights(value: float) -> Parts:
-    return Parts("weights", {}, (np.array([value]),))
+def weights(value: float) -> Message:
+    return Message("weights", {}, (np.array([value]),))
 
 
 def weighing() -> Fleet:
@@ -69,24 +69,24 @@ class TwoFaced(Engine):
     def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for client, letter in letters.items():
-            request = Request.from_bytes(letter, client)
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for client, raw_request in requests.items():
+            request = Request.from_bytes(raw_request, client)
             if client != VICTIM:
                 request = self.change(request)  # type: ignore[operator]
             yield from self.engine.ask({client: request.to_bytes()})
 
 
 def blinded(request: Request) -> Request:
-    return replace(request, context=BLIND)
+    return replace(request, stage_inputs=BLIND)
 
 
 def other_round(request: Request) -> Request:
-    return replace(request, turn=replace(request.turn, round=1))
+    return replace(request, context=replace(request.context, round=1))
 
 
 def other_seed(request: Request) -> Request:
-    return replace(request, turn=replace(request.turn, seed=1))
+    return replace(request, context=replace(request.context, seed=1))
 
 
 def other_weights(request: Request) -> Request:
@@ -101,7 +101,7 @@ def test_another_context_round_or_seed_for_the_others(change: object) -> None:
     """The server keeps to the protocol but for this; clients do not take each other's keys."""
     fleet = Fleet.drawn(12, min_clients=10)
     with pytest.raises(TooFewClientsError, match="nothing was released"):
-        run(fleet.plan, TwoFaced(fleet.engine(), change), context=TRUE)
+        run(fleet.plan, TwoFaced(fleet.engine(), change), stage_inputs=TRUE)
 
 
 def test_another_payload_for_the_others_leaves_the_victim_out() -> None:
@@ -113,7 +113,7 @@ def test_another_payload_for_the_others_leaves_the_victim_out() -> None:
     assert [(r.client, r.code) for r in result.records[0].refused] == [(VICTIM, "outline")]
 
 
-def bare_sum(fleet: Fleet, exchange: SecureRound, uploads: Mapping[str, Parts]) -> np.ndarray:
+def bare_sum(fleet: Fleet, exchange: SecureRound, uploads: Mapping[str, Message]) -> np.ndarray:
     """Return the sum of all uploads as a server reads it that puts its own masks' keys to use.
 
     It knows every client's own mask here, which is more than shares would ever give it.
@@ -122,7 +122,7 @@ def bare_sum(fleet: Fleet, exchange: SecureRound, uploads: Mapping[str, Parts]) 
     for client, upload in uploads.items():
         numbers = upload.arrays[0].copy()
         session = keys.Session.of(
-            "catchment", exchange._number, Turn(0, (), plan=fleet.plan.fingerprint())
+            "catchment", exchange._number, RoundContext(0, (), plan=fleet.plan.fingerprint())
         )
         book = Notebook(fleet.memories[client], session)
         outline = Outline.from_fact(upload.facts["outline"])
@@ -149,8 +149,8 @@ def test_masks_made_for_two_payloads_do_not_cancel() -> None:
         uploads = {}
         for client in fleet.vectors:
             payload = weights(1.0 if client == VICTIM else told)
-            letter = exchange.letter("update", client, payload)
-            uploads[client] = fleet.ask(client, "update", letter)
+            raw_request = exchange.request("update", client, payload)
+            uploads[client] = fleet.ask(client, "update", raw_request)
         found = bare_sum(fleet, exchange, uploads)
         if told == 1.0:
             np.testing.assert_array_equal(found, fleet.expected(fleet.vectors))
@@ -167,11 +167,11 @@ def test_colluders_who_sign_anything_do_not_help() -> None:
     uploads = {}
     for client in fleet.vectors:
         payload = weights(1.0 if client == VICTIM else 0.0)
-        letter = exchange.letter("update", client, payload)
-        uploads[client] = fleet.ask(client, "update", letter)
+        raw_request = exchange.request("update", client, payload)
+        uploads[client] = fleet.ask(client, "update", raw_request)
     found = bare_sum(fleet, exchange, uploads)  # what all own masks would leave
     at = exchange._number
-    session = keys.Session.of("catchment", at, Turn(0, (), plan=fleet.plan.fingerprint()))
+    session = keys.Session.of("catchment", at, RoundContext(0, (), plan=fleet.plan.fingerprint()))
     honest = [c for c in fleet.vectors if c not in ("c010", "c011")]
     signed = {c: fleet.ask(c, "consistency", survivors(at, range(12), 12)) for c in honest}
     places = fleet.masking.places
@@ -181,7 +181,7 @@ def test_colluders_who_sign_anything_do_not_help() -> None:
     for client in ("c010", "c011"):
         about = session.about("survivors", client)
         signature = keys.sign(fleet.memories[client], about, bits + victims)
-        forged[places[client]] = Parts("secure-consent", {}, (rows([signature], 64),))
+        forged[places[client]] = Message("secure-consent", {}, (rows([signature], 64),))
     with pytest.raises(RefusedError, match="3 clients agree on the sealed set, 8 are needed"):
         fleet.ask(VICTIM, "unmask", consents(at, forged))
     # The others' signatures are for another sum.
@@ -203,10 +203,10 @@ def test_colluders_who_sign_anything_do_not_help() -> None:
 def test_a_client_answers_one_context_only_in_a_round() -> None:
     fleet = Fleet.drawn(4, rounds=2)
     exchange = fleet.until("shares")
-    letter = exchange.letter("shares", "c000", NOTHING)
+    raw_request = exchange.request("shares", "c000", NOTHING)
     plan = fleet.plan.fingerprint()
-    request = Request(plan, Turn(0, (), plan=plan), "shares", letter, BLIND)
-    reply = Parts.from_bytes(fleet.node("c000").answer(request.to_bytes()))
+    request = Request(plan, RoundContext(0, (), plan=plan), "shares", raw_request, BLIND)
+    reply = Message.from_bytes(fleet.node("c000").answer(request.to_bytes()))
     assert reply.kind == "refusal"
     assert "did not sign these keys" in str(reply.facts["reason"])
 
@@ -214,11 +214,11 @@ def test_a_client_answers_one_context_only_in_a_round() -> None:
 def test_the_server_itself_refuses_what_was_signed_for_another_round() -> None:
     fleet = Fleet.drawn(4, rounds=2)
     exchange = fleet.open()
-    letter = exchange.letter("keys", "c000", NOTHING)
-    answer = fleet.ask("c000", "keys", letter, round_=1)
+    raw_request = exchange.request("keys", "c000", NOTHING)
+    answer = fleet.ask("c000", "keys", raw_request, round_=1)
     with pytest.raises(UploadError, match="c000 did not sign what came from it"):
-        exchange.take("keys", answer, Turn(0, (), client="c000"))
-    assert number(letter) == exchange._number
+        exchange.take("keys", answer, RoundContext(0, (), client="c000"))
+    assert number(raw_request) == exchange._number
 
 
 @pytest.mark.parametrize("value", [1e300, 1e-300, 0.0, -1.0, float("inf"), float("nan")])
@@ -226,23 +226,23 @@ def test_scalers_have_public_bounds(value: float) -> None:
     with pytest.raises(ValueError, match=r"scales positive.*change the unit of the channel"):
         Scaler(np.zeros(1), np.array([value]))
     settings = {"gaps": None, "scale": {"mean": [0.0], "scale": [value]}}
-    about = Parts("about", {"course": "", "model": ""})
-    sent = join("known", {"about": about, "prepare": Parts("prepare", {"settings": settings})})
+    about = Message("about", {"course": "", "model": ""})
+    sent = join("known", {"about": about, "prepare": Message("prepare", {"settings": settings})})
     with pytest.raises(IntegrityError, match="the preparation is not valid"):
-        Known.from_parts(sent)
+        StageInputs.from_message(sent)
 
 
 def test_every_stage_is_bound() -> None:
     """All that is signed differs where the turn, its context or the number differ."""
-    turn = Turn(0, (), plan="p")
+    context = RoundContext(0, (), plan="p")
     others = [
-        replace(turn, round=1),
-        replace(turn, seed=1),
-        replace(turn, plan="q"),
-        replace(turn, told="x"),
+        replace(context, round=1),
+        replace(context, seed=1),
+        replace(context, plan="q"),
+        replace(context, told="x"),
     ]
-    sessions = [keys.Session.of("f", 7, one) for one in (turn, *others)]
-    sessions += [keys.Session.of("g", 7, turn), keys.Session.of("f", 8, turn)]
+    sessions = [keys.Session.of("f", 7, one) for one in (context, *others)]
+    sessions += [keys.Session.of("g", 7, context), keys.Session.of("f", 8, context)]
     for stage in EVERY:
         assert len({session.about(stage, "ann") for session in sessions}) == len(sessions)
         assert len({session.digest(stage) for session in sessions}) == len(sessions)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from catchment.errors import RuleError, TooFewClientsError
-from catchment.privacy.secure_sum import check_share, check_threshold, threshold
+from catchment.privacy.secure_aggregation import check_share, check_threshold, threshold
 from tests.security.fleet import Fleet, RefusedError
 from tests.security.liars import SplitView
 
@@ -38,7 +38,7 @@ def test_without_the_rule_four_colluders_open_the_victim(monkeypatch: pytest.Mon
     fleet = Fleet.drawn(12, min_clients=10, corrupt=0.34, shares_needed=8)  # 4 of 12
     with pytest.raises(TooFewClientsError, match="8 shares of 12 open a secret, and 4 holders"):
         fleet.run()
-    module = "catchment.privacy.secure_sum.client.check_threshold"
+    module = "catchment.privacy.secure_aggregation.client.check_threshold"
     monkeypatch.setattr(module, lambda *_: None)
     _, opened, found = attacked(fleet, 4)
     assert opened

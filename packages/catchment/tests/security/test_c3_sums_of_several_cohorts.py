@@ -16,7 +16,7 @@ from catchment.errors import TooFewClientsError
 from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Memory, Plan, run
 from catchment.federation.learn import FederatedRidge
-from catchment.privacy import Identities, Policy, SecureSum, make_identities
+from catchment.privacy import Identities, Policy, SecureAggregation, generate_keys
 from tests.security.fleet import Adding, Numbers
 
 X, Y, VICTIM = ["x0", "x1", "x2"], ["y0", "y1", "y2"], "v"
@@ -33,11 +33,11 @@ class People:
     """Clients who keep their memories while a server makes plans as it likes."""
 
     vectors: dict[str, Array] = field(default_factory=_vectors)
-    keys: Identities = field(default_factory=lambda: make_identities(EVERYBODY))
+    keys: Identities = field(default_factory=lambda: generate_keys(EVERYBODY))
     policy: Policy = field(default_factory=Policy)
 
     def summed(self, names: Sequence[str], *, label: str = "", federation: str = "f") -> Array:
-        """Return what the server reads of a secure sum over these clients, agreed by all."""
+        """Return what the server reads of secure aggregation over these clients, agreed by all."""
         plan = self.plan(Adding(label=label), names, federation)
         data = {name: [Recording(self.vectors[name])] for name in names}
         state = run(plan, LocalEngine(plan, data, 1, self.memories, self.policy)).state
@@ -45,7 +45,7 @@ class People:
         return state.values
 
     def plan(self, algorithm: Any, names: Sequence[str], federation: str) -> Plan[Any, Any, Any]:
-        masking = SecureSum(
+        masking = SecureAggregation(
             identities={name: self.keys[name] for name in names},
             min_clients=3,
             federation=federation,
@@ -98,11 +98,13 @@ def test_another_recipe_does_not_start_anew() -> None:
     """Class counts of two recipes subtract as those of one."""
     people = People()
     rng = np.random.default_rng(1)
-    data = {name: [_labelled(rng) for _ in range(12)] for name in EVERYBODY}
+    data = {name: [_labeled(rng) for _ in range(12)] for name in EVERYBODY}
 
     def counts(seed: int, names: Sequence[str]) -> Array:
         F = EchoState.of(Reservoir.from_recipe(Recipe(units=4 + seed, inputs=1, seed=seed)))
-        algorithm = FederatedRidge(features=F, ridge=1.0, keep_clients=False, classes=("a", "b"))
+        algorithm = FederatedRidge(
+            features=F, ridge=1.0, store_per_client=False, classes=("a", "b")
+        )
         plan = people.plan(algorithm, names, "f")
         chosen = {name: data[name] for name in names}
         total = run(plan, LocalEngine(plan, chosen, 1, people.memories)).state.total
@@ -115,9 +117,9 @@ def test_another_recipe_does_not_start_anew() -> None:
     counts(1, EVERYBODY)
 
 
-def _labelled(rng: np.random.Generator) -> Recording:
+def _labeled(rng: np.random.Generator) -> Recording:
     label = str(rng.choice(["a", "b"]))
-    return Recording.labelled(rng.normal(size=(20, 1)), label=label, classes=("a", "b"))
+    return Recording.labeled(rng.normal(size=(20, 1)), label=label, classes=("a", "b"))
 
 
 def test_one_row_more_is_not_told() -> None:
@@ -132,7 +134,7 @@ def test_one_row_more_is_not_told() -> None:
 
 
 def test_a_client_without_a_ledger_of_its_own_keeps_one() -> None:
-    """A secure sum notes what it releases even where nobody asked for it."""
+    """Secure aggregation notes what it releases even where nobody asked for it."""
     people = People()
     people.summed(X)
     assert all("releases/head" in people.memories[name] for name in X)

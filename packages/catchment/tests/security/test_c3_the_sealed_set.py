@@ -44,7 +44,7 @@ def test_no_client_consents_to_a_set_that_its_ledger_refuses() -> None:
     exchange = fleet.until("consistency")
     for client in NAMES[:-1]:
         with pytest.raises(RefusedError, match="can be subtracted"):
-            fleet.ask(client, "consistency", exchange.letter("consistency", client, NOTHING))
+            fleet.ask(client, "consistency", exchange.request("consistency", client, NOTHING))
 
 
 def test_the_same_set_is_summed_again() -> None:

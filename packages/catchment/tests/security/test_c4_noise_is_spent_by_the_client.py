@@ -12,10 +12,17 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import LocalEngine
 from catchment.errors import TooFewClientsError
-from catchment.federation import Algorithm, Data, Memory, Plan, Turn, WeightedSum, run
-from catchment.privacy import Clip, GaussianNoise, Policy, Releases, SecureSum, make_identities
+from catchment.federation import Algorithm, Data, Memory, Plan, RoundContext, WeightedSum, run
+from catchment.privacy import (
+    Clip,
+    GaussianNoise,
+    Policy,
+    PrivacyLedger,
+    SecureAggregation,
+    generate_keys,
+)
 from catchment.privacy.dp import Clipped
-from catchment.wire import Parts
+from catchment.wire import Message
 from tests.security.fleet import Fleet, Tapped
 
 NAMES = [f"c{k:02d}" for k in range(20)]
@@ -38,11 +45,11 @@ class Vectors(Algorithm[WeightedSum | None, WeightedSum, WeightedSum | None]):
     def start(self) -> WeightedSum | None:
         return None
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> WeightedSum:
         return WeightedSum.of((np.concatenate([r.u.ravel() for r in data()]),), 1.0)
 
     def server_update(
-        self, state: WeightedSum | None, total: WeightedSum, turn: Turn
+        self, state: WeightedSum | None, total: WeightedSum, context: RoundContext
     ) -> WeightedSum:
         return total
 
@@ -53,8 +60,8 @@ class Vectors(Algorithm[WeightedSum | None, WeightedSum, WeightedSum | None]):
 def fleet(noise: GaussianNoise = NOISE, n_clients: int = 20, **settings: Any) -> Fleet:
     rng = np.random.default_rng(0)
     vectors = {name: rng.normal(size=30) for name in NAMES[:n_clients]}
-    identities = make_identities(vectors)
-    secure = SecureSum(identities=identities, min_clients=n_clients, **settings)
+    identities = generate_keys(vectors)
+    secure = SecureAggregation(identities=identities, min_clients=n_clients, **settings)
     plan: Plan[Any, Any, Any] = Plan(algorithm=Vectors(), protections=(noise, secure))
     return Fleet(vectors, plan, identities.memories)
 
@@ -74,7 +81,7 @@ def test_the_second_of_many_repetitions_is_refused_by_every_client(n_times: int)
         except TooFewClientsError as error:
             assert "above this client's 1; nothing was sent" in str(error)  # noqa: PT017
             said = {
-                client: Parts.from_bytes(reply).facts.get("code")
+                client: Message.from_bytes(reply).facts.get("code")
                 for (stage, client), reply in tapped.said.items()
                 if stage == "update"
             }
@@ -109,25 +116,27 @@ def test_a_plan_that_promises_less_is_refused_where_the_owner_allows_less() -> N
         run(people.plan, LocalEngine(people.plan, data, 1, people.memories, strict))
 
 
-def noisy(memory: Memory, vector: Array, turn: Turn) -> Array:
-    upload = NOISE.on_client(WeightedSum.of((vector,), 1.0), replace(turn, ledger=Releases(memory)))
+def noisy(memory: Memory, vector: Array, context: RoundContext) -> Array:
+    upload = NOISE.on_client(
+        WeightedSum.of((vector,), 1.0), replace(context, ledger=PrivacyLedger(memory))
+    )
     assert isinstance(upload, Clipped)
     return upload.vector
 
 
 def test_noise_is_the_same_for_the_same_session_and_else_independent() -> None:
     memory: Memory = {}
-    x, turn = np.full(400, 0.01), Turn(0, (), client="ann", plan="p", session="s")
-    first = noisy(memory, x, turn)
-    np.testing.assert_array_equal(first, noisy(memory, x, turn))
+    x, context = np.full(400, 0.01), RoundContext(0, (), client="ann", plan="p", session="s")
+    first = noisy(memory, x, context)
+    np.testing.assert_array_equal(first, noisy(memory, x, context))
     changed = x.copy()
     changed[0] = 0.02
     others = {
-        "session": noisy(memory, x, replace(turn, session="t")),
-        "round": noisy(memory, x, replace(turn, plan="q")),
-        "vector": noisy(memory, changed, turn),
-        "client": noisy({}, x, turn),
-        "server": NOISE.on_client(WeightedSum.of((x,), 1.0), turn).vector,
+        "session": noisy(memory, x, replace(context, session="t")),
+        "round": noisy(memory, x, replace(context, plan="q")),
+        "vector": noisy(memory, changed, context),
+        "client": noisy({}, x, context),
+        "server": NOISE.on_client(WeightedSum.of((x,), 1.0), context).vector,
     }
     for name, other in others.items():
         assert not (first == other).any(), name
@@ -138,9 +147,11 @@ def test_a_round_that_is_resumed_gets_the_same_bytes() -> None:
     """The update letter comes twice; fresh noise would read as changed data."""
     people = fleet(n_clients=4, noise=replace(NOISE, min_clients=4))
     exchange = people.until("update")
-    letters = {c: exchange.letter("update", c, Parts("none", {})) for c in exchange.asked("update")}
-    client, letter = next(iter(letters.items()))
-    answers = [people.ask(client, "update", letter).to_bytes() for _ in range(2)]
+    requests = {
+        c: exchange.request("update", c, Message("none", {})) for c in exchange.asked("update")
+    }
+    client, request = next(iter(requests.items()))
+    answers = [people.ask(client, "update", request).to_bytes() for _ in range(2)]
     assert answers[0] == answers[1]
 
 
@@ -148,11 +159,11 @@ def test_noise_is_spent_when_the_upload_leaves_whoever_opens_the_sum() -> None:
     """A server that never asks a client to unmask would have its upload for nothing."""
     people = fleet(n_clients=4, noise=replace(NOISE, min_clients=4))
     people.until("update")
-    assert all(Releases(memory).entries() == [] for memory in people.memories.values())
+    assert all(PrivacyLedger(memory).entries() == [] for memory in people.memories.values())
     people = fleet(n_clients=4, noise=replace(NOISE, min_clients=4))
     people.until("consistency")
     for memory in people.memories.values():
-        (entry,) = Releases(memory).entries()
+        (entry,) = PrivacyLedger(memory).entries()
         assert (entry.n_clients, entry.epsilon) == (4, NOISE.epsilon)
     with pytest.raises(TooFewClientsError, match="above this client's 1"):
         people.run()
@@ -160,10 +171,10 @@ def test_noise_is_spent_when_the_upload_leaves_whoever_opens_the_sum() -> None:
 
 def test_noise_of_the_server_is_exact_to_the_server() -> None:
     memory: Memory = {}
-    ledger = Releases(memory)
+    ledger = PrivacyLedger(memory)
     central = replace(NOISE, distributed=False)
     list(ledger.reading(lambda: [Recording(np.arange(30.0))])())
-    central.on_client(WeightedSum.of((np.ones(30),), 1.0), Turn(0, (), ledger=ledger))
+    central.on_client(WeightedSum.of((np.ones(30),), 1.0), RoundContext(0, (), ledger=ledger))
     ledger.upload("p", 0, "clipped")
     (entry,) = ledger.entries()
     assert entry.is_exact

@@ -16,9 +16,9 @@ import pytest
 from catchment.data import Recording
 from catchment.engine import LocalEngine, run_locally
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Engine, Plan, Reply, RunFolder, Turn, read_run, run
+from catchment.federation import Engine, Plan, Reply, RoundContext, RunFolder, read_run, run
 from catchment.federation.learn import FederatedRidge
-from catchment.wire import MAGIC, Parts, plain_text
+from catchment.wire import MAGIC, Message, plain_text
 
 FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)), washout=5)
 PLAN = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1))
@@ -74,8 +74,8 @@ class Hostile(Engine):
     def clients(self) -> Sequence[str]:
         return self.inner.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for reply in self.inner.ask(letters):
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in self.inner.ask(requests):
             yield replace(reply, message=self.message) if reply.client == CULPRIT else reply
 
 
@@ -101,10 +101,10 @@ def test_whatever_reading_raises_refuses_one_client_and_is_named(
 ) -> None:
     read = FederatedRidge.read_update
 
-    def breaks(self: FederatedRidge, parts: Parts, turn: Turn) -> Any:
-        if turn.client == CULPRIT:
+    def breaks(self: FederatedRidge, parts: Message, context: RoundContext) -> Any:
+        if context.client == CULPRIT:
             raise error
-        return read(self, parts, turn)
+        return read(self, parts, context)
 
     monkeypatch.setattr(FederatedRidge, "read_update", breaks)
     done = run_locally(replace(PLAN), waves())
@@ -116,7 +116,7 @@ def test_whatever_reading_raises_refuses_one_client_and_is_named(
 def test_reasons_of_clients_are_short_and_move_no_cursor() -> None:
     reason = "\x1b[31mred\x1b[0m\r\n" + "x" * 200_000
     facts = {"code": "\x07" * 99, "reason": reason}
-    engine = Hostile(LocalEngine(PLAN, waves(), threads=1), Parts("refusal", facts).to_bytes())
+    engine = Hostile(LocalEngine(PLAN, waves(), threads=1), Message("refusal", facts).to_bytes())
     (refused,) = run(PLAN, engine).refused
     assert len(refused.reason) == 300
     assert refused.reason.startswith("?[31mred?[0m??xxx")
@@ -125,11 +125,11 @@ def test_reasons_of_clients_are_short_and_move_no_cursor() -> None:
 
 
 def test_facts_are_nobody_elses() -> None:
-    message = Parts("x", {"a": {"b": [1]}}).to_bytes()
-    first: Any = Parts.from_bytes(message)
+    message = Message("x", {"a": {"b": [1]}}).to_bytes()
+    first: Any = Message.from_bytes(message)
     first.facts["a"]["b"].append(2)
     first.facts["a"]["c"] = 3
-    assert Parts.from_bytes(message).facts == {"a": {"b": [1]}}
+    assert Message.from_bytes(message).facts == {"a": {"b": [1]}}
 
 
 def test_plain_text_keeps_what_can_be_read() -> None:

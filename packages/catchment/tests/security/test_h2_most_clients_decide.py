@@ -35,7 +35,7 @@ def honest(n: int = 20) -> dict[str, list[ct.Recording]]:
 def test_three_targets_cost_one_client_and_not_the_others() -> None:
     three = np.stack([U[1:]] * 3, axis=1)
     clients = {"a": [ct.Recording(U[:-1], three)], **honest()}
-    pipeline = ct.Pipeline(ct.Prepare(scale="none"), ct.EchoState(15, washout=3))
+    pipeline = ct.Pipeline(ct.Preprocessing(scale="none"), ct.EchoState(15, washout=3))
     with pytest.warns(RefusedClientsWarning, match="20 of 21 clients; a"):
         done = ct.federate(pipeline, clients)
     assert done.records[0].n_used == 20
@@ -197,8 +197,8 @@ class Silent(Engine):
     def clients(self) -> Sequence[str]:
         return self.inner.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        return (reply for reply in self.inner.ask(letters) if reply.client != "c3")
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        return (reply for reply in self.inner.ask(requests) if reply.client != "c3")
 
 
 def test_who_never_answers_is_counted() -> None:

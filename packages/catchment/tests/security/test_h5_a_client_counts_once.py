@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, make_identities
+from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, generate_keys
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, TooFewClientsError, UploadError
 from catchment.features import EchoState
-from catchment.federation import Data, Engine, Reply, Turn, run
+from catchment.federation import Data, Engine, Reply, RoundContext, run
 from catchment.federation.learn import ReadoutAveraging
-from catchment.privacy import Clip, GaussianNoise, PerSequence, SecureSum
+from catchment.privacy import Clip, GaussianNoise, RecordLevel, SecureAggregation
 from catchment.privacy.dp import Clipped
-from catchment.wire import Parts
+from catchment.wire import Message
 
 MILLION = 10**6
 CLIP = Clip(bound=4.0)
 MAP = EchoState.of(Reservoir.from_recipe(Recipe(units=8, inputs=1, seed=1)), washout=5)
-RIDGE = FederatedRidge(features=MAP, ridge=1e-2, keep_clients=False)
+RIDGE = FederatedRidge(features=MAP, ridge=1e-2, store_per_client=False)
 Change = Callable[[Clipped], Clipped]
 
 
@@ -53,22 +53,22 @@ class Tampering(Engine):
 
     plan: Plan[Any, Any, Any]
     data: Mapping[str, list[Recording]]
-    change: Callable[[Parts], Parts]
+    change: Callable[[Message], Message]
 
     def clients(self) -> Sequence[str]:
         return sorted(self.data)
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for reply in LocalEngine(self.plan, self.data).ask(letters):
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in LocalEngine(self.plan, self.data).ask(requests):
             assert reply.message is not None
             if reply.client == max(self.data):
-                sent = self.change(Parts.from_bytes(reply.message)).to_bytes()
+                sent = self.change(Message.from_bytes(reply.message)).to_bytes()
                 reply = Reply(reply.client, sent)
             yield reply
 
 
-def clipped(change: Change) -> Callable[[Parts], Parts]:
-    return lambda parts: change(Clipped.from_parts(parts)).parts()
+def clipped(change: Change) -> Callable[[Message], Message]:
+    return lambda parts: change(Clipped.from_message(parts)).parts()
 
 
 def a_million(one: Clipped) -> Clipped:
@@ -116,7 +116,7 @@ def test_a_vector_beyond_the_bound_of_one_client_is_refused() -> None:
 def test_weighted_sums_count_a_client_once() -> None:
     plan: Plan[Any, Any, Any] = Plan(algorithm=ReadoutAveraging(features=MAP))
 
-    def change(parts: Parts) -> Parts:
+    def change(parts: Message) -> Message:
         numbers = parts.arrays[0].copy()
         numbers[1] = MILLION
         return replace(parts, arrays=(numbers, *parts.arrays[1:]))
@@ -129,7 +129,7 @@ def test_weighted_sums_count_a_client_once() -> None:
 
 def per_sequence() -> Plan[Any, Any, Any]:
     return Plan(
-        algorithm=PerSequence(algorithm=RIDGE),
+        algorithm=RecordLevel(algorithm=RIDGE),
         protections=(noise(min_clients=5, unit="sequence"),),
     )
 
@@ -161,34 +161,34 @@ def test_sequences_that_are_claimed_are_compared_with_the_other_clients() -> Non
 def test_the_exact_number_of_sequences_is_not_told_under_distributed_noise() -> None:
     """In the sum it would be released without noise."""
     protection = noise(min_clients=10, unit="sequence", distributed=True)
-    upload = PerSequence(algorithm=RIDGE).client_update(
-        Parts(""), lambda: clients(1, pieces=3)["c00"], Turn(0, (), client="c00")
+    upload = RecordLevel(algorithm=RIDGE).client_update(
+        Message(""), lambda: clients(1, pieces=3)["c00"], RoundContext(0, (), client="c00")
     )
-    sent = protection.on_client(upload, Turn(0, (), client="c00"))
+    sent = protection.on_client(upload, RoundContext(0, (), client="c00"))
     assert isinstance(sent, Clipped)
     assert (sent.n_clients, sent.n_records) == (1, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crowd(ReadoutAveraging):
-    """A client that says in a secure sum, where nobody sees it, that it is a hundred."""
+    """A client that says under secure aggregation, where nobody sees it, that it is a hundred."""
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Any:
-        made = super().client_update(received, data, turn)
-        return Sealed(replace(made, n_clients=100).parts()) if turn.client == "c00" else made
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Any:
+        made = super().client_update(received, data, context)
+        return Sealed(replace(made, n_clients=100).parts()) if context.client == "c00" else made
 
 
 @dataclass(frozen=True)
 class Sealed:
-    sent: Parts
+    sent: Message
 
-    def parts(self) -> Parts:
+    def parts(self) -> Message:
         return self.sent
 
 
-def test_in_a_secure_sum_the_clients_must_be_as_many_as_there_are() -> None:
+def test_under_secure_aggregation_the_clients_must_be_as_many_as_there_are() -> None:
     data = clients(10)
-    secure = SecureSum(make_identities(data), min_clients=10, rows_per_feature=2)
+    secure = SecureAggregation(generate_keys(data), min_clients=10, rows_per_feature=2)
     plan: Plan[Any, Any, Any] = Plan(algorithm=Crowd(features=MAP), protections=(secure,))
     with pytest.raises(FederationError, match="109 clients are claimed, 10 sent it"):
         run_locally(plan, data)
@@ -199,7 +199,9 @@ def test_a_sum_of_several_clients_has_their_bounds() -> None:
     protection = noise(min_clients=5)
     vector = np.full(4, CLIP.bound)
     total = Clipped(vector, 2, {})
-    read = protection.read_update(total.parts(), Turn(0, ()), lambda parts, turn: total)
+    read = protection.read_update(total.parts(), RoundContext(0, ()), lambda parts, context: total)
     assert read.n_clients == 2
     with pytest.raises(UploadError, match="above the clip's bound"):
-        protection.read_update(replace(total, n_clients=1).parts(), Turn(0, ()), lambda p, t: total)
+        protection.read_update(
+            replace(total, n_clients=1).parts(), RoundContext(0, ()), lambda p, t: total
+        )

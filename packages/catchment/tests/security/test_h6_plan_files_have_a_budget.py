@@ -21,16 +21,16 @@ PLAN = """
 source = "wearables"
 users = 8
 test = 0.375
-[prepare]
+[preprocessing]
 scale = "own"
 [features]
 units = 8
 [learn]
 ridge = 0.0
-keep_clients = false
+store_per_client = false
 [run]
 baselines = []
-[[protect]]
+[[protections]]
 name = "gaussian_noise"
 epsilon = 1.0
 delta = 1e-5

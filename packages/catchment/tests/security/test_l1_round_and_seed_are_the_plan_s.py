@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 
 from catchment.engine import data_of
-from catchment.federation import Node, Request, Turn, answer_together
-from catchment.wire import NOTHING, Parts
+from catchment.federation import Node, Request, RoundContext, answer_together
+from catchment.wire import NOTHING, Message
 from tests.security.test_h1_one_reply_refuses_one_client import PLAN, waves
 
 
-def asked(round_: int, seed: int) -> list[Parts]:
+def asked(round_: int, seed: int) -> list[Message]:
     nodes = [Node(name, PLAN, data_of(held)) for name, held in waves().items()]
-    letter = Request(PLAN.fingerprint(), Turn(round_, (), seed), "update", NOTHING).to_bytes()
-    return [Parts.from_bytes(one.message or b"") for one in answer_together(nodes, letter)]
+    request = Request(
+        PLAN.fingerprint(), RoundContext(round_, (), seed), "update", NOTHING
+    ).to_bytes()
+    return [Message.from_bytes(one.message or b"") for one in answer_together(nodes, request)]
 
 
 @pytest.mark.parametrize(("round_", "seed"), [(1, 0), (-1, 0), (2**62, 0), (0, 1)])

@@ -11,13 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.errors import AbortedError, TooFewClientsError
-from catchment.federation import Engine, Reply, Request, Turn
-from catchment.privacy.secure_sum import SHARE_BYTES, Notebook, as_bits, keys, left_out, mark, rows
-from catchment.wire import NOTHING, Parts
+from catchment.federation import Engine, Reply, Request, RoundContext
+from catchment.privacy.secure_aggregation import (
+    SHARE_BYTES,
+    Notebook,
+    as_bits,
+    keys,
+    left_out,
+    mark,
+    rows,
+)
+from catchment.wire import NOTHING, Message
 from tests.security.fleet import Fleet, Numbers, released, stage_of
 from tests.security.liars import number
 
-Change = Callable[["Signed", Parts], Parts]
+Change = Callable[["Signed", Message], Message]
 
 
 @dataclass(eq=False)
@@ -30,8 +38,8 @@ class Signed:
 
     @property
     def session(self) -> keys.Session:
-        turn = Turn(0, (), plan=self.fleet.plan.fingerprint())
-        return keys.Session.of("catchment", self.number, turn)
+        context = RoundContext(0, (), plan=self.fleet.plan.fingerprint())
+        return keys.Session.of("catchment", self.number, context)
 
     @property
     def memory(self) -> dict[str, bytes]:
@@ -40,17 +48,17 @@ class Signed:
     def sign(self, message: str, content: bytes) -> bytes:
         return keys.sign(self.memory, self.session.about(message, self.client), content)
 
-    def resigned_shares(self, promise: bytes, boxes: np.ndarray, marks: np.ndarray) -> Parts:
+    def resigned_shares(self, promise: bytes, boxes: np.ndarray, marks: np.ndarray) -> Message:
         seen = Notebook(self.memory, self.session)["transcript"]
         whole = b"".join([seen, promise, boxes.tobytes(), marks.tobytes()])
         signed = self.sign("shares", self.session.digest("dealt", whole))
-        return Parts("secure-shares", {}, (rows([promise + signed], 96), boxes, marks))
+        return Message("secure-shares", {}, (rows([promise + signed], 96), boxes, marks))
 
-    def complaining(self, places: Sequence[int], sharers: np.ndarray) -> Parts:
+    def complaining(self, places: Sequence[int], sharers: np.ndarray) -> Message:
         seen = Notebook(self.memory, self.session)["transcript"]
         bits = as_bits(places, len(self.fleet.vectors))
         signed = self.sign("complaints", seen + sharers.tobytes() + bits.tobytes())
-        return Parts("secure-complaints", {}, (bits, rows([signed], 64)))
+        return Message("secure-complaints", {}, (bits, rows([signed], 64)))
 
 
 @dataclass(eq=False)
@@ -65,12 +73,12 @@ class Lying(Engine):
     def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for client, letter in letters.items():
-            (reply,) = self.engine.ask({client: letter})
-            if client in self.liars and stage_of(letter) == self.stage and reply.message:
-                at = number(Request.from_bytes(letter, client).payload)
-                honest = Parts.from_bytes(reply.message)
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for client, request in requests.items():
+            (reply,) = self.engine.ask({client: request})
+            if client in self.liars and stage_of(request) == self.stage and reply.message:
+                at = number(Request.from_bytes(request, client).payload)
+                honest = Message.from_bytes(reply.message)
                 changed = self.liars[client](Signed(self.fleet, client, at), honest)
                 reply = Reply(client, changed.to_bytes())
             yield reply
@@ -85,7 +93,7 @@ def outcome(fleet: Fleet, stage: str, liars: Mapping[str, Change]) -> tuple[np.n
 def damaged_boxes(n: int) -> Change:
     """Return a client that damages its boxes for n others."""
 
-    def change(liar: Signed, honest: Parts) -> Parts:
+    def change(liar: Signed, honest: Message) -> Message:
         first, boxes, marks = honest.arrays
         wrong = boxes.copy()
         wrong[:n, 3] ^= 1
@@ -119,7 +127,7 @@ def test_a_client_that_complains_of_many_is_left_out_itself(n_accused: int) -> N
     fleet = Fleet.drawn(12, min_clients=10)
     everybody = as_bits(range(12), 12)
 
-    def change(liar: Signed, honest: Parts) -> Parts:
+    def change(liar: Signed, honest: Message) -> Message:
         accused = [place for place in range(12) if place != 4][:n_accused]
         return liar.complaining(accused, everybody)
 
@@ -141,7 +149,7 @@ def test_consents_must_be_signed() -> None:
     """Else the clients, who check them too, would all refuse to go on."""
     fleet = Fleet.drawn(12, min_clients=10)
 
-    def forged(liar: Signed, honest: Parts) -> Parts:
+    def forged(liar: Signed, honest: Message) -> Message:
         return replace(honest, arrays=(honest.arrays[0] ^ 1,))
 
     total, named = outcome(fleet, "consistency", {"c004": forged})
@@ -176,7 +184,7 @@ def test_one_liar_costs_the_round_at_most_itself_or_one_other(
         assert out == {0}
 
 
-def wrong_shares(liar: Signed, honest: Parts) -> Parts:
+def wrong_shares(liar: Signed, honest: Message) -> Message:
     (given,) = honest.arrays
     wrong = given.copy()
     wrong[:, 0] ^= 1
@@ -194,15 +202,15 @@ def test_wrong_shares_are_thrown_away_and_their_givers_named(n_liars: int, lost:
     fleet.step(exchange, "consistency")
     liars = uploading[:n_liars] if not lost else uploading[: n_liars - 1]
     for client in exchange.asked("unmask"):
-        given = fleet.ask(client, "unmask", exchange.letter("unmask", client, NOTHING))
+        given = fleet.ask(client, "unmask", exchange.request("unmask", client, NOTHING))
         if client in liars:
             given = wrong_shares(Signed(fleet, client, 0), given)
-        exchange.take("unmask", given, Turn(0, (), client=client))
+        exchange.take("unmask", given, RoundContext(0, (), client=client))
     exchange.close("unmask")
     assert [(name, code) for name, code, _ in exchange.left_out()] == [
         (name, "shares") for name in liars
     ]
-    total, n_used = exchange.result(lambda parts, turn: Numbers(parts.arrays[0]))
+    total, n_used = exchange.result(lambda parts, context: Numbers(parts.arrays[0]))
     assert isinstance(total, Numbers)
     np.testing.assert_array_equal(total.values, fleet.expected(uploading))
     assert n_used == len(uploading)
@@ -218,7 +226,7 @@ def test_more_liars_than_spare_shares_end_the_round_with_their_names() -> None:
 def test_whoever_deals_shares_that_do_not_fit_is_named() -> None:
     """Each share opens and has its digest, but they do not lie on one polynomial."""
 
-    def change(liar: Signed, honest: Parts) -> Parts:
+    def change(liar: Signed, honest: Message) -> Message:
         first, boxes, marks = (array.copy() for array in honest.arrays)
         book = Notebook(liar.memory, liar.session)
         shared = keys.Agreement(book["box key"]).shared(book["public keys"][:32])
@@ -239,7 +247,7 @@ def test_a_mask_other_than_was_promised_is_found_out() -> None:
     """Its shares fit their digests; the promise alone tells that they are of another secret."""
     fleet = Fleet.drawn(12, min_clients=10)
 
-    def promised_another(liar: Signed, honest: Parts) -> Parts:
+    def promised_another(liar: Signed, honest: Message) -> Message:
         _, boxes, marks = honest.arrays
         return liar.resigned_shares(bytes(32), boxes, marks)
 

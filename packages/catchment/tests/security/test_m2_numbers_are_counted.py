@@ -7,15 +7,15 @@ import time
 import numpy as np
 import pytest
 
-from catchment.federation import Turn
+from catchment.federation import RoundContext
 from catchment.privacy import forget_rounds
-from catchment.privacy.secure_sum import JUMP
-from catchment.wire import NOTHING, Parts
+from catchment.privacy.secure_aggregation import JUMP
+from catchment.wire import NOTHING, Message
 from tests.security.fleet import Fleet, RefusedError, released
 
 
-def begin(fleet: Fleet, client: str, number: int) -> Parts:
-    return fleet.ask(client, "keys", Parts("secure-round", {"round": number}))
+def begin(fleet: Fleet, client: str, number: int) -> Message:
+    return fleet.ask(client, "keys", Message("secure-round", {"round": number}))
 
 
 def test_a_clock_a_year_ahead_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,10 +67,10 @@ def test_a_client_that_claims_a_huge_number_moves_nobody() -> None:
     exchange = fleet.open()
     first = exchange._number
     for client in exchange.asked("keys"):
-        answer = fleet.ask(client, "keys", exchange.letter("keys", client, NOTHING))
+        answer = fleet.ask(client, "keys", exchange.request("keys", client, NOTHING))
         if client == "c001":
-            answer = Parts("secure-later", {"latest": 2**62})
-        exchange.take("keys", answer, Turn(0, (), client=client))
+            answer = Message("secure-later", {"latest": 2**62})
+        exchange.take("keys", answer, RoundContext(0, (), client=client))
     exchange.close("keys")
     assert first < exchange._number < first + JUMP
     fleet.step(exchange, "keys")
@@ -85,10 +85,10 @@ def test_the_number_of_one_client_is_followed_so_far_and_no_further(
     exchange = fleet.open()
     first = exchange._number
     for client in exchange.asked("keys"):
-        answer = fleet.ask(client, "keys", exchange.letter("keys", client, NOTHING))
+        answer = fleet.ask(client, "keys", exchange.request("keys", client, NOTHING))
         if client == "c001":
-            answer = Parts("secure-later", {"latest": first + ahead})
-        exchange.take("keys", answer, Turn(0, (), client=client))
+            answer = Message("secure-later", {"latest": first + ahead})
+        exchange.take("keys", answer, RoundContext(0, (), client=client))
     exchange.close("keys")
     assert (exchange._number > first + ahead) is followed
 
@@ -99,12 +99,12 @@ def test_one_client_that_lies_locks_nobody_out_who_was_away(ahead: int) -> None:
     fleet = Fleet.drawn(8)
     for _ in range(4):
         exchange = fleet.open()
-        lie = Parts("secure-later", {"latest": exchange._number + ahead})
-        exchange.take("keys", lie, Turn(0, (), client="c000"))
+        lie = Message("secure-later", {"latest": exchange._number + ahead})
+        exchange.take("keys", lie, RoundContext(0, (), client="c000"))
         while exchange.asked("keys"):
             for client in sorted(fleet.vectors)[1:7]:
-                answer = fleet.ask(client, "keys", exchange.letter("keys", client, NOTHING))
-                exchange.take("keys", answer, Turn(0, (), client=client))
+                answer = fleet.ask(client, "keys", exchange.request("keys", client, NOTHING))
+                exchange.take("keys", answer, RoundContext(0, (), client=client))
             exchange.close("keys")
-    letter = fleet.open().letter("keys", "c007", NOTHING)
-    assert fleet.ask("c007", "keys", letter).kind == "secure-keys"
+    request = fleet.open().request("keys", "c007", NOTHING)
+    assert fleet.ask("c007", "keys", request).kind == "secure-keys"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from catchment.federation import Plan
-from catchment.privacy import SecureSum, make_identities
+from catchment.privacy import SecureAggregation, generate_keys
 from tests.security.fleet import STAGES, Adding, Fleet, Numbers
 
 
 def test_rounds_of_two_plans_take_turns_and_both_end_in_their_sums() -> None:
     names = [f"c{k:03d}" for k in range(5)]
-    identities = make_identities(names)
+    identities = generate_keys(names)
     rng = np.random.default_rng(0)
     vectors = {name: rng.normal(size=3) for name in names}
-    masking = SecureSum(identities=identities, min_clients=3)
+    masking = SecureAggregation(identities=identities, min_clients=3)
     fleets = [
         Fleet(
             vectors,

@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 
 from catchment.errors import AbortedError, UploadError
-from catchment.federation import Turn
-from catchment.privacy.secure_sum import as_bits
-from catchment.wire import NOTHING, Parts
+from catchment.federation import RoundContext
+from catchment.privacy.secure_aggregation import as_bits
+from catchment.wire import NOTHING, Message
 from tests.security.fleet import Fleet, Lossy, RefusedError, released
 
 NAMES = [f"c{k:03d}" for k in range(14)]
 
 
 def ring() -> Fleet:
-    return Fleet.drawn(14, neighbours=8)
+    return Fleet.drawn(14, neighbors=8)
 
 
-def edited(letter: Parts, n: int, change: Callable[[np.ndarray], object]) -> Parts:
-    arrays = [array.copy() for array in letter.arrays]
+def edited(request: Message, n: int, change: Callable[[np.ndarray], object]) -> Message:
+    arrays = [array.copy() for array in request.arrays]
     change(arrays[n])
-    return replace(letter, arrays=tuple(arrays))
+    return replace(request, arrays=tuple(arrays))
 
 
 def test_a_ring_ends_in_the_exact_sum() -> None:
@@ -39,7 +39,7 @@ def test_two_rounds_with_one_number_have_two_rings(monkeypatch: pytest.MonkeyPat
     for _ in range(2):
         # The same clients, plan and number: only what clients draw anew is different.
         fleet.memories = {name: dict(memory) for name, memory in before.items()}
-        monkeypatch.setattr("catchment.privacy.secure_sum.server._latest", {})
+        monkeypatch.setattr("catchment.privacy.secure_aggregation.server._latest", {})
         exchange = fleet.until("shares")
         numbers.add(exchange._number)
         near.append(exchange._near)
@@ -50,28 +50,28 @@ def test_two_rounds_with_one_number_have_two_rings(monkeypatch: pytest.MonkeyPat
 def test_numbers_are_shown_only_for_the_keys_of_everybody() -> None:
     fleet = ring()
     exchange = fleet.until("nonces")
-    letter = exchange.letter("nonces", "c000", NOTHING)
+    request = exchange.request("nonces", "c000", NOTHING)
     with pytest.raises(RefusedError, match="c009 did not sign these keys"):
-        fleet.ask("c000", "nonces", edited(letter, 1, lambda a: a.__setitem__((9, 70), 1)))
+        fleet.ask("c000", "nonces", edited(request, 1, lambda a: a.__setitem__((9, 70), 1)))
 
 
 def test_a_server_that_has_seen_numbers_cannot_change_the_members() -> None:
     fleet = ring()
     exchange = fleet.until("shares")
-    letter = exchange.letter("shares", "c000", NOTHING)
-    _, adverts, reveals = letter.arrays
+    request = exchange.request("shares", "c000", NOTHING)
+    _, adverts, reveals = request.arrays
     fewer = (as_bits(range(13), 14), adverts[:13], reveals[:13])
     with pytest.raises(RefusedError, match="changed after this client's number"):
-        fleet.ask("c000", "shares", replace(letter, arrays=fewer))
+        fleet.ask("c000", "shares", replace(request, arrays=fewer))
 
 
 @pytest.mark.parametrize(("byte", "match"), [(3, "c005 showed another number"), (50, "c005 did")])
 def test_a_number_that_was_not_committed_to_is_refused(byte: int, match: str) -> None:
     fleet = ring()
     exchange = fleet.until("shares")
-    letter = exchange.letter("shares", "c000", NOTHING)
+    request = exchange.request("shares", "c000", NOTHING)
     near = next(c for c in NAMES if 5 in exchange._near[NAMES.index(c)])
-    changed = edited(letter, 2, lambda a: a.__setitem__((5, byte), a[5, byte] ^ 1))
+    changed = edited(request, 2, lambda a: a.__setitem__((5, byte), a[5, byte] ^ 1))
     with pytest.raises(RefusedError, match=match):
         fleet.ask(near, "shares", changed)
 
@@ -79,11 +79,11 @@ def test_a_number_that_was_not_committed_to_is_refused(byte: int, match: str) ->
 def test_the_ring_cannot_be_skipped() -> None:
     fleet = ring()
     exchange = fleet.until("nonces")
-    bits, adverts = exchange.letter("nonces", "c000", NOTHING).arrays
+    bits, adverts = exchange.request("nonces", "c000", NOTHING).arrays
     for reveals in (np.zeros((0, 96), np.uint8), np.zeros((14, 96), np.uint8)):
         facts = {"round": exchange._number}
         with pytest.raises(RefusedError, match=r"no adverts|rows of 96 bytes"):
-            fleet.ask("c000", "shares", Parts("secure-members", facts, (bits, adverts, reveals)))
+            fleet.ask("c000", "shares", Message("secure-members", facts, (bits, adverts, reveals)))
 
 
 def test_a_client_that_does_not_show_its_number_ends_the_round_by_name() -> None:
@@ -98,7 +98,7 @@ def test_a_client_that_does_not_show_its_number_ends_the_round_by_name() -> None
 def test_the_server_refuses_a_number_that_was_not_committed_to() -> None:
     fleet = ring()
     exchange = fleet.until("nonces")
-    answer = fleet.ask("c004", "nonces", exchange.letter("nonces", "c004", NOTHING))
+    answer = fleet.ask("c004", "nonces", exchange.request("nonces", "c004", NOTHING))
     wrong = edited(answer, 0, lambda a: a.__setitem__((0, 0), a[0, 0] ^ 1))
     with pytest.raises(UploadError, match="c004 committed to another number"):
-        exchange.take("nonces", wrong, Turn(0, (), client="c004"))
+        exchange.take("nonces", wrong, RoundContext(0, (), client="c004"))

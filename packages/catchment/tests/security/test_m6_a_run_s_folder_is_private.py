@@ -24,11 +24,11 @@ test = 0.25
 units = 5
 [learn]
 ridge = "gcv"
-keep_clients = false
+store_per_client = false
 [run]
 baselines = []
-[[protect]]
-name = "secure_sum"
+[[protections]]
+name = "secure_aggregation"
 min_clients = 3
 rows_per_feature = 2
 """

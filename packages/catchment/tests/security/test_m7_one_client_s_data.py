@@ -9,8 +9,8 @@ import pytest
 
 import catchment as ct
 from catchment.engine import data_of, run_locally
-from catchment.federation import Node, Request, Turn, answer_together
-from catchment.wire import NOTHING, Parts
+from catchment.federation import Node, Request, RoundContext, answer_together
+from catchment.wire import NOTHING, Message
 from tests.security.test_h1_one_reply_refuses_one_client import CULPRIT, PLAN, waves
 
 ERRORS = [
@@ -45,9 +45,9 @@ def test_the_others_learn_without_it(error: Exception) -> None:
 def test_clients_served_together_do_not_suffer(error: Exception) -> None:
     sources = with_a_source_that_raises(error)
     nodes = [Node(name, PLAN, data_of(source)) for name, source in sources.items()]
-    letter = Request(PLAN.fingerprint(), Turn(0, ()), "update", NOTHING).to_bytes()
-    replies = answer_together(nodes, letter)
-    kinds = [Parts.from_bytes(reply.message or b"").kind for reply in replies]
+    request = Request(PLAN.fingerprint(), RoundContext(0, ()), "update", NOTHING).to_bytes()
+    replies = answer_together(nodes, request)
+    kinds = [Message.from_bytes(reply.message or b"").kind for reply in replies]
     assert kinds.count("refusal") == 1
 
 

@@ -55,7 +55,7 @@ ENTRANCES: dict[str, Callable[[Any], object]] = {
     "inputs": lambda bad: Recording(bad),
     "targets per step": lambda bad: Recording(WAVE, bad),
     "a target per recording": lambda bad: Recording(WAVE, bad, per_step=False),
-    "labelled": lambda bad: Recording.labelled(bad, 0, 2),
+    "labeled": lambda bad: Recording.labeled(bad, 0, 2),
     "an input column": lambda bad: from_frame({"x": bad}, inputs="x"),
     "a target column": lambda bad: from_frame({"x": WAVE, "y": bad}, inputs="x", target="y"),
     "moments": lambda bad: Moments.of_array(bad),

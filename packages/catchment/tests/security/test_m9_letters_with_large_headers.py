@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from catchment.errors import IntegrityError
-from catchment.federation import LETTER_HEADER, Node, Request, Turn
-from catchment.wire import MAX_HEADER, Parts
+from catchment.federation import LETTER_HEADER, Node, Request, RoundContext
+from catchment.wire import MAX_HEADER, Message
 from tests.security.test_h1_one_reply_refuses_one_client import PLAN, sealed, waves
 
 
@@ -20,12 +20,12 @@ def letter_of(size: int) -> bytes:
 
 
 def test_a_long_header_is_refused_before_it_is_read() -> None:
-    letter = letter_of(MAX_HEADER)
-    Parts.from_bytes(letter)  # what the server keeps itself may be as long
+    raw_request = letter_of(MAX_HEADER)
+    Message.from_bytes(raw_request)  # what the server keeps itself may be as long
     node = Node("c0", PLAN, lambda: waves()["c0"])
     tracemalloc.start()
     try:
-        reply = Parts.from_bytes(node.answer(letter))
+        reply = Message.from_bytes(node.answer(raw_request))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -45,6 +45,6 @@ def test_the_longest_header_that_is_read_costs_little() -> None:
 
 
 def test_large_payloads_travel_as_arrays() -> None:
-    payload = Parts("weights", {}, (np.zeros(1 << 18),))
-    asked = Request("p", Turn(0, ()), "update", payload)
+    payload = Message("weights", {}, (np.zeros(1 << 18),))
+    asked = Request("p", RoundContext(0, ()), "update", payload)
     assert Request.from_bytes(asked.to_bytes(), "c0").payload.arrays[0].size == 1 << 18

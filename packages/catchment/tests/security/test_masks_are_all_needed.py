@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catchment.federation import Turn
+from catchment.federation import RoundContext
 from catchment.privacy import Policy
-from catchment.privacy.secure_sum import (
+from catchment.privacy.secure_aggregation import (
     Notebook,
     Outline,
     Ring,
@@ -17,27 +17,27 @@ from catchment.privacy.secure_sum import (
     share_from,
     subtract_from,
 )
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 from tests.security.fleet import Fleet
 from tests.security.liars import bare
 
 
-def claimed_lost(fleet: Fleet) -> tuple[Parts, np.ndarray]:
+def claimed_lost(fleet: Fleet) -> tuple[Message, np.ndarray]:
     """Return the upload of c000, and what is left of it for a server that says it never came.
 
     The server asks for the mask key of c000 as that of a client that was lost, rebuilds all its
     pair masks, and takes them off the upload that it has.
     """
     exchange = fleet.until("update")
-    upload = fleet.ask("c000", "update", exchange.letter("update", "c000", NOTHING))
+    upload = fleet.ask("c000", "update", exchange.request("update", "c000", NOTHING))
     others = [c for c in fleet.vectors if c != "c000"]
     fleet.step(exchange, "update", others)
     fleet.step(exchange, "consistency")
     shares = {}
     for client in exchange.asked("unmask"):
-        given = fleet.ask(client, "unmask", exchange.letter("unmask", client, NOTHING))
+        given = fleet.ask(client, "unmask", exchange.request("unmask", client, NOTHING))
         shares[fleet.masking.places[client] + 1] = share_from(given.arrays[0][0].tobytes())
-        exchange.take("unmask", given, Turn(0, (), client=client))
+        exchange.take("unmask", given, RoundContext(0, (), client=client))
     _, t = fleet.masking.degree(len(fleet.vectors))
     secret = combine(dict(list(shares.items())[:t])).to_bytes(66, "little")[:32]
     assert keys.public_key(secret) == exchange._row("keys", 0)[32:64]
@@ -85,9 +85,9 @@ def test_the_same_secrets_in_two_rounds_make_two_masks(monkeypatch: pytest.Monke
         exchange = fleet.until("update")
         monkeypatch.undo()
         fleet.vectors = {name: vector + k for name, vector in fleet.vectors.items()}
-        upload = fleet.ask("c000", "update", exchange.letter("update", "c000", NOTHING))
-        turn = Turn(0, (), plan=fleet.plan.fingerprint())
-        session = keys.Session.of("catchment", exchange._number, turn)
+        upload = fleet.ask("c000", "update", exchange.request("update", "c000", NOTHING))
+        context = RoundContext(0, (), plan=fleet.plan.fingerprint())
+        session = keys.Session.of("catchment", exchange._number, context)
         own = Notebook(fleet.memories["c000"], session)["own mask"]
         salt = bytes.fromhex(str(upload.facts["update"]))
         numbers = upload.arrays[0].copy()

@@ -14,7 +14,7 @@ import pytest
 
 from catchment.errors import TooFewClientsError
 from catchment.federation import Engine, Reply
-from catchment.privacy import Policy, Releases
+from catchment.privacy import Policy, PrivacyLedger
 from tests.security.fleet import Fleet, released
 
 VICTIM = "c000"
@@ -30,11 +30,11 @@ class Owners(Engine):
     def clients(self) -> Sequence[str]:
         return sorted(self.fleet.vectors)
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for client, letter in letters.items():
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for client, request in requests.items():
             policy = self.policies.get(client, Policy())
-            ledger = Releases(self.fleet.memories[client], policy)
-            yield Reply(client, replace(self.fleet.node(client), ledger=ledger).answer(letter))
+            ledger = PrivacyLedger(self.fleet.memories[client], policy)
+            yield Reply(client, replace(self.fleet.node(client), ledger=ledger).answer(request))
 
 
 def test_a_client_that_allows_nothing_exact_is_in_no_exact_sum() -> None:

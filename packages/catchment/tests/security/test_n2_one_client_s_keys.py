@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from catchment.federation import Engine, Reply, Request
-from catchment.privacy.secure_sum import ADVERT_BYTES, SHOWN_BYTES, keys, rows
-from catchment.wire import Parts
+from catchment.privacy.secure_aggregation import ADVERT_BYTES, SHOWN_BYTES, keys, rows
+from catchment.wire import Message
 from tests.security.fleet import Fleet, stage_of
 
 LIAR = "c003"
@@ -25,20 +25,20 @@ class StrangeKeys(Engine):
     def clients(self) -> Sequence[str]:
         return sorted(self.fleet.vectors)
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for client, letter in letters.items():
-            message = self.fleet.node(client).answer(letter)
-            if client == LIAR and stage_of(letter) == "keys":
-                message = self._changed(Request.from_bytes(letter, client), message)
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for client, raw_request in requests.items():
+            message = self.fleet.node(client).answer(raw_request)
+            if client == LIAR and stage_of(raw_request) == "keys":
+                message = self._changed(Request.from_bytes(raw_request, client), message)
             yield Reply(client, message)
 
     def _changed(self, request: Request, message: bytes) -> bytes:
         number = request.payload.facts["round"]
         assert isinstance(number, int)
-        session = keys.Session.of("catchment", number, request.turn)
-        shown = self.shown(bytes(Parts.from_bytes(message).arrays[0][0])[:SHOWN_BYTES])
+        session = keys.Session.of("catchment", number, request.context)
+        shown = self.shown(bytes(Message.from_bytes(message).arrays[0][0])[:SHOWN_BYTES])
         signed = keys.sign(self.fleet.memories[LIAR], session.about("keys", LIAR), shown)
-        return Parts("secure-keys", {}, (rows([shown + signed], ADVERT_BYTES),)).to_bytes()
+        return Message("secure-keys", {}, (rows([shown + signed], ADVERT_BYTES),)).to_bytes()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from catchment import Recipe, Reservoir
 from catchment.errors import FederationError, UploadError
 from catchment.features import EchoState
-from catchment.federation import Cost, Turn, check_statistics
+from catchment.federation import Cost, RoundContext, check_statistics
 from catchment.federation.learn import FederatedRidge
 from catchment.privacy import (
     Budget,
@@ -22,12 +22,12 @@ from catchment.privacy import (
     GaussianNoise,
     Policy,
     PromptNoise,
-    SecureSum,
+    SecureAggregation,
     parse_policy,
     template,
 )
 from catchment.privacy.dp import _heads
-from catchment.privacy.secure_sum import (
+from catchment.privacy.secure_aggregation import (
     Outline,
     Ring,
     Session,
@@ -40,7 +40,7 @@ from catchment.privacy.secure_sum import (
     of_update,
 )
 from catchment.readout import Counts, RidgeStatistics, Spectrum
-from catchment.wire import Parts
+from catchment.wire import Message
 
 RIDGE = FederatedRidge(features=EchoState.of(Reservoir.from_recipe(Recipe(units=2, inputs=1))))
 KEYS = {f"c{k:02}": f"{k:064x}" for k in range(100)}
@@ -85,7 +85,7 @@ def test_counts_of_one_column_use_all_of_the_bound_and_of_no_rows_none() -> None
     [
         (Policy, {"rows_per_feature": -0.5}, "rows_per_feature"),
         (Policy, {"epsilon": -1.0, "delta": 1e-5}, "epsilon"),
-        (SecureSum, {"identities": KEYS, "min_share": 1.5}, "min_share"),
+        (SecureAggregation, {"identities": KEYS, "min_share": 1.5}, "min_share"),
         (
             GaussianNoise,
             {"epsilon": 1.0, "delta": 1e-5, "clip": Clip(bound=1.0), "min_clients": 100}
@@ -101,7 +101,7 @@ def test_settings_just_outside_are_refused(kind: Any, settings: dict[str, Any], 
 
 def test_a_plan_asks_for_the_rows_that_a_new_policy_does() -> None:
     ours = parse_policy(template())
-    assert SecureSum(identities=KEYS).rows_per_feature == ours.rows_per_feature == 20
+    assert SecureAggregation(identities=KEYS).rows_per_feature == ours.rows_per_feature == 20
 
 
 def test_one_release_is_no_second_round() -> None:
@@ -110,11 +110,11 @@ def test_one_release_is_no_second_round() -> None:
     )
     total = noise.clip.clipped(statistics(9), 2.0**-20)
     with pytest.raises(FederationError, match="1 releases were agreed on and made"):
-        noise.on_server(total, Turn(1, ("ann",), 0), RIDGE.read_update)
+        noise.on_server(total, RoundContext(1, ("ann",), 0), RIDGE.read_update)
 
 
-def test_no_neighbours_are_none() -> None:
-    assert SecureSum(identities=KEYS, neighbours=0).degree(100)[0] == 0
+def test_no_neighbors_are_none() -> None:
+    assert SecureAggregation(identities=KEYS, neighbors=0).degree(100)[0] == 0
 
 
 def test_a_long_prompt_is_not_pulled_along_itself() -> None:
@@ -127,14 +127,14 @@ def test_a_long_prompt_is_not_pulled_along_itself() -> None:
 def test_the_first_count_that_cannot_be_summed_is_refused() -> None:
     for most in (2**63, 2**64 - 1):
         with pytest.raises(ValueError, match="a count is above"):
-            encoded(Parts("count", {}, (np.array([most], dtype=np.uint64),)), Ring())
+            encoded(Message("count", {}, (np.array([most], dtype=np.uint64),)), Ring())
 
 
-def nested(depth: int) -> Parts:
+def nested(depth: int) -> Message:
     facts: dict[str, Any] = {"grid": "[8,[[2,8]],0]"}
     for _ in range(depth):
         facts = {"parts": [{"facts": facts, "arrays": 1}]}
-    return Parts("sums", facts, (np.array([1, 2]),))
+    return Message("sums", facts, (np.array([1, 2]),))
 
 
 def test_whole_numbers_are_looked_for_as_deep_as_a_message_may_be() -> None:
@@ -185,7 +185,7 @@ def test_a_coin_that_64_bits_leave_open_is_tossed_with_192_more(
 
 
 def test_a_transcript_tells_all_that_a_client_acted_on() -> None:
-    session, payload = Session("f", "p", 1), Parts("letter", {}, (np.zeros(1),))
+    session, payload = Session("f", "p", 1), Message("letter", {}, (np.zeros(1),))
     assert of_adverts(session, b"m", [b"one"]) != of_adverts(session, b"m", [b"two"])
     assert of_nonces(session, b"a", [b"one"]) != of_nonces(session, b"a", [b"two"])
     assert of_update(session, b"b", b"1", payload) != of_update(session, b"b", b"2", payload)

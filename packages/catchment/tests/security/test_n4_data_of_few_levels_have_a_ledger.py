@@ -15,7 +15,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.errors import BudgetError, RuleError
 from catchment.federation import Cost, Memory
-from catchment.privacy import Policy, Releases
+from catchment.privacy import Policy, PrivacyLedger
 from catchment.privacy.dp import concentrated_multiplier
 
 RNG = np.random.default_rng(0)
@@ -33,7 +33,7 @@ def accepted(parts: list[Array], *, noisy: bool, units: list[str] | None = None)
     count = 0
     for k, part in enumerate(parts):
         unit = "data" if units is None else units[k]
-        ledger = Releases(memory, Policy(epsilon=1.0, delta=1e-6), unit)
+        ledger = PrivacyLedger(memory, Policy(epsilon=1.0, delta=1e-6), unit)
         list(ledger.reading(partial(list, [Recording(part)]))())
         if noisy:
             ledger.charge(COST, epsilon=1.0, delta=1e-6)

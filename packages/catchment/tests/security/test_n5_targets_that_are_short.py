@@ -26,4 +26,4 @@ def test_other_lengths_mean_what_they_meant(n: int) -> None:
 def test_a_short_recording_may_have_about_as_many_targets_as_steps() -> None:
     """A class of three in four steps."""
     assert Recording(U[:4], np.array([0.0, 1.0, 0.0])).per_step is False
-    assert Recording.labelled(U, "7", [f"{k}" for k in range(48)]).per_step is False
+    assert Recording.labeled(U, "7", [f"{k}" for k in range(48)]).per_step is False

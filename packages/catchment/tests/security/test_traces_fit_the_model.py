@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from catchment.federation import Turn
-from catchment.privacy.secure_sum import SHARE_BYTES, Notebook, client, cut, keys, rows
-from catchment.wire import NOTHING, Parts
+from catchment.federation import RoundContext
+from catchment.privacy.secure_aggregation import SHARE_BYTES, Notebook, client, cut, keys, rows
+from catchment.wire import NOTHING, Message
 from tests.security import schedule
 from tests.security.fleet import Fleet, RefusedError
 from tests.security.liars import Colluder, consents, number, survivors
@@ -69,9 +69,9 @@ def test_a_thousand_schedules_are_runs_of_the_model(
 def both_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = client._unmask
 
-    def broken(side: client.Side, received: Parts) -> Parts:
+    def broken(side: client.Side, received: Message) -> Message:
         sound(side, received)
-        return Parts(
+        return Message(
             "secure-shares-given",
             {},
             (rows(cut(side.book["held shares"], SHARE_BYTES), SHARE_BYTES),),
@@ -96,14 +96,14 @@ def lying_server(fleet: Fleet) -> None:
     """Ask for everything there is: two sets of each client, with all signatures that can be had."""
     exchange = fleet.until("consistency")
     names, places = sorted(fleet.vectors), range(len(fleet.vectors))
-    at = number(exchange.letter("consistency", names[0], NOTHING))
+    at = number(exchange.request("consistency", names[0], NOTHING))
     whole, without, few = set(places), set(places) - {0}, {0, 1, 2}
-    signed: dict[int, Parts] = {}
+    signed: dict[int, Message] = {}
     for shown in (few, whole, without):
         for place in shown:
             with suppress(RefusedError):
-                letter = survivors(at, shown, len(names))
-                signed[place] = fleet.ask(names[place], "consistency", letter)
+                request = survivors(at, shown, len(names))
+                signed[place] = fleet.ask(names[place], "consistency", request)
     for place in places:
         for others in ({}, signed):
             with suppress(RefusedError):
@@ -140,8 +140,8 @@ def test_a_signature_that_nobody_made_is_found_out(monkeypatch: pytest.MonkeyPat
     recorder, fleet = Recorder.on(monkeypatch), Fleet.drawn(5)
     exchange = fleet.until("consistency")
     names = sorted(fleet.vectors)
-    at = number(exchange.letter("consistency", names[0], NOTHING))
-    session = keys.Session.of("catchment", at, Turn(0, (), plan=fleet.plan.fingerprint()))
+    at = number(exchange.request("consistency", names[0], NOTHING))
+    session = keys.Session.of("catchment", at, RoundContext(0, (), plan=fleet.plan.fingerprint()))
     whole = set(range(5))
     fleet.ask(names[0], "consistency", survivors(at, whole, 5))
     forged = {k: Colluder(fleet, names[k], session).sign(whole) for k in range(1, 5)}

@@ -1,4 +1,4 @@
-"""Recordings of secure sums: each letter that a client got, and what it answered."""
+"""Recordings of secure aggregation: each letter that a client got, and what it answered."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from catchment.errors import CatchmentError
 from catchment.federation import Memory, Node, Request
-from catchment.privacy.secure_sum import SHARE_BYTES, Notebook, cut, from_bits, keys
-from catchment.wire import Parts, split
+from catchment.privacy.secure_aggregation import SHARE_BYTES, Notebook, cut, from_bits, keys
+from catchment.wire import Message, split
 from tests.security.fleet import Fleet
 from tools.spin.acceptor import Acceptor, Event, Places, rounds
 
@@ -56,24 +56,24 @@ class _Recorded:
     client: str
     node: Node[Any, Any, Any]
 
-    def answer(self, letter: bytes) -> bytes:
+    def answer(self, raw_request: bytes) -> bytes:
         try:
-            request = Request.from_bytes(letter, self.client)
+            request = Request.from_bytes(raw_request, self.client)
             payload = request.payload
             if request.stage == "update":
                 payload = split(payload, "secure-update")["present"]
             number = payload.facts["round"]
             assert isinstance(number, int)
         except (CatchmentError, KeyError, AssertionError):
-            return self.node.answer(letter)  # malformed: refused, and no part of any round
+            return self.node.answer(raw_request)  # malformed: refused, and no part of any round
         held = _held(self.fleet.memories[self.client], self._session(number, request), self.n)
         try:
-            message = self.node.answer(letter)
+            message = self.node.answer(raw_request)
         except BaseException:
             # Whether it had written its answer down is not known from outside.
             self.recorder.crashed = True
             raise
-        event = self._event(request, payload, letter, Parts.from_bytes(message), held)
+        event = self._event(request, payload, raw_request, Message.from_bytes(message), held)
         self.recorder.events.append((number, event))
         return message
 
@@ -82,20 +82,22 @@ class _Recorded:
         return len(self.fleet.masking.names)
 
     def _session(self, number: int, request: Request) -> keys.Session:
-        return keys.Session.of(self.fleet.masking.federation, number, request.turn)
+        return keys.Session.of(self.fleet.masking.federation, number, request.context)
 
     def _event(
         self,
         request: Request,
-        payload: Parts,
-        letter: bytes,
-        reply: Parts,
+        payload: Message,
+        raw_request: bytes,
+        reply: Message,
         held: dict[int, bytes],
     ) -> Event:
         place = self.fleet.masking.places[self.client]
         answered = reply.kind not in ("refusal", "secure-later")
         answer = _digest(reply.to_bytes()) if answered else ""
-        session = _digest(json.dumps([request.turn.round, request.turn.seed, request.turn.told]))
+        session = _digest(
+            json.dumps([request.context.round, request.context.seed, request.context.told])
+        )
         places: Places = frozenset()
         told, own, key = "", set(), set()
         if request.stage == "unmask":
@@ -112,7 +114,7 @@ class _Recorded:
         return Event(
             place,
             request.stage,
-            _digest(letter),
+            _digest(raw_request),
             answer,
             places,
             told,

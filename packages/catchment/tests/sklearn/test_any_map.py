@@ -40,14 +40,14 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     ("estimator", "described"),
     [
         (TimeSeriesClassifier(), "default"),
-        (TimeSeriesClassifier(ct.Concat(ct.EchoState(20), ct.WindowStatistics())), None),
+        (TimeSeriesClassifier(ct.FeatureUnion(ct.EchoState(20), ct.WindowStatistics())), None),
         (TimeSeriesClassifier(ct.MiniRocket(168, seed=3)), None),
     ],
 )
 def test_the_model_is_that_of_fit_to_the_bit(estimator: Any, described: Any) -> None:
     fitted = estimator.fit(X, Y)
     classes = tuple(sorted(set(Y)))
-    named = [ct.Recording.labelled(u, str(label), classes) for u, label in zip(X, Y, strict=True)]
+    named = [ct.Recording.labeled(u, str(label), classes) for u, label in zip(X, Y, strict=True)]
     model = ct.fit(estimator.map if described is None else described, named)
     assert_array_equal(fitted.model_.readout.weights, model.readout.weights)
     assert_array_equal(fitted.model_.readout.intercept, model.readout.intercept)
@@ -56,7 +56,7 @@ def test_the_model_is_that_of_fit_to_the_bit(estimator: Any, described: Any) -> 
     assert_array_equal(again.predict(X[:5]), fitted.predict(X[:5]))
 
 
-def test_scores_are_those_of_scikit_learn_on_standardised_features() -> None:
+def test_scores_are_those_of_scikit_learn_on_standardized_features() -> None:
     fitted = TimeSeriesClassifier("window_statistics", ridge=0.5).fit(X, Y)
     pipeline = fitted.model_.pipeline
     z = np.concatenate(pipeline.rows([ct.Recording(u) for u in X]))

@@ -188,11 +188,11 @@ def test_deviation_of_a_prediction_follows_the_formula() -> None:
     ours = EchoStateRegressor(20, ridge=0.5, scale=False).fit(u, y)
     mean, deviation = ours.predict(u, return_std=True)
     z = states(u, units=20, seed=0)
-    centred = z - z.mean(axis=0)
-    inverse = np.linalg.inv(centred.T @ centred + 0.5 * np.eye(22))
-    freedom = 1 + np.trace(centred.T @ centred @ inverse)
+    centered = z - z.mean(axis=0)
+    inverse = np.linalg.inv(centered.T @ centered + 0.5 * np.eye(22))
+    freedom = 1 + np.trace(centered.T @ centered @ inverse)
     noise = ((y - mean) ** 2).sum() / (len(y) - freedom)
-    leverage = 1 / len(y) + np.einsum("nf,fg,ng->n", centred, inverse, centred)
+    leverage = 1 / len(y) + np.einsum("nf,fg,ng->n", centered, inverse, centered)
     assert_allclose(deviation, np.sqrt(noise * (1 + leverage)), rtol=1e-6)
 
 
@@ -470,9 +470,9 @@ def test_scaled_inputs_are_those_of_a_standard_scaler() -> None:
 def test_more_data_are_scaled_as_the_first_were() -> None:
     u, y = wave()
     grown = EchoStateRegressor(20, ridge=0.1).fit(u[:100], y[:100])
-    scale = grown.model_.prepare.scale
+    scale = grown.model_.preprocessing.scale
     grown.partial_fit(7.0 * u[100:], y[100:])
-    assert grown.model_.prepare.scale == scale
+    assert grown.model_.preprocessing.scale == scale
     mean, deviation = u[:100].mean(axis=0), u[:100].std(axis=0)
     parts = [(u[:100] - mean) / deviation, (7.0 * u[100:] - mean) / deviation]
     z = np.concatenate([states(part, units=20, seed=0) for part in parts])

@@ -122,4 +122,4 @@ def test_before_another_estimator_and_inside_ours() -> None:
     assert_allclose(
         inside.decision_function(X), outside.decision_function(scaler.transform(X)), atol=1e-12
     )
-    assert ct.Pipeline(scaler.prepare_, ct.EchoState(5)).prepare.is_fitted
+    assert ct.Pipeline(scaler.prepare_, ct.EchoState(5)).preprocessing.is_fitted

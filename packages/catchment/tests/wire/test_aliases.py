@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from typing_extensions import TypeAliasType
 
-from catchment.wire import Parts, Summable
+from catchment.wire import Message, Summable
 
 T = TypeVar("T", bound=np.generic)
 Declared = TypeAliasType(
@@ -25,6 +25,6 @@ class Spread(Summable):
 
 def test_arrays_declared_by_an_alias_of_its_own_kind_add_and_travel() -> None:
     one = Spread(1, np.array([1.0, 2.0]), (np.ones((2, 2)),))
-    came = Spread.from_parts(Parts.from_bytes((one + one).parts().to_bytes()))
+    came = Spread.from_message(Message.from_bytes((one + one).parts().to_bytes()))
     assert came == one + one
     assert came.many[0].dtype == np.float64

@@ -25,18 +25,18 @@ from catchment.wire import (
     WEIGHT,
     Fact,
     Kind,
-    Parts,
+    Message,
     Shape,
     Structure,
     Summable,
     Triangle,
+    deserialize,
     equal,
     kind_of,
     marked,
     measured,
     plus,
-    put_together,
-    taken_apart,
+    serialize,
 )
 
 V = TypeVar("V")
@@ -82,8 +82,8 @@ def sums(n: int = 3, **changes: Any) -> Sums:
     return replace(made, **changes)
 
 
-def travelled(value: Any) -> Any:
-    return put_together(type(value), Parts.from_bytes(taken_apart(value).to_bytes()))
+def traveled(value: Any) -> Any:
+    return deserialize(type(value), Message.from_bytes(serialize(value).to_bytes()))
 
 
 numbers = arrays.arrays(np.float64, 3, elements=st.integers(-(10**6), 10**6).map(float))
@@ -105,7 +105,7 @@ def test_adding_is_adding_every_field_and_can_be_undone(
 def test_a_value_survives_the_journey_to_the_bit(total: Array, n: int, weight: float) -> None:
     squares = np.ones(6)
     sent = sums(n, total=total, weight=weight, squares=squares, counts=np.array([1, 2]))
-    assert travelled(sent) == sent
+    assert traveled(sent) == sent
     assert sent.parts().kind == "sums"
     assert sent.parts().facts == {"unit": "m", "version": 1}
 
@@ -125,11 +125,11 @@ def test_whatever_lies_inside_a_value_survives_too() -> None:
         Recipe(units=5, inputs=1),
         {"nested": {"list": [1, "two", None]}},
     )
-    got = travelled(whole)
+    got = traveled(whole)
     assert equal(replace(got, readout=None), replace(whole, readout=None))
     np.testing.assert_array_equal(got.readout.weights, whole.readout.weights)  # type: ignore[union-attr]
-    assert equal(travelled(Everything()), Everything())
-    assert type(travelled(Everything(ridge=0.25)).ridge) is float
+    assert equal(traveled(Everything()), Everything())
+    assert type(traveled(Everything(ridge=0.25)).ridge) is float
 
 
 def test_what_must_be_equal_keeps_values_apart() -> None:
@@ -173,21 +173,21 @@ def test_numbers_that_no_data_have_are_refused_with_a_code(
     changes: dict[str, Any], code: str
 ) -> None:
     with pytest.raises(UploadError) as caught:
-        travelled(sums(**changes))
+        traveled(sums(**changes))
     assert caught.value.code == code
 
 
 def test_what_the_server_kept_itself_may_hold_anything() -> None:
     odd = sums(total=np.array([np.nan, np.inf]), weight=-1.0)
-    assert put_together(Sums, odd.parts(), trusted=True).weight == -1.0
+    assert deserialize(Sums, odd.parts(), trusted=True).weight == -1.0
 
 
 @pytest.mark.parametrize(
     "parts",
     [
         NOTHING,
-        Parts("sums"),
-        Parts("others", sums().parts().facts, sums().parts().arrays),
+        Message("sums"),
+        Message("others", sums().parts().facts, sums().parts().arrays),
         replace(sums().parts(), arrays=sums().parts().arrays[:-1]),
         replace(sums().parts(), arrays=(*sums().parts().arrays, np.ones(1))),
         replace(sums().parts(), facts={"unit": 3, "version": 1}),
@@ -196,9 +196,9 @@ def test_what_the_server_kept_itself_may_hold_anything() -> None:
         replace(sums().parts(), arrays=(np.array([0.5, 1.0]), *sums().parts().arrays[1:])),
     ],
 )
-def test_what_is_malformed_is_refused(parts: Parts) -> None:
+def test_what_is_malformed_is_refused(parts: Message) -> None:
     with pytest.raises(CatchmentError):
-        Sums.from_parts(parts)
+        Sums.from_message(parts)
 
 
 def test_no_part_may_come_that_was_not_declared() -> None:
@@ -207,7 +207,7 @@ def test_no_part_may_come_that_was_not_declared() -> None:
     for name in ("numbered/x", "numbered/-1", "numbered/1e3", "held/1", "other", "sums/0"):
         renamed = [{**e, "name": name} if e["name"] == "numbered/1" else e for e in entries]
         with pytest.raises(IntegrityError):
-            Everything.from_parts(replace(good, facts={"parts": renamed}))
+            Everything.from_message(replace(good, facts={"parts": renamed}))
 
 
 def test_a_declaration_can_be_asked() -> None:
@@ -225,4 +225,4 @@ def test_a_field_that_cannot_travel_is_named() -> None:
         what: complex
 
     with pytest.raises(TypeError, match=r"Odd.what is .*complex.*, which cannot travel"):
-        taken_apart(Odd(1j))
+        serialize(Odd(1j))

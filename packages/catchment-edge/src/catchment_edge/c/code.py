@@ -28,7 +28,7 @@ class CCode:
     >>> import numpy as np
     >>> from catchment import EchoState, Recording, fit
     >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
-    >>> data = [Recording.labelled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
+    >>> data = [Recording.labeled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
     >>> code = c_code(fit(EchoState(20), data), name="waves")
     >>> code.plan.ram > 0, "waves_predict" in code.header
     (True, True)
@@ -76,7 +76,7 @@ def to_c(
     name
         What the files and their functions are called.
     number
-        "whole" (default where the map has a grid): whole numbers only, the very features of the
+        "whole" (default where the map has a grid): integers only, the very features of the
         library. "q15": the same in words of 16 bits; a map of more than 15 digits is rounded.
         "float32": single precision, for any map.
     rate
@@ -91,7 +91,7 @@ def to_c(
     >>> import numpy as np
     >>> from catchment import EchoState, Recording, fit
     >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
-    >>> data = [Recording.labelled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
+    >>> data = [Recording.labeled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     plan = to_c(fit(EchoState(20), data), folder, name="waves")
     ...     sorted(path.name for path in Path(folder).iterdir())
@@ -129,7 +129,7 @@ def c_code(
     exported = model
     if form == "q15":
         exported = model_of(model, in_q15(model.features))
-    layout = Layout(exported, name, form, Cutting.of(model.prepare, rate), steps)
+    layout = Layout(exported, name, form, Cutting.of(model.preprocessing, rate), steps)
     return CCode(layout, plan_of(layout, model, check))
 
 
@@ -137,7 +137,7 @@ def model_of(model: Model, features: FeatureMap) -> Model:
     """Return the model with another map of as many features, and nothing else changed."""
     if features is model.features:
         return model
-    return replace(model, before=Pipeline(model.prepare, features), statistics=None)
+    return replace(model, before=Pipeline(model.preprocessing, features), statistics=None)
 
 
 def _refuse(model: Model, name: str, number: str | None) -> None:
@@ -146,10 +146,10 @@ def _refuse(model: Model, name: str, number: str | None) -> None:
     check_name(name)
     if model.n_inputs is None:
         raise ValueError("the map takes any number of channels; build it for the device's first")
-    if model.prepare.scale == "own":
+    if model.preprocessing.scale == "own":
         raise ValueError(
             'the scale is "own", by all recordings of a client at once, which a device does not '
             'have; train with scale="federated" or "none"'
         )
-    if model.prepare.scale == "federated":
+    if model.preprocessing.scale == "federated":
         raise ValueError("the scale is not fitted yet; train the model first")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catchment.data import Prepare, count_steps
+from catchment.data import Preprocessing, count_steps
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Cutting:
         return self.step < self.window
 
     @classmethod
-    def of(cls, prepare: Prepare, rate: float | None = None) -> Cutting:
+    def of(cls, preprocessing: Preprocessing, rate: float | None = None) -> Cutting:
         """Return how a preparation cuts, counted in steps of a device.
 
         Parameters
@@ -31,12 +31,12 @@ class Cutting:
         rate
             Samples a second, where windows are in seconds and the preparation has no rate.
         """
-        if prepare.looks_around:
+        if preprocessing.looks_around:
             raise ValueError(
                 "the model has inputs beside its channels (known, calendar), which a device does "
                 "not make; train without them, or predict with the model itself"
             )
-        hertz = rate if prepare.rate is None else prepare.rate
+        hertz = rate if preprocessing.rate is None else preprocessing.rate
 
         def in_steps(name: str, length: int | str | None) -> int:
             if not isinstance(length, str):
@@ -48,5 +48,5 @@ class Cutting:
                 )
             return count_steps(name, length, 1 / hertz)
 
-        window = in_steps("window", prepare.window)
-        return cls(window, in_steps("step", prepare.step) or window)
+        window = in_steps("window", preprocessing.window)
+        return cls(window, in_steps("step", preprocessing.step) or window)

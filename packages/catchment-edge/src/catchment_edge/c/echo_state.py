@@ -1,4 +1,4 @@
-"""Echo states in C: in whole numbers of 32 or 16 bits, or in float32.
+"""Echo states in C: in integers of 32 or 16 bits, or in float32.
 
 Tables and functions stand around `sources/grid.c` and `sources/float_reservoir.c`.
 """
@@ -109,7 +109,7 @@ class _Maker(ABC):
         )
 
     def grid(self) -> tuple[int | None, Any]:
-        """Return bits and digits of the features, if they are whole numbers."""
+        """Return bits and digits of the features, if they are integers."""
         return None, None
 
     @abstractmethod
@@ -448,7 +448,7 @@ class _FloatMaker(_Maker):
         )
 
     def _enter(self) -> str:
-        """Return how a sample enters; a map on a grid cuts it off at its range."""
+        """Return how a sample enters; a map in fixed point cuts it off at its range."""
         reservoir = self.features.reservoir
         lines = ["v[i] = u[i];"]
         if reservoir.grid is not None:

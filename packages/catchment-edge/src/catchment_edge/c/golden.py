@@ -1,7 +1,7 @@
 """Recordings with known scores, and the self-test that compares.
 
-A sample is a whole number times a power of two, so that it is the same number in single and in
-double precision. In whole numbers the features are compared, too: by the FNV-1a hash of all rows.
+A sample is an integer times a power of two, so that it is the same number in single and in
+double precision. In integers the features are compared, too: by the FNV-1a hash of all rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SEED = 20
 
 @dataclass(frozen=True, eq=False)
 class Golden:
-    """Recordings (T, I) as whole numbers of `unit` (I,), and what the model says of them."""
+    """Recordings (T, I) as integers of `unit` (I,), and what the model says of them."""
 
     model: Model
     samples: list[Integers]
@@ -98,7 +98,7 @@ def golden(
 def in_steps(model: Model, cutting: Cutting) -> Model:
     """Return a model with windows in steps and no rate: a device's samples have no times."""
     counted = replace(
-        model.prepare, rate=None, window=cutting.window or None, step=cutting.step or None
+        model.preprocessing, rate=None, window=cutting.window or None, step=cutting.step or None
     )
     return replace(model, before=Pipeline(counted, model.features))
 

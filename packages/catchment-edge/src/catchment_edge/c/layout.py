@@ -62,7 +62,7 @@ class Layout:
 
     @property
     def whole(self) -> bool:
-        """Whether there are whole numbers only."""
+        """Whether there are integers only."""
         return self.number != "float32"
 
     @property
@@ -76,13 +76,13 @@ class Layout:
 
     @property
     def scaler(self) -> Scaler | None:
-        scale = self.model.prepare.scale
+        scale = self.model.preprocessing.scale
         return scale if isinstance(scale, Scaler) else None
 
     @property
     def holds(self) -> bool:
         """Whether missing samples are replaced by the last ones."""
-        return self.model.prepare.gaps == "hold"
+        return self.model.preprocessing.gaps == "hold"
 
     @property
     def streams(self) -> bool:
@@ -164,7 +164,7 @@ class Layout:
 
 
 def _words(values: Array) -> Array:
-    """Return whole numbers of 32 bits; the largest may round up to one more than there is."""
+    """Return integers of 32 bits; the largest may round up to one more than there is."""
     return np.minimum(np.rint(values), 2.0**31 - 1)
 
 

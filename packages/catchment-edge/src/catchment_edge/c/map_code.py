@@ -40,9 +40,9 @@ are left out, too, so nothing may depend on macros; a function that is passed on
 Names in one file must not have another meaning in another file that a model may need at once.
 
 A nested map asks `catchment_edge.c.maps.map_code` for the code of its inner maps with prefixes of
-their own, joins their tables, fields and text, and writes functions that call theirs: a Concat's
+their own, joins their tables, fields and text, and writes functions that call theirs: a FeatureUnion's
 `enter` writes the words of its parts one after another, and its `row` hands `row + offset` on.
-`as_window` turns a streaming map into one of windows, for a Concat of both kinds.
+`as_window` turns a streaming map into one of windows, for a FeatureUnion of both kinds.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Setting:
     Parameters
     ----------
     number
-        "whole" and "q15": whole numbers only, words of 32 and of 16 bits; or "float32".
+        "whole" and "q15": integers only, words of 32 and of 16 bits; or "float32".
     steps
         Steps of a piece: the window's, or of the longest recording; None if that is not known.
     fixed

@@ -35,8 +35,8 @@ def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> Map
 def widest_bits(features: FeatureMap) -> int:
     """Return the bits of the widest row in a map, those of maps inside counted.
 
-    >>> from catchment import Projected, WindowStatistics
-    >>> wide = Projected(WindowStatistics(grid=20), 10, grid=8)
+    >>> from catchment import RandomProjection, WindowStatistics
+    >>> wide = RandomProjection(WindowStatistics(grid=20), 10, grid=8)
     >>> widest_bits(wide.build(1, per_step=False))
     20
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from catchment.features import Concat, FeatureMap, form
+from catchment.features import FeatureMap, FeatureUnion, form
 from catchment_edge.c.map_code import MapCode, Setting
 from catchment_edge.c.maps_windows import WindowMap, group_code, row_grid
 
@@ -35,8 +35,8 @@ class Part:
 """
 
 
-@form("c", Concat)
-def concat_code(features: Concat, setting: Setting, prefix: str) -> MapCode:
+@form("c", FeatureUnion)
+def concat_code(features: FeatureUnion, setting: Setting, prefix: str) -> MapCode:
     """Return the code of maps side by side."""
     leaves = list(_leaves(features, 0))
     parts = _parts(leaves, setting, prefix, 0)
@@ -75,7 +75,7 @@ def concat_code(features: Concat, setting: Setting, prefix: str) -> MapCode:
 
 def _leaves(features: FeatureMap, place: int) -> Iterator[tuple[FeatureMap, int]]:
     """Yield the maps that are side by side, those of nested ones too, and their first features."""
-    if not isinstance(features, Concat):
+    if not isinstance(features, FeatureUnion):
         yield features, place
         return
     for one in features.maps:
@@ -107,7 +107,9 @@ def _plus(name: str, number: int) -> str:
     return f"{name} + {number}" if number else name
 
 
-def _shift_text(features: Concat, leaves: list[tuple[FeatureMap, int]], setting: Setting) -> str:
+def _shift_text(
+    features: FeatureUnion, leaves: list[tuple[FeatureMap, int]], setting: Setting
+) -> str:
     """Return statements that bring maps with fewer bits to the grid of all."""
     lines = ""
     for one, place in leaves:

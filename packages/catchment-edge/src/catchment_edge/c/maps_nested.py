@@ -13,9 +13,9 @@ from catchment.features import (
     FARTHEST,
     VALUE_DIGITS,
     WEIGHT_DIGITS,
-    Projected,
-    RandomFourier,
-    WithNorm,
+    AppendNorm,
+    RandomFourierFeatures,
+    RandomProjection,
     form,
 )
 from catchment_edge.c.map_code import Field, MapCode, Setting, Table
@@ -26,8 +26,8 @@ MOST_NORM = 256  # channels whose squares a double holds
 MOST_WORD = 31  # bits of a sum that fits a word
 
 
-@form("c", WithNorm)
-def norm_code(one: WithNorm, setting: Setting, prefix: str) -> MapCode:
+@form("c", AppendNorm)
+def norm_code(one: AppendNorm, setting: Setting, prefix: str) -> MapCode:
     """Return the code of a map that sees the length of the samples too."""
     from catchment_edge.c.maps import map_code
 
@@ -35,7 +35,7 @@ def norm_code(one: WithNorm, setting: Setting, prefix: str) -> MapCode:
     assert n is not None
     if n > MOST_NORM:
         raise ValueError(
-            f"WithNorm has {n} channels, and its form in C takes up to {MOST_NORM}; train with "
+            f"AppendNorm has {n} channels, and its form in C takes up to {MOST_NORM}; train with "
             "fewer, or export with --to onnx"
         )
     inner = map_code(one.map, setting, p)
@@ -109,8 +109,8 @@ static void {prefix}_row(state *s, const word *v, uint32_t t, feature *row)
 """
 
 
-@form("c", Projected)
-def projected_code(one: Projected, setting: Setting, prefix: str) -> MapCode:
+@form("c", RandomProjection)
+def projected_code(one: RandomProjection, setting: Setting, prefix: str) -> MapCode:
     """Return the code of features that are mixed into fewer."""
     from catchment_edge.c.maps import map_code
 
@@ -153,7 +153,7 @@ static void {p}_of_row(state *s, feature *row)
     )
 
 
-def _projection_work(inner: MapCode, one: Projected, setting: Setting) -> str:
+def _projection_work(inner: MapCode, one: RandomProjection, setting: Setting) -> str:
     """Return the type of sums of features."""
     if setting.number == "float32":
         return "float"
@@ -163,7 +163,9 @@ def _projection_work(inner: MapCode, one: Projected, setting: Setting) -> str:
     return "int32_t" if reach < 2.0**MOST_WORD else "int64_t"
 
 
-def _projection_text(inner: MapCode, one: Projected, setting: Setting, p: str, work: str) -> str:
+def _projection_text(
+    inner: MapCode, one: RandomProjection, setting: Setting, p: str, work: str
+) -> str:
     """Return the statements that mix a row."""
     F, n = inner.n_features, one._padded
     digits = 0
@@ -197,8 +199,8 @@ def _projection_text(inner: MapCode, one: Projected, setting: Setting, p: str, w
 """
 
 
-@form("c", RandomFourier)
-def fourier_code(one: RandomFourier, setting: Setting, prefix: str) -> MapCode:
+@form("c", RandomFourierFeatures)
+def fourier_code(one: RandomFourierFeatures, setting: Setting, prefix: str) -> MapCode:
     """Return the code of random features of inputs or of another map's rows."""
     from catchment_edge.c.maps import map_code
 
@@ -265,7 +267,7 @@ def _phase_table(phases: Array, p: str, setting: Setting) -> Table:
     return Table("int32_t", f"{p}_phases", scaled)
 
 
-def _fourier_text(one: RandomFourier, setting: Setting, p: str, narrow: bool) -> str:
+def _fourier_text(one: RandomFourierFeatures, setting: Setting, p: str, narrow: bool) -> str:
     n = one._width
     sum_ = f"fourier_sum{16 if narrow else 32}({p}_weights + j * {n}, x, {n})"
     phase = f" + {p}_phases[j]" if one.activation == "cos" else ""

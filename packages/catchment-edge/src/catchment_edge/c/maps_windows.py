@@ -1,6 +1,6 @@
 """Maps of windows in C: MiniRocket, window statistics and Hydra.
 
-They read one buffer of samples. In whole numbers it holds each sample once, as `window_whole.c`
+They read one buffer of samples. In integers it holds each sample once, as `window_whole.c`
 says, however many maps read it with however many digits; in float32 it holds floats.
 """
 
@@ -233,7 +233,7 @@ static void {prefix}_window(state *s, const word *v, uint32_t steps, feature *ro
 
 
 def row_grid(features: FeatureMap | None, setting: Setting) -> tuple[int | None, Integers | None]:
-    """Return bits and digits of a map's features as whole numbers; nothing in float32."""
+    """Return bits and digits of a map's features as integers; nothing in float32."""
     if features is None or setting.number == "float32":
         return None, None
     if features.feature_grid is None:
@@ -245,7 +245,7 @@ def row_grid(features: FeatureMap | None, setting: Setting) -> tuple[int | None,
 
 
 def fitting(type_: str, name: str, values: NDArray[Any]) -> Table:
-    """Return a table of whole numbers; ValueError if one is too large for its type.
+    """Return a table of integers; ValueError if one is too large for its type.
 
     >>> fitting("uint8_t", "m_lists", np.array([255])).n_bytes
     1

@@ -148,11 +148,11 @@ def _title(layout: Layout) -> str:
 
 def _told(layout: Layout) -> list[str]:
     """Return what the reader of the header must know."""
-    prepare, found = layout.model.prepare, []
+    preprocessing, found = layout.model.preprocessing, []
     if layout.model.channels is not None:
         found.append("Channels: " + ", ".join(layout.model.channels) + ".")
-    if prepare.rate is not None:
-        found.append(f"The device must sample at {prepare.rate:g} Hz.")
+    if preprocessing.rate is not None:
+        found.append(f"The device must sample at {preprocessing.rate:g} Hz.")
     if layout.holds:
         found.append(
             "A missing sample is NaN: the last value is held. Before the first value of a channel "
@@ -161,8 +161,8 @@ def _told(layout: Layout) -> list[str]:
     else:
         found.append("No sample may be missing.")
     numbers = {
-        "whole": "Whole numbers: features are the very ones of the library.",
-        "q15": "Whole numbers of 16 bits.",
+        "whole": "Integers: features are the very ones of the library.",
+        "q15": "Integers of 16 bits.",
         "float32": "Single precision; needs tanhf, expf or sinf of math.h where the map has them.",
     }
     if layout.map.per_step and layout.cutting.window:

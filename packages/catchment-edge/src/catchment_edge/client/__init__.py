@@ -1,6 +1,6 @@
 """Small devices as clients: a link to each, and what is asked over it.
 
-A `Device` stands where a client's recordings would. The device reads its own sensor and adds up its
+A `EdgeClient` stands where a client's recordings would. The device reads its own sensor and adds up its
 own statistics; this process, the gateway, checks them and speaks for it to the engine.
 """
 

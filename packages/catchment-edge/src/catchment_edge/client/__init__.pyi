@@ -1,4 +1,4 @@
-from catchment_edge.client.device import Device as Device
+from catchment_edge.client.device import EdgeClient as EdgeClient
 from catchment_edge.client.hello import DeviceHello as DeviceHello
 
 # For the other packages and the tests; may change without notice.
@@ -18,6 +18,6 @@ from catchment_edge.client.vault import (
 )
 
 __all__ = [
-    "Device",
+    "EdgeClient",
     "DeviceHello",
 ]

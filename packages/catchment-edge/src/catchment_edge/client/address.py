@@ -114,5 +114,5 @@ def _seconds(name: str, text: str | float) -> float:
 
 def _whole(text: str | int) -> int:
     if not str(text).isdecimal():
-        raise ValueError(f"baud is {str(text)[:20]!r}; pass a whole number such as {BAUD}")
+        raise ValueError(f"baud is {str(text)[:20]!r}; pass an integer such as {BAUD}")
     return int(text)

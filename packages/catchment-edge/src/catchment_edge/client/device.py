@@ -2,7 +2,7 @@
 
 What the device is asked for is what a client's recordings would be asked for: the moments of its
 inputs in the stage that fits the scale, its ridge statistics in the training. The answer is read as
-a server reads it, before a client's protections (clipping, noise, the masks of a secure sum) are
+a server reads it, before a client's protections (clipping, noise, the masks of secure aggregation) are
 put on it here. The gateway, which is this process, therefore sees the device's statistics; it never
 sees a sample.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catchment import Array
-from catchment.data import Prepare, Scaler
+from catchment.data import Preprocessing, Scaler
 from catchment.errors import DeviceError, IntegrityError
 from catchment.federation import (
     Asked,
@@ -27,14 +27,14 @@ from catchment.federation import (
     Memory,
     Plan,
     Receipt,
-    Turn,
+    RoundContext,
     Upload,
     Workflow,
     claimed,
 )
 from catchment.federation.learn import FederatedRidge, FederatedScaling, SentMoments
 from catchment.readout import Grid, Model, RidgeStatistics, from_bytes, packed_length
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_edge.client import link as kinds
 from catchment_edge.client.address import Address
 from catchment_edge.client.answered import Answered, Question
@@ -54,7 +54,7 @@ ASK = struct.Struct("<IB")
 
 
 @dataclass(frozen=True)
-class Device(Elsewhere):
+class EdgeClient(Elsewhere):
     """A small device in the place of a client's recordings.
 
     Parameters
@@ -65,7 +65,7 @@ class Device(Elsewhere):
         seconds for the device to read its sensor and answer (600); and, for a host that is not
         this machine, `network=yes`: nothing hides what goes over that line.
 
-    >>> Device("tcp://127.0.0.1:7007?patience=60").address
+    >>> EdgeClient("tcp://127.0.0.1:7007?patience=60").address
     'tcp://127.0.0.1:7007?patience=60'
     """
 
@@ -77,7 +77,7 @@ class Device(Elsewhere):
     def __post_init__(self) -> None:
         object.__setattr__(self, "_place", Address.of(self.address))
 
-    def within(self, workflow: Workflow, *, of_plan_file: bool = True) -> Device:
+    def within(self, workflow: Workflow, *, of_plan_file: bool = True) -> EdgeClient:
         """Return the device as one of a workflow: one that was exported from another is refused.
 
         Parameters
@@ -85,9 +85,9 @@ class Device(Elsewhere):
         of_plan_file
             Whether the workflow is that of a plan file, as that of an export is.
         """
-        bound = Device(self.address)
+        bound = EdgeClient(self.address)
         object.__setattr__(bound, "_course", workflow.fingerprint if of_plan_file else "")
-        object.__setattr__(bound, "_told_scale", not workflow.prepare.is_fitted)
+        object.__setattr__(bound, "_told_scale", not workflow.preprocessing.is_fitted)
         return bound
 
     @property
@@ -100,7 +100,9 @@ class Device(Elsewhere):
         with self._talk() as (_, said):
             return said
 
-    def upload(self, plan: AnyPlan, received: Parts, turn: Turn, memory: Memory) -> Upload:
+    def upload(
+        self, plan: AnyPlan, received: Message, context: RoundContext, memory: Memory
+    ) -> Upload:
         """Return what the device sends at a stage of a plan, read and checked as a server does.
 
         Parameters
@@ -113,11 +115,11 @@ class Device(Elsewhere):
         algorithm = plan.algorithm
         match algorithm:
             case FederatedScaling():
-                return self._moments(algorithm, turn)
+                return self._moments(algorithm, context)
             case FederatedRidge():
-                return self._statistics(plan, algorithm, received, turn, memory)
+                return self._statistics(plan, algorithm, received, context, memory)
             case Delivery():
-                return self._delivered(algorithm, received, turn, memory)
+                return self._delivered(algorithm, received, context, memory)
         raise DeviceError(
             "plan",
             f"a device sums statistics for a ridge, and cannot take part in "
@@ -126,7 +128,7 @@ class Device(Elsewhere):
         )
 
     def vault(self, plan: AnyPlan, memory: Memory) -> DeviceVault | None:
-        """Return where the secrets of a secure sum are, None if they are the gateway's.
+        """Return where the secrets of secure aggregation is, None if they are the gateway's.
 
         The moments of inputs, from which a scale is found, are masked by the gateway always.
         """
@@ -134,13 +136,13 @@ class Device(Elsewhere):
             return None
         if not self.hello().masks:
             return None
-        # Of the extra "secure", which a plan without a secure sum does not need.
+        # Of the extra "secure", which a plan without secure aggregation does not need.
         from catchment_edge.client.vault import DeviceVault
 
         return DeviceVault(self, memory)
 
     def masked(self, ask: Masked, memory: Memory) -> bytes:
-        """Return the device's sums under the masks of a secure sum, as they left it."""
+        """Return the device's sums under the masks of secure aggregation, as they left it."""
         asked = Answered.of(memory)
         assert asked is not None  # `upload` noted the question
         with self.link() as link:
@@ -198,42 +200,42 @@ class Device(Elsewhere):
             said.check_course(self._course, self._told_scale)
             yield link, said
 
-    def _moments(self, algorithm: FederatedScaling, turn: Turn) -> SentMoments:
+    def _moments(self, algorithm: FederatedScaling, context: RoundContext) -> SentMoments:
         with self._talk() as (link, said):
             said.check_channels(algorithm.channels)
-            parts = _collected(link, kinds.MOMENTS, ROUND.pack(turn.round), SLACK)
-        came = algorithm.read_update(parts, turn)
+            parts = _collected(link, kinds.MOMENTS, ROUND.pack(context.round), SLACK)
+        came = algorithm.read_update(parts, context)
         if not came.count.any():
             raise ValueError("no input has a value; there is nothing to scale by")
-        _note(turn, [parts.to_bytes()])
+        _note(context, [parts.to_bytes()])
         return came
 
     def _statistics(
         self,
         plan: AnyPlan,
         algorithm: FederatedRidge,
-        received: Parts,
-        turn: Turn,
+        received: Message,
+        context: RoundContext,
         memory: Memory,
     ) -> RidgeStatistics:
         features, classes = algorithm.features, algorithm.classes is not None
-        question = _question(algorithm, received, turn)
+        question = _question(algorithm, received, context)
         # Sums of all that it has seen grow while map and scale stay; others begin anew.
-        sums = [] if question.new_only else [(features.fingerprint, plan.prepare.fingerprint)]
+        sums = [] if question.new_only else [(features.fingerprint, plan.preprocessing.fingerprint)]
         with self._talk() as (link, said):
             said.check_map(features, classes=classes, plan=plan)
-            self._scale(link, said, plan.prepare)
+            self._scale(link, said, plan.preprocessing)
             asked = self._asked(link, question, memory)
             if said.masks:
                 asked.keep(memory)
-                _note(turn, sums or [asked.token])
+                _note(context, sums or [asked.token])
                 return _unseen(plan, algorithm, said.outputs)
             limit = most_bytes(Grid.of(features, classes=classes), said.features, said.outputs)
             asked.keep(memory)
             ask = ASK.pack(asked.round, NEW_ONLY if algorithm.carries else 0)
             parts = _collected(link, kinds.TRAIN, ask, limit)
-            algorithm.read_update(parts, turn)
-            came = RidgeStatistics.from_parts(parts)
+            algorithm.read_update(parts, context)
+            came = RidgeStatistics.from_message(parts)
             if not came.n_rows and not question.new_only:
                 _settle(link, asked.round, memory)  # so that it reads its sensor when asked again
                 raise DeviceError(
@@ -246,7 +248,7 @@ class Device(Elsewhere):
                 "shape", f"{came.n_targets} targets came, the device has {said.outputs} outputs"
             )
         claimed(came).check(plan.limits)
-        _note(turn, [*sums, parts.to_bytes()])
+        _note(context, [*sums, parts.to_bytes()])
         replace(asked, sent=True).keep(memory)
         return came
 
@@ -264,9 +266,9 @@ class Device(Elsewhere):
         return Answered(known.round + 1, token, new_only=question.new_only)
 
     def _delivered(
-        self, algorithm: Delivery, received: Parts, turn: Turn, memory: Memory
+        self, algorithm: Delivery, received: Message, context: RoundContext, memory: Memory
     ) -> Receipt:
-        receipt = algorithm.client_update(received, tuple, turn)
+        receipt = algorithm.client_update(received, tuple, context)
         known = Answered.of(memory)
         with self._talk() as (link, said):
             # Of increments the next letter says whether they came into the sum.
@@ -288,14 +290,14 @@ class Device(Elsewhere):
                 f"{model.features.fingerprint[:12]}, the device {said.features} of "
                 f"{said.fingerprint[:12]}; export the device from the model's plan",
             )
-        self._scale(link, said, model.prepare)
+        self._scale(link, said, model.preprocessing)
         numbers = np.concatenate([weights.reshape(-1), intercept.reshape(-1)])
         link.command(kinds.READOUT, numbers.astype("<f8").tobytes())
 
     @staticmethod
-    def _scale(link: Link, said: DeviceHello, prepare: Prepare) -> None:
+    def _scale(link: Link, said: DeviceHello, preprocessing: Preprocessing) -> None:
         """Tell the device the scale, if it was exported without one."""
-        scale = prepare.scale
+        scale = preprocessing.scale
         if not said.needs_scale:
             return
         if isinstance(scale, Scaler):
@@ -309,11 +311,11 @@ class Device(Elsewhere):
         )
 
 
-def _question(algorithm: FederatedRidge, received: Parts, turn: Turn) -> Question:
+def _question(algorithm: FederatedRidge, received: Message, context: RoundContext) -> Question:
     """Return what a device is asked at a training round; DeviceError if it cannot answer that."""
     if algorithm.carries:
-        asked = Asked.from_parts(received)
-        missed = turn.client in asked.missed
+        asked = Asked.from_message(received)
+        missed = context.client in asked.missed
         return Question(f"{asked.begun} {asked.after}", asked.begun, missed=missed, new_only=True)
     if algorithm.increments != 1:
         raise DeviceError(
@@ -321,16 +323,16 @@ def _question(algorithm: FederatedRidge, received: Parts, turn: Turn) -> Questio
             f"increments is {algorithm.increments}, and a device cannot cut data that it does not "
             'have yet; write increments = "new"',
         )
-    return Question(f"{turn.plan} {turn.round}")
+    return Question(f"{context.plan} {context.round}")
 
 
-def _note(turn: Turn, items: Sequence[object]) -> None:
+def _note(context: RoundContext, items: Sequence[object]) -> None:
     """Note in the client's ledger what stands for data that only the device has.
 
     What was released before and shares an item without being the same has changed.
     """
-    if turn.ledger is not None:
-        for _ in turn.ledger.reading(lambda: items, apart=True)():
+    if context.ledger is not None:
+        for _ in context.ledger.reading(lambda: items, apart=True)():
             pass
 
 
@@ -339,7 +341,7 @@ def _unseen(plan: AnyPlan, algorithm: FederatedRidge, outputs: int) -> RidgeStat
     if plan.masking is None:
         raise DeviceError(
             "plan",
-            "the device sends its sums under the masks of a secure sum only, and the plan has "
+            "the device sends its sums under the masks of secure aggregation only, and the plan has "
             "none; add one, or export the device without --masks",
         )
     if plan.plain:
@@ -382,7 +384,7 @@ def most_bytes(grid: Grid | None, n_features: int, n_targets: int) -> int:
     return SLACK + 8 * sum(limbs[name] * n for name, n in entries.items())
 
 
-def _collected(link: Link, kind: str, payload: bytes, limit: int) -> Parts:
+def _collected(link: Link, kind: str, payload: bytes, limit: int) -> Message:
     """Return a message that the device sends in parts; IntegrityError if it is damaged."""
     message = b"".join(link.collect(kind, payload, part=kinds.UPLOAD, limit=limit))
-    return Parts.from_bytes(message, limit=limit)
+    return Message.from_bytes(message, limit=limit)

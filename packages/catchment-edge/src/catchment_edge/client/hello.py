@@ -36,7 +36,7 @@ class DeviceHello:
     has_readout
         Whether it can predict.
     masks
-        Whether its sums leave it only under the masks of a secure sum.
+        Whether its sums leave it only under the masks of secure aggregation.
     fingerprint, course
         SHA-256, in hexadecimal, of its feature map and of the plan it was exported from; zeros
         for one that was exported without a plan.

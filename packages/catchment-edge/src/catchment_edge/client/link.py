@@ -13,7 +13,7 @@ from catchment_edge.client.frames import HEAD, MAGIC, Frame, n_after_head, read_
 from catchment_edge.client.lines import Line
 
 HELLO, SCALE, MOMENTS, TRAIN, ACKNOWLEDGED, READOUT, PREDICT = "HSMTARP"
-KEYS, DEAL, OPEN, NEIGHBOUR, MASKED = "KBONX"
+KEYS, DEAL, OPEN, NEIGHBOR, MASKED = "KBONX"
 PUBLIC, SHARES, OPENED = "ybo"
 GREETING, KEPT, UPLOAD, END, ROW, NO = "hkuepn"
 DRAINED = 1 << 20  # bytes of an earlier, abandoned answer that are passed over

@@ -1,4 +1,4 @@
-"""A device that keeps its own secrets of a secure sum, and masks its sums before they leave it.
+"""A device that keeps its own secrets of secure aggregation, and masks its sums before they leave it.
 
 The gateway signs, keeps the books and checks who takes part, as for any client. It sees public
 keys, closed boxes, shares that others dealt to the device, and masked numbers; not the device's
@@ -19,7 +19,7 @@ import numpy as np
 
 from catchment.errors import DeviceError
 from catchment.federation import Memory, Upload
-from catchment.privacy.secure_sum import (
+from catchment.privacy.secure_aggregation import (
     BOX_BYTES,
     MARK_BYTES,
     SHARE_BYTES,
@@ -50,7 +50,7 @@ class Masking(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class DeviceVault:
-    """A client's secrets of a secure sum, on its device."""
+    """A client's secrets of secure aggregation, on its device."""
 
     device: Masking
     memory: Memory
@@ -83,8 +83,8 @@ class DeviceVault:
         if ring.limbs != 1 or ring.fraction:
             raise DeviceError(
                 "plan",
-                f"the device masks whole numbers of 32 or 64 bits, and the plan's ring has "
-                f"{ring.bits} with {ring.fraction} after the point; use a map with a grid",
+                f"the device masks integers of 32 or 64 bits, and the plan's ring has "
+                f"{ring.bits} with {ring.fraction} after the point; use a map in fixed point",
             )
         n_features = sum(found.sizes.get("features", 0) for found in measured(upload))
         least = math.ceil(terms.rows_per_feature * n_features / terms.min_clients)
@@ -93,7 +93,7 @@ class DeviceVault:
         def ask(link: Link, round_: int, new_only: bool) -> bytes:
             opened_session(link, me)
             for one in near:
-                link.command(kinds.NEIGHBOUR, terms.told + PLACE.pack(one.place) + one.public[32:])
+                link.command(kinds.NEIGHBOR, terms.told + PLACE.pack(one.place) + one.public[32:])
             asked = UPLOAD.pack(round_, new_only, terms.told, n_bytes, most, least, len(near))
             limit = n_bytes * length
             parts = link.collect(kinds.MASKED, asked, part=kinds.UPLOAD, limit=limit)

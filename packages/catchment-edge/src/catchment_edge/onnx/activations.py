@@ -1,6 +1,6 @@
 """Activations as nodes.
 
-On a grid they are the very operations of `catchment.features.echo_state.kernels`. There every
+In fixed point they are the very operations of `catchment.features.echo_state.kernels`. There every
 product is exact and every rounding written down, so the same operations in the same order give the
 same numbers in any runtime that follows IEEE 754. What float32 cannot hold is left to the runtime's
 own functions.

@@ -35,7 +35,7 @@ class Builder:
 
     @property
     def exact(self) -> bool:
-        """Whether sums of numbers on a grid are exact, as they are in float64."""
+        """Whether sums of numbers in fixed point are exact, as they are in float64."""
         return self.real == np.float64
 
     def fresh(self, word: str) -> str:
@@ -138,7 +138,7 @@ class Builder:
         return Value(self, name, array.dtype)
 
     def vector(self, entries: Sequence[Value | int]) -> Value:
-        """Return whole numbers (n,), some of them known only later."""
+        """Return integers (n,), some of them known only later."""
         fixed = [one for one in entries if not isinstance(one, Value)]
         if len(fixed) == len(entries):
             return self.constant(np.array(fixed, dtype=np.int64))
@@ -151,10 +151,10 @@ class Builder:
         return self.op("Where", condition, one, other, dtype=known)
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
-        return values[0] if len(values) == 1 else self.op("Concat", *values, axis=axis)
+        return values[0] if len(values) == 1 else self.op("FeatureUnion", *values, axis=axis)
 
     def arange(self, first: Value | int, last: Value | int) -> Value:
-        """Return the whole numbers first to last - 1."""
+        """Return the integers first to last - 1."""
         if not isinstance(first, Value) and not isinstance(last, Value):
             return self.constant(np.arange(first, last))
         return self.op("Range", first, last, 1, dtype=INT64)

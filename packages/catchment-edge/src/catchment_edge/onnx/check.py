@@ -39,7 +39,7 @@ def made_up(source: Source, seed: int = 0, *, streaming: bool = False) -> list[A
     """Return raw recordings (T, I) of the lengths that matter, with gaps where they are filled."""
     rng = np.random.default_rng(seed)
     found = [_waves(rng, T, source) for T in _lengths(source)]
-    if source.prepare.gaps != "error":
+    if source.preprocessing.gaps != "error":
         for u in found[1:]:
             begin = u[0].copy()
             u[rng.random(u.shape) < MISSING] = np.nan
@@ -51,7 +51,7 @@ def made_up(source: Source, seed: int = 0, *, streaming: bool = False) -> list[A
 def _lengths(source: Source) -> list[int]:
     if source.steps is not None:
         return [source.steps] * 3
-    window = source.prepare.window
+    window = source.preprocessing.window
     if isinstance(window, int):
         return [window, 3 * window + 1]
     least = source.model.washout + 8
@@ -74,7 +74,7 @@ def _waves(rng: np.random.Generator, T: int, source: Source) -> Array:
     """Return a slow wave and noise in each channel, in the units of the training data."""
     t, I = np.arange(T)[:, None], source.channels
     u = np.sin(t * rng.uniform(0.02, 0.6, I) + rng.uniform(0, 6, I)) + 0.4 * rng.normal(size=(T, I))
-    scale = source.prepare.scale
+    scale = source.preprocessing.scale
     return scale.undo(u) if isinstance(scale, Scaler) else u
 
 
@@ -132,9 +132,9 @@ def difference(
     source: Source, recordings: Sequence[Array], graph: Graph, *, streaming: bool = False
 ) -> Difference:
     """Return how far scores that a graph gives are from the model's, over some recordings."""
-    model = replace(source.model, before=Pipeline(source.prepare, source.model.features))
+    model = replace(source.model, before=Pipeline(source.preprocessing, source.model.features))
     # A stream has a row for a recording so far at every step, and the last is the recording's.
-    last = streaming and not model.per_step and source.prepare.window is None
+    last = streaming and not model.per_step and source.preprocessing.window is None
     W = np.abs(model.readout.weights)
     largest = relative = 0.0
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""MiniRocket and Hydra as nodes: whole numbers throughout, held exactly in float64.
+"""MiniRocket and Hydra as nodes: integers throughout, held exactly in float64.
 
 Kernels with one dilation are one matrix product: the nine taps of every channel, d steps apart,
 times a matrix that has a kernel's weights at the channels that it adds up.
@@ -18,7 +18,7 @@ from catchment_edge.onnx.values import Value
 
 
 def whole_inputs(u: Value, scale: float, limit: float, pad: int) -> Value:
-    """Return inputs (B, T, I) as whole numbers (B, I, pad + T + pad), zeros on either side."""
+    """Return inputs (B, T, I) as integers (B, I, pad + T + pad), zeros on either side."""
     x = (u * scale).clip(-limit, limit).rint().transpose(0, 2, 1)
     return padded(x, pad)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Precision = Literal["float64", "float32"]
 # Largest difference of a score, in units of the sizes that are added up in it (1 at least). In
-# float32 a feature on a grid may be rounded to the neighbouring value, which is one step of it.
+# float32 a feature in fixed point may be rounded to the neighboring value, which is one step of it.
 TOLERANCE = {"float64": 1e-12, "float32": 1e-3}
 
 
@@ -85,7 +85,7 @@ def to_onnx(
     model
         A model, or a fitted estimator of `catchment.sklearn`.
     precision
-        Of the arithmetic. In "float64" features on a grid are the model's own, and scores are
+        Of the arithmetic. In "float64" features in fixed point are the model's own, and scores are
         within 1e-12 of what is added up in them. In "float32" they are within a thousandth, and
         mostly within a millionth.
     streaming
@@ -100,7 +100,7 @@ def to_onnx(
     >>> from catchment import EchoState, Recording
     >>> from catchment.readout import train
     >>> waves = [np.sin(np.arange(60.0) / (3 + k % 2)) for k in range(10)]
-    >>> data = [Recording.labelled(u, k % 2, 2) for k, u in enumerate(waves)]
+    >>> data = [Recording.labeled(u, k % 2, 2) for k, u in enumerate(waves)]
     >>> model = train(EchoState(30).build(1, per_step=False), data, classes=("fast", "slow"))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     written = to_onnx(model, Path(folder) / "waves.onnx")

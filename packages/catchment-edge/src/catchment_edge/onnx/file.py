@@ -12,7 +12,7 @@ import onnx
 from onnx import helper
 
 import catchment
-from catchment.data import Prepare
+from catchment.data import Preprocessing
 from catchment.readout import Model
 from catchment_edge.onnx.builder import Builder, described
 from catchment_edge.onnx.maps import map_rows
@@ -29,11 +29,11 @@ Named = tuple[str, Value, Sequence[int | str]]
 class Source:
     """What is exported: a model, labels (K,) of its classes, and how long recordings are.
 
-    `prepare` is the model's without clocks, which a graph does not have.
+    `preprocessing` is the model's without clocks, which a graph does not have.
     """
 
     model: Model
-    prepare: Prepare
+    preprocessing: Preprocessing
     labels: Array | None
     channels: int
     steps: int | None
@@ -48,47 +48,50 @@ class Source:
         steps: int | None = None,
         rate: float | None = None,
     ) -> Source:
-        known = model.prepare.rate
+        known = model.preprocessing.rate
         if None not in (known, rate) and known != rate:
             raise ValueError(
                 f"rate is {rate:g}, and the model takes samples at {known:g} Hz; leave it out"
             )
-        prepare = without_clock(model.prepare, rate)
+        preprocessing = without_clock(model.preprocessing, rate)
         channels = len(model.channels) if model.channels else model.n_inputs
         if channels is None:
             raise ValueError(
                 "the map takes any number of channels, so the file would have none to name; build "
                 "the map for the channels of the data"
             )
-        if prepare.window is not None and steps is not None:
+        if preprocessing.window is not None and steps is not None:
             raise ValueError(
-                f"steps is {steps}, and the model cuts windows of {prepare.window} steps itself; "
+                f"steps is {steps}, and the model cuts windows of {preprocessing.window} steps itself; "
                 "leave it out"
             )
         if labels is None and model.classes is not None:
             labels = np.array(model.classes)
-        return cls(model, prepare, labels, channels, steps, known or rate)
+        return cls(model, preprocessing, labels, channels, steps, known or rate)
 
     @property
     def alone(self) -> bool:
         """Whether the input is one recording (T, I), and not several of one length (n, T, I)."""
-        return self.prepare.window is not None or self.model.per_step
+        return self.preprocessing.window is not None or self.model.per_step
 
 
 def batch_graph(source: Source, real: np.dtype[Any], opset: int = OPSET) -> onnx.ModelProto:
     """Return the graph from raw samples to scores of all rows."""
-    model, prepare = source.model, source.prepare
+    model, preprocessing = source.model, source.preprocessing
     builder = Builder(real, opset)
     samples = Value(builder, SAMPLES, real)
     u = samples.unsqueeze(0) if source.alone else samples
-    u, poison = usable(u, prepare)
-    if prepare.gaps != "error":
-        u = filled(u, prepare.gaps)
-    u, steps = scaled(u, prepare), source.steps
-    if prepare.window is not None:
-        assert isinstance(prepare.window, int)
-        assert not isinstance(prepare.step, str)
-        u, steps = windows_of(u, prepare.window, prepare.step or prepare.window), prepare.window
+    u, poison = usable(u, preprocessing)
+    if preprocessing.gaps != "error":
+        u = filled(u, preprocessing.gaps)
+    u, steps = scaled(u, preprocessing), source.steps
+    if preprocessing.window is not None:
+        assert isinstance(preprocessing.window, int)
+        assert not isinstance(preprocessing.step, str)
+        u, steps = (
+            windows_of(u, preprocessing.window, preprocessing.step or preprocessing.window),
+            preprocessing.window,
+        )
     z = map_rows(model.features, Sequences(u, steps, source.channels))
     scores = scores_of(model, z) + poison.unsqueeze(1)
     size: int | str = "steps" if source.steps is None else source.steps
@@ -138,7 +141,7 @@ def assembled(
 
 def metadata(source: Source, real: np.dtype[Any]) -> dict[str, str]:
     """Return what a file says of itself; lists and numbers are JSON."""
-    model, prepare = source.model, source.prepare
+    model, preprocessing = source.model, source.preprocessing
     facts = {
         "catchment": catchment.__version__,
         "fingerprint": model.pipeline.fingerprint,
@@ -147,9 +150,9 @@ def metadata(source: Source, real: np.dtype[Any]) -> dict[str, str]:
         "classes": model.classes,
         "channels": model.channels,
         "rate": source.rate,
-        "window": prepare.window,
-        "step": prepare.step or prepare.window,
-        "gaps": prepare.gaps,
+        "window": preprocessing.window,
+        "step": preprocessing.step or preprocessing.window,
+        "gaps": preprocessing.gaps,
         "per_step": model.per_step,
         "washout": model.washout,
     }

@@ -6,14 +6,14 @@ import numpy as np
 
 from catchment.features import (
     NVAR,
-    Concat,
+    AppendNorm,
     DiagonalReservoir,
     Encoder,
     FeatureMap,
+    FeatureUnion,
     Layers,
-    Projected,
-    RandomFourier,
-    WithNorm,
+    RandomFourierFeatures,
+    RandomProjection,
     form,
     form_maker,
     name_of,
@@ -69,8 +69,8 @@ def _delay_rows(settings: NVAR, given: Sequences) -> Value:
     return echo_state.after(with_matrices.monomials(settings, x), settings.washout, given)
 
 
-@form("onnx", RandomFourier)
-def _fourier_rows(settings: RandomFourier, given: Sequences) -> Value:
+@form("onnx", RandomFourierFeatures)
+def _fourier_rows(settings: RandomFourierFeatures, given: Sequences) -> Value:
     x = given.u if settings.map is None else map_rows(settings.map, given)
     return with_matrices.random_features(settings, x)
 
@@ -82,24 +82,24 @@ def _encoder_rows(settings: Encoder, given: Sequences) -> Value:
     return encoded(settings, given.u)
 
 
-@form("onnx", WithNorm)
-def _norm_rows(settings: WithNorm, given: Sequences) -> Value:
+@form("onnx", AppendNorm)
+def _norm_rows(settings: AppendNorm, given: Sequences) -> Value:
     u = with_matrices.inputs_with_norm(given.u, given.channels)
     return map_rows(settings.map, Sequences(u, given.steps, given.channels + 1))
 
 
-@form("onnx", Projected)
-def _projected_rows(settings: Projected, given: Sequences) -> Value:
+@form("onnx", RandomProjection)
+def _projected_rows(settings: RandomProjection, given: Sequences) -> Value:
     return with_matrices.mixed_into_few(settings, map_rows(settings.inner, given))
 
 
-@form("onnx", Concat)
-def _concat_rows(settings: Concat, given: Sequences) -> Value:
+@form("onnx", FeatureUnion)
+def _concat_rows(settings: FeatureUnion, given: Sequences) -> Value:
     rows = [_late_rows(one, settings, given) for one in settings.maps]
     return given.u.builder.concat(rows, axis=-1)
 
 
-def _late_rows(one: FeatureMap, whole: Concat, given: Sequences) -> Value:
+def _late_rows(one: FeatureMap, whole: FeatureUnion, given: Sequences) -> Value:
     """Return the rows of one map from where the one with the longest washout begins."""
     z = map_rows(one, given)
     late = whole.washout - one.washout if one.per_step else 0

@@ -38,7 +38,7 @@ class Memory:
         lasting
             Whether it goes on from window to window.
         whole
-            Whether it holds whole numbers.
+            Whether it holds integers.
         """
         dtype: np.dtype[Any] = INT64 if whole else self.builder.real
         self.shapes[name] = list(shape)

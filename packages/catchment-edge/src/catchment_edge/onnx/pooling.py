@@ -1,7 +1,7 @@
-"""Rows of a whole recording from the features of its steps; on a grid by exact sums.
+"""Rows of a whole recording from the features of its steps; in fixed point by exact sums.
 
-A deviation on a grid is `catchment.features.echo_state.run`'s: the sum of the squares of
-whole numbers d = k - m is exact there. Here d is split, d = 2^16 h + l, the sums of h h, h l and
+A deviation in fixed point is `catchment.features.echo_state.run`'s: the sum of the squares of
+integers d = k - m is exact there. Here d is split, d = 2^16 h + l, the sums of h h, h l and
 l l are exact in float64, and carries are brought up before the two halves are added, which rounds
 once, as the conversion of that sum to float64 does.
 """
@@ -45,7 +45,7 @@ def pooled(z: Value, n: Value, pool: str, *, digits: int | None) -> Value:
 
 
 def exact_deviation(z: Value, total: Value, n: Value, digits: int) -> Value:
-    """Return standard deviations (B, F) of steps (B, T, F) on a grid whose sums are `total`."""
+    """Return standard deviations (B, F) of steps (B, T, F) in fixed point whose sums are `total`."""
     unit = 2.0**digits
     S1 = total * unit
     m = (S1 / n).floor()
@@ -55,7 +55,7 @@ def exact_deviation(z: Value, total: Value, n: Value, digits: int) -> Value:
 
 
 def sum_of_squares(d: Value) -> Value:
-    """Return the sums (B, F) over steps of squares of whole numbers (B, T, F), rounded once."""
+    """Return the sums (B, F) over steps of squares of integers (B, T, F), rounded once."""
     h = (d * (1.0 / HALF)).floor()
     l = d - h * HALF
     high, cross, low = ((one * other).sum(axis=1) for one, other in ((h, h), (h, l), (l, l)))

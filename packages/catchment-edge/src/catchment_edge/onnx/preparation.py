@@ -1,6 +1,6 @@
 """From raw samples to what the map takes: gaps, scale and windows as nodes.
 
-The order and the numbers are those of `catchment.data.prepare`. What depends on clocks stays
+The order and the numbers are those of `catchment.data.preprocessing`. What depends on clocks stays
 outside: samples come at the rate that the file's metadata names.
 """
 
@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from catchment.data import Prepare, Scaler, count_steps
+from catchment.data import Preprocessing, Scaler, count_steps
 from catchment_edge.onnx.values import BOOL, INT64, Value
 
 
-def without_clock(prepare: Prepare, rate: float | None = None) -> Prepare:
+def without_clock(preprocessing: Preprocessing, rate: float | None = None) -> Preprocessing:
     """Return the preparation of samples that come at its rate: windows are counted in steps.
 
     ValueError for what a graph cannot do.
@@ -24,43 +24,43 @@ def without_clock(prepare: Prepare, rate: float | None = None) -> Prepare:
     rate
         At which samples come, where the preparation does not say it.
 
-    >>> without_clock(Prepare(rate=50, window="2s", scale="none")).window
+    >>> without_clock(Preprocessing(rate=50, window="2s", scale="none")).window
     100
     """
-    refuse_around(prepare, "a graph")
-    if prepare.gaps == "restart":
+    refuse_around(preprocessing, "a graph")
+    if preprocessing.gaps == "restart":
         raise ValueError(
             'gaps is "restart", which cuts a recording into as many pieces as it has gaps, and a '
             'graph has one; train with gaps="hold" or "interpolate"'
         )
-    if prepare.scale == "own":
+    if preprocessing.scale == "own":
         raise ValueError(
             'scale is "own", by the recordings that are handed in together, which one recording '
             'does not show; train with scale="federated"'
         )
-    if not prepare.is_fitted:
+    if not preprocessing.is_fitted:
         raise ValueError('scale is "federated" and not fitted; export a model that was trained')
-    window, step = (in_steps(prepare, name, rate) for name in ("window", "step"))
-    alone = replace(prepare, horizon=None, predicted=None)
+    window, step = (in_steps(preprocessing, name, rate) for name in ("window", "step"))
+    alone = replace(preprocessing, horizon=None, predicted=None)
     return replace(alone, rate=None, window=window, step=step)
 
 
-def refuse_around(prepare: Prepare, what: str) -> None:
+def refuse_around(preprocessing: Preprocessing, what: str) -> None:
     """Raise ValueError if a map has inputs that only recordings with dates or a future give."""
-    if prepare.looks_around:
-        names = [name for name in ("known", "calendar") if getattr(prepare, name)]
+    if preprocessing.looks_around:
+        names = [name for name in ("known", "calendar") if getattr(preprocessing, name)]
         raise ValueError(
             f"the model has inputs beside its channels ({', '.join(names)}), which {what} does not "
             "make; train without them, or predict with the model itself"
         )
 
 
-def in_steps(prepare: Prepare, name: str, rate: float | None) -> int | None:
+def in_steps(preprocessing: Preprocessing, name: str, rate: float | None) -> int | None:
     """Return the window or the step of a preparation in steps of its rate."""
-    length = prepare.window if name == "window" else prepare.step
+    length = preprocessing.window if name == "window" else preprocessing.step
     if not isinstance(length, str):
         return length
-    known = prepare.rate or rate
+    known = preprocessing.rate or rate
     if known is None:
         raise ValueError(
             f"{name} is {length!r}, and how many steps that is depends on the rate of the samples; "
@@ -96,11 +96,11 @@ def filled(u: Value, gaps: str) -> Value:
     return builder.where(known, u, builder.where(apart > 0, drawn, before))
 
 
-def scaled(u: Value, prepare: Prepare) -> Value:
+def scaled(u: Value, preprocessing: Preprocessing) -> Value:
     """Return inputs scaled, and zeros for channels without any value."""
-    if isinstance(prepare.scale, Scaler):
-        u = (u - prepare.scale.mean) / prepare.scale.scale
-    return u if prepare.gaps == "error" else u.builder.where(u.missing(), 0.0, u)
+    if isinstance(preprocessing.scale, Scaler):
+        u = (u - preprocessing.scale.mean) / preprocessing.scale.scale
+    return u if preprocessing.gaps == "error" else u.builder.where(u.missing(), 0.0, u)
 
 
 def windows_of(u: Value, window: int, step: int) -> Value:
@@ -112,14 +112,14 @@ def windows_of(u: Value, window: int, step: int) -> Value:
     return one.take(starts + builder.constant(np.arange(window)), axis=0)
 
 
-def usable(u: Value, prepare: Prepare) -> tuple[Value, Value]:
+def usable(u: Value, preprocessing: Preprocessing) -> tuple[Value, Value]:
     """Return inputs (B, T, I) without what the model refuses, and (B,) NaN where there was some.
 
     What is added to scores is 0 for all other recordings. A graph cannot raise.
     """
     builder = u.builder
     bad = builder.op("IsInf", u, result=BOOL)
-    if prepare.gaps == "error":
+    if preprocessing.gaps == "error":
         bad = bad | u.missing()
     number = bad.cast(builder.real).sum(axis=-1).sum(axis=-1)
     return builder.where(bad, 0.0, u), builder.where(number > 0.0, np.nan, number * 0.0)

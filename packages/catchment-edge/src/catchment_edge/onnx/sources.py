@@ -50,7 +50,7 @@ def _of_estimator(estimator: Any, steps: int | None, rate: float | None) -> Sour
     if features.reservoir is not None and model.per_step:
         # Estimators answer for the steps of the washout, too.
         features = replace(features, washout=0)
-        model = replace(model, before=Pipeline(model.prepare, features), statistics=None)
+        model = replace(model, before=Pipeline(model.preprocessing, features), statistics=None)
     labels = None
     if isinstance(estimator, SequenceClassifier):
         known = np.asarray(estimator.classes_)

@@ -9,13 +9,13 @@ import numpy as np
 
 from catchment.features import (
     NVAR,
-    Concat,
+    AppendNorm,
     DiagonalReservoir,
     EchoState,
     FeatureMap,
-    Projected,
-    RandomFourier,
-    WithNorm,
+    FeatureUnion,
+    RandomFourierFeatures,
+    RandomProjection,
     form,
     form_maker,
 )
@@ -59,26 +59,26 @@ def step_rows(features: FeatureMap, now: Now) -> Value:
     return z if done else gridded(features, z)
 
 
-@form("onnx step", RandomFourier)
-def _fourier_step(settings: RandomFourier, now: Now) -> Value:
+@form("onnx step", RandomFourierFeatures)
+def _fourier_step(settings: RandomFourierFeatures, now: Now) -> Value:
     x = now.u if settings.map is None else step_rows(settings.map, now)
     return with_matrices.random_features(settings, x)
 
 
-@form("onnx step", WithNorm)
-def _norm_step(settings: WithNorm, now: Now) -> Value:
+@form("onnx step", AppendNorm)
+def _norm_step(settings: AppendNorm, now: Now) -> Value:
     u = with_matrices.inputs_with_norm(now.u, now.channels)
     within = Now(u, now.t, now.channels + 1, now.window, now.memory)
     return step_rows(settings.map, within)
 
 
-@form("onnx step", Projected)
-def _projected_step(settings: Projected, now: Now) -> Value:
+@form("onnx step", RandomProjection)
+def _projected_step(settings: RandomProjection, now: Now) -> Value:
     return with_matrices.mixed_into_few(settings, step_rows(settings.inner, now))
 
 
-@form("onnx step", Concat)
-def _concat_step(settings: Concat, now: Now) -> Value:
+@form("onnx step", FeatureUnion)
+def _concat_step(settings: FeatureUnion, now: Now) -> Value:
     return now.u.builder.concat([step_rows(one, now) for one in settings.maps], axis=-1)
 
 

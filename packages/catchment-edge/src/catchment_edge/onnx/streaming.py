@@ -42,7 +42,7 @@ class Timing:
 
     @classmethod
     def of(cls, source: Source) -> Timing:
-        model, window, stride = source.model, source.prepare.window, source.prepare.step
+        model, window, stride = source.model, source.preprocessing.window, source.preprocessing.step
         assert not isinstance(window, str)
         assert not isinstance(stride, str)
         at_once = sees_all(model.features)
@@ -123,24 +123,24 @@ def kept_rows(source: Source, timing: Timing, u: Value, ready: Value, memory: Me
 
 def prepared(source: Source, x: Value, memory: Memory) -> tuple[Value, Value]:
     """Return a sample (1, 1, I) as inputs (1, I), gaps held and scaled; and NaN once refused."""
-    prepare, I, builder = source.prepare, source.channels, memory.builder
-    if prepare.gaps == "interpolate":
+    preprocessing, I, builder = source.preprocessing, source.channels, memory.builder
+    if preprocessing.gaps == "interpolate":
         raise ValueError(
             'gaps is "interpolate", which needs the value after a gap; export without streaming, '
             'or train with gaps="hold"'
         )
-    x, refused = usable(x, prepare)
+    x, refused = usable(x, preprocessing)
     u = x.squeeze(0)
-    if prepare.gaps == "hold":
+    if preprocessing.gaps == "hold":
         held, known = (memory.recall(name, [1, I], lasting=True) for name in ("held", "known"))
         missing = u.missing()
         u = builder.where(missing, held, u)
         memory.keep("held", u)
         known = known.at_least((~missing).cast(builder.real))
         memory.keep("known", known)
-        u = builder.where(known > 0.0, scaled(u, prepare), 0.0)
+        u = builder.where(known > 0.0, scaled(u, preprocessing), 0.0)
     else:
-        u = scaled(u, prepare)
+        u = scaled(u, preprocessing)
     name = "refused"
     total = memory.recall(name, [1], lasting=True) + refused.missing().cast(builder.real)
     memory.keep(name, total)

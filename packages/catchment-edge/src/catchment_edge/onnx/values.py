@@ -53,7 +53,7 @@ class Value:
         return self._with("Mul", other)
 
     def __truediv__(self, other: Operand) -> Value:
-        """Return quotients; of whole numbers rounded towards zero."""
+        """Return quotients; of integers rounded towards zero."""
         return self._with("Div", other)
 
     def __mod__(self, other: Operand) -> Value:
@@ -93,7 +93,7 @@ class Value:
         return self.builder.op(kind, self)
 
     def rint(self) -> Value:
-        """Return the nearest whole numbers, ties to even."""
+        """Return the nearest integers, ties to even."""
         return self.apply("Round")
 
     def floor(self) -> Value:
@@ -180,7 +180,7 @@ class Value:
         return self.builder.op("Squeeze", self, self.builder.constant(np.array([axis])))
 
     def length(self, axis: int) -> Value:
-        """Return the size of an axis, a whole number."""
+        """Return the size of an axis, an integer."""
         shape = self.builder.op("Shape", self, result=INT64)
         return self.builder.op("Gather", shape, self.builder.constant(np.array(axis)), axis=0)
 

@@ -1,4 +1,4 @@
-"""Window statistics as nodes: sums of whole numbers, exact in float64, and logarithms in int64."""
+"""Window statistics as nodes: sums of integers, exact in float64, and logarithms in int64."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def statistics(settings: WindowStatistics, given: Sequences) -> Value:
 
 
 def nearest(total: Value, n: int) -> Value:
-    """Return whole numbers near the means of n whole numbers with these sums."""
+    """Return integers near the means of n integers with these sums."""
     return ((total * 2.0 + float(n)) / (2.0 * n)).floor()
 
 
@@ -85,7 +85,7 @@ def log_steps(steps: Value, T: int) -> Value:
 
 
 def log2_of(value: Value) -> Value:
-    """Return logarithms of whole numbers from 1 on, in units of 2^-FRACTION, rounded down."""
+    """Return logarithms of integers from 1 on, in units of 2^-FRACTION, rounded down."""
     builder = value.builder
     powers = builder.constant(1 << np.arange(LONGEST_LOG + 1, dtype=np.int64))
     reached = value.unsqueeze(-1) >= powers.part(1, LONGEST_LOG + 1, axis=0)
@@ -103,7 +103,7 @@ def log2_of(value: Value) -> Value:
 
 
 def waves(length: int) -> Array:
-    """Return tapered cosines and sines (L, 2 (L // 2)) for whole blocks, as whole numbers."""
+    """Return tapered cosines and sines (L, 2 (L // 2)) for whole blocks, as integers."""
     cosines, sines = tables(length)
     half = length // 2
     return np.hstack(
@@ -115,7 +115,7 @@ def waves(length: int) -> Array:
 
 
 def bands(x: Value, T: int, channels: int) -> Value:
-    """Return the logarithms (B, I, bands) of the energies of centred rows (B, I, T)."""
+    """Return the logarithms (B, I, bands) of the energies of centered rows (B, I, T)."""
     n_blocks = -(-T // BLOCK)
     L = T // n_blocks
     half = L // 2

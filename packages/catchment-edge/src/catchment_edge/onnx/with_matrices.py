@@ -19,8 +19,8 @@ from catchment.features import (
     TOP,
     TURN,
     VALUE_DIGITS,
-    Projected,
-    RandomFourier,
+    RandomFourierFeatures,
+    RandomProjection,
 )
 from catchment_edge.onnx.activations import grid_sin, rounded
 from catchment_edge.onnx.values import Value
@@ -69,7 +69,7 @@ def monomials(settings: NVAR, x: Value) -> Value:
     return x.builder.concat(parts, axis=-1)
 
 
-def random_features(settings: RandomFourier, x: Value) -> Value:
+def random_features(settings: RandomFourierFeatures, x: Value) -> Value:
     """Return the cosines or rectifiers of rows (.., F)."""
     W, phases = settings._weights
     unit = 2.0**VALUE_DIGITS
@@ -82,7 +82,7 @@ def random_features(settings: RandomFourier, x: Value) -> Value:
     return grid_sin(v * TURN, R_SINE, TOP) if x.builder.exact else (v * TURN).apply("Sin")
 
 
-def mixed_into_few(settings: Projected, z: Value) -> Value:
+def mixed_into_few(settings: RandomProjection, z: Value) -> Value:
     """Return the signed sums of features (.., F) that the projection keeps."""
     flips, kept = settings._drawn
     F = len(flips)

@@ -11,8 +11,8 @@ from pathlib import Path
 __all__ = ["PORTS", "STACK", "port_files"]
 
 PORTS = ("host", "mps2_an386")
-CODE = 28 * 1024  # bytes of instructions, at most: whole numbers on a processor without an FPU
-MASKS = 22 * 1024  # bytes that masks of a secure sum add to them, at most
+CODE = 28 * 1024  # bytes of instructions, at most: integers on a processor without an FPU
+MASKS = 22 * 1024  # bytes that masks of secure aggregation add to them, at most
 STACK = 3 * 1024  # bytes; a device was seen to use 1.7 kB
 _FOLDER = Path(__file__).parent
 

@@ -1,4 +1,4 @@
-/* Features as floats; those of a map with a grid are rounded to it, with no bits they are not. */
+/* Features as floats; those of a map in fixed point are rounded to it, with no bits they are not. */
 static float feature_unit(int digits)
 {
     union {

@@ -1,5 +1,5 @@
 /* From samples to rows: gaps are filled, channels scaled, windows cut, and the map advanced, as
- * catchment.data.prepare does it for recordings. What goes on from one stretch to the next is here:
+ * catchment.data.preprocessing does it for recordings. What goes on from one stretch to the next is here:
  * the reservoir's state, the values that are held and the place in the window. */
 
 enum { GAPS_HOLD, GAPS_ERROR, GAPS_RESTART };

@@ -10,7 +10,7 @@ static const int64_t PI = 3454217652358; /* 40 digits */
 
 enum { LARGEST = 20, FARTHEST = 64, LINEAR_BOUND = 8 };
 
-/* value 2^-digits to the nearest whole number, ties to even; a shift to the left if negative. */
+/* value 2^-digits to the nearest integer, ties to even; a shift to the left if negative. */
 int64_t grid_round(int64_t value, int digits)
 {
     uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
@@ -105,7 +105,7 @@ static int64_t linear_of(int64_t p, int p_digits, int digits)
     return y > bound ? bound : y < -bound ? -bound : y;
 }
 
-/* The activation of p 2^-p_digits, |p| < 2^53 and p_digits <= 44, on a grid of 8 to 24 digits. */
+/* The activation of p 2^-p_digits, |p| < 2^53 and p_digits <= 44, in fixed point of 8 to 24 digits. */
 int32_t grid_activate(int code, int64_t p, int p_digits, int digits)
 {
     switch (code) {
@@ -184,7 +184,7 @@ void grid_states(const struct grid_map *map, const int32_t *u, uint32_t steps, g
     }
 }
 
-/* A float64 in whole numbers: what division, product, difference and square root round to -------
+/* A float64 in integers: what division, product, difference and square root round to -------
  *
  * bits 2^exponent with 2^52 <= bits < 2^53, or bits = 0. Only values at least 0 are needed, and
  * none comes near the ends of the exponent's range. */
@@ -286,7 +286,7 @@ static struct real root(struct real a)
     return rounded(0, found, rest != 0, (a.exponent - odd - 10) / 2 - 23);
 }
 
-/* a 2^-digits, a real, as a whole number: to nearest, ties to even, at most `most`. */
+/* a 2^-digits, a real, as an integer: to nearest, ties to even, at most `most`. */
 static int32_t whole(struct real a, int digits, int32_t most)
 {
     int shift = digits - a.exponent;

@@ -1,6 +1,6 @@
-/* An echo-state map on a grid in whole numbers: C99, no floating point, no memory of its own.
+/* An echo-state map in fixed point in integers: C99, no floating point, no memory of its own.
  *
- * A value of d digits is a whole number of 2^-d. The integers are the ones that the library's
+ * A value of d digits is an integer of 2^-d. The integers are the ones that the library's
  * float64 kernels hold as multiples of 2^-d, so that a device without floating point and a server
  * get the same feature rows and the same sums, to the last bit. Roundings are to nearest, ties to
  * even. packages/catchment/src/catchment/features/echo_state/activations.py defines the activations.

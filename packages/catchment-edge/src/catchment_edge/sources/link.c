@@ -376,7 +376,7 @@ static uint32_t masks_fits(uint8_t type, uint32_t length);
 
 static void link_train(void)
 {
-    link_refuse("this device sends its sums under the masks of a secure sum only");
+    link_refuse("this device sends its sums under the masks of secure aggregation only");
 }
 #else
 static void link_train(void)

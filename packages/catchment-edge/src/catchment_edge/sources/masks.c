@@ -1,8 +1,8 @@
-/* A device's half of a secure sum: its secrets never leave it, and its sums leave it under masks.
+/* A device's half of secure aggregation: its secrets never leave it, and its sums leave it under masks.
  *
  * The gateway speaks for the device: it signs, keeps the books and checks who takes part. The device
  * makes the keys, deals shares of them in boxes, opens the boxes of others and masks its numbers
- * (catchment.privacy.secure_sum). It takes the gateway's word for the keys of the others. All
+ * (catchment.privacy.secure_aggregation). It takes the gateway's word for the keys of the others. All
  * secrets of a session are derived from the device's own, so that nothing needs to be drawn and a
  * device that was reset answers the same session alike. */
 
@@ -305,8 +305,8 @@ static int same_bytes(const uint8_t *one, const uint8_t *other, uint32_t count)
     return 1;
 }
 
-/* N: a neighbour of the sum. What the sum is about, place, public key. */
-static void masks_neighbour(void)
+/* N: a neighbor of the sum. What the sum is about, place, public key. */
+static void masks_neighbor(void)
 {
     uint32_t them = (uint32_t)bytes_value(link.payload + 32, 4), i, here = vault.place;
     uint8_t shared[32];
@@ -323,7 +323,7 @@ static void masks_neighbour(void)
     for (i = 0; i < vault.n_pairs && vault.pair[i].place != them; i++)
         ;
     if (i == DEVICE_PAIRS || them == here) {
-        link_refuse("there are more neighbours than the device has room for");
+        link_refuse("there are more neighbors than the device has room for");
         return;
     }
     pair = vault.pair + i;
@@ -408,14 +408,14 @@ static void masks_send(uint32_t bytes)
 }
 
 /* X: the sums of a round under masks. Round, flags, what the sum is about, bytes of a number, the
- * largest that may be sent, the fewest rows, and how many neighbours there are. */
+ * largest that may be sent, the fewest rows, and how many neighbors there are. */
 static void masks_upload(void)
 {
     uint32_t round = (uint32_t)bytes_value(link.payload, 4), bytes = link.payload[37];
     uint64_t most = bytes_value(link.payload + 38, 8);
     if (!same_bytes(vault.told, link.payload + 5, 32) ||
         vault.n_pairs != bytes_value(link.payload + 50, 2) || (bytes != 4 && bytes != 8)) {
-        link_refuse("the neighbours of this sum were not all told");
+        link_refuse("the neighbors of this sum were not all told");
         return;
     }
     if (vault.n_pairs < 2 || vault.n_pairs + 1 < vault.threshold) {
@@ -469,7 +469,7 @@ static void masks_act(void)
     else if (link.type == 'O')
         masks_open();
     else if (link.type == 'N')
-        masks_neighbour();
+        masks_neighbor();
     else
         masks_upload();
 }

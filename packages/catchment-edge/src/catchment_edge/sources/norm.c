@@ -1,4 +1,4 @@
-/* The length of a sample of so many channels, less what is usual, in whole numbers of 2^-16. */
+/* The length of a sample of so many channels, less what is usual, in integers of 2^-16. */
 static value norm_of(const value *u, uint32_t channels, int32_t usual)
 {
     uint64_t sum = 0;

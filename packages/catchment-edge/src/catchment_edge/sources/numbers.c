@@ -1,6 +1,6 @@
 #include <stdint.h>
 
-/* Whole numbers and the bits of doubles, for maps that all machines round alike. */
+/* Integers and the bits of doubles, for maps that all machines round alike. */
 
 /* A number, at most `limit` in absolute value. */
 static int64_t number_cut(int64_t value, int64_t limit)
@@ -8,7 +8,7 @@ static int64_t number_cut(int64_t value, int64_t limit)
     return value > limit ? limit : value < -limit ? -limit : value;
 }
 
-/* value 2^-digits to the nearest whole number, ties to even; a product where digits is negative. */
+/* value 2^-digits to the nearest integer, ties to even; a product where digits is negative. */
 static int64_t number_round(int64_t value, int digits)
 {
     uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
@@ -24,7 +24,7 @@ static int64_t number_round(int64_t value, int digits)
     return value < 0 ? -(int64_t)size : (int64_t)size;
 }
 
-/* u 2^digits as a whole number, to nearest, ties to even, at most `limit` in absolute value.
+/* u 2^digits as an integer, to nearest, ties to even, at most `limit` in absolute value.
  *
  * The bits of the double are taken apart: nothing is multiplied, so there is nothing that a
  * processor or a compiler could round otherwise. The limit is below 2^53. */
@@ -47,14 +47,14 @@ static int64_t number_from_double(double u, int digits, int64_t limit)
     return seen.bits >> 63 ? -found : found;
 }
 
-/* The largest whole number that is at most value / by; by is above 0. */
+/* The largest integer that is at most value / by; by is above 0. */
 static int64_t number_floor(int64_t value, int64_t by)
 {
     int64_t found = value / by;
     return found - (value % by < 0);
 }
 
-/* top / bottom, both above or equal to 0, to the nearest whole number, ties to even. */
+/* top / bottom, both above or equal to 0, to the nearest integer, ties to even. */
 static int64_t number_ratio(uint64_t top, uint64_t bottom)
 {
     uint64_t whole = top / bottom, rest = top - whole * bottom;

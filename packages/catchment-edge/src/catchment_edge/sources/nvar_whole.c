@@ -1,4 +1,4 @@
-/* Products of delayed inputs of 22 digits each, in whole numbers. */
+/* Products of delayed inputs of 22 digits each, in integers. */
 enum { NVAR_DIGITS = 22 };
 
 static void nvar_triples(const struct nvar *map, const word *x, feature *row)

@@ -1,4 +1,4 @@
-/* Whole numbers in as many bits as they need, as catchment.bit_packing writes them. */
+/* Integers in as many bits as they need, as catchment.bit_packing writes them. */
 #ifndef CATCHMENT_PACKING_H
 #define CATCHMENT_PACKING_H
 

@@ -1,6 +1,6 @@
 #include "grid.h"
 
-/* u 2^digits to the nearest whole number, ties to even, at most `most` in absolute value. It is read
+/* u 2^digits to the nearest integer, ties to even, at most `most` in absolute value. It is read
  * from the bits of u, so that it is the same on every machine. */
 static int32_t double_on_grid(double u, int digits, int32_t most)
 {

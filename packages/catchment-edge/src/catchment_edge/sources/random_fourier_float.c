@@ -1,4 +1,4 @@
-/* Random features in float of values of 14 digits; weights are whole numbers of 2^-14. */
+/* Random features in float of values of 14 digits; weights are integers of 2^-14. */
 static float fourier_sum16(const int16_t *weights, const float *x, uint32_t n)
 {
     float sum = 0.0f;

@@ -1,6 +1,6 @@
 /* The readout that comes back, kept in four bytes a weight.
  *
- * For whole rows the weights of an output become whole numbers of one unit, a power of two, as fine
+ * For whole rows the weights of an output become integers of one unit, a power of two, as fine
  * as sums of 63 bits allow: scores then need no floating point but a last rounding. Weights arrive
  * as float64 and are rounded to float32 on the way, since their unit is known when all are there. */
 
@@ -51,7 +51,7 @@ static void readout_take(uint32_t index, double value)
 }
 
 #if DEVICE_WHOLE
-/* Makes whole numbers below 2^DEVICE_WEIGHT_BITS of the weights of an output. */
+/* Makes integers below 2^DEVICE_WEIGHT_BITS of the weights of an output. */
 static void readout_rounded(uint32_t k)
 {
     float largest = 0;

@@ -1,6 +1,6 @@
 /* The sums as the library's client sends them: numbers of each array, one by one.
  *
- * On a grid a sum travels as limbs of 40 binary digits, the lowest first, of which only the last
+ * In fixed point a sum travels as limbs of 40 binary digits, the lowest first, of which only the last
  * has a sign; how many there are, the grid says (catchment.readout.grid.Grid.limbs). */
 
 enum { UPLOAD_LIMB = 40 };

@@ -1,4 +1,4 @@
-/* Whole numbers of several words of 32 bits, the lowest first.
+/* Integers of several words of 32 bits, the lowest first.
  *
  * A size is not negative; a sum is two's complement. Sums of products of numbers that no word of
  * the processor holds are exact in them, whatever came before. */

@@ -1,4 +1,4 @@
-/* A prepared sample as a map of whole numbers reads it from a window of floats: rounded to so many
+/* A prepared sample as a map of integers reads it from a window of floats: rounded to so many
  * digits, ties to even, and cut off at a limit of at most 2^22. */
 static int32_t window_value(float u, int digits, int32_t limit)
 {

@@ -1,4 +1,4 @@
-/* Statistics of a window: sums of whole numbers, and one last division or root of each.
+/* Statistics of a window: sums of integers, and one last division or root of each.
  *
  * Tapered cosines and sines of the spectrum are differences of two entries of one table of sines:
  *   sin(A) cos(2 k A) = (sin((2k + 1) A) - sin((2k - 1) A)) / 2
@@ -22,7 +22,7 @@ struct statistics_sums {
     double *root;
 };
 
-/* The logarithm of a whole number from 1 on, in units of 2^-12, rounded down: the mantissa is
+/* The logarithm of an integer from 1 on, in units of 2^-12, rounded down: the mantissa is
  * squared again and again, and each time it passes 2 gives one binary digit. */
 static int32_t statistics_log(uint64_t value)
 {
@@ -49,7 +49,7 @@ static int32_t statistics_middle(int64_t total, uint32_t n)
     return (int32_t)number_floor(2 * total + n, 2 * (int64_t)n);
 }
 
-/* Twice an entry of 2^14 times the table, of 29 digits, to the nearest whole number. */
+/* Twice an entry of 2^14 times the table, of 29 digits, to the nearest integer. */
 static int32_t statistics_entry(int32_t difference)
 {
     return (difference + 32768) >> 16;
@@ -78,7 +78,7 @@ static uint64_t statistics_energy(const struct statistics *map, const int32_t *x
     return (uint64_t)(cosine * cosine) + (uint64_t)(sine * sine);
 }
 
-/* A block becomes the sums of values equally far from either end, about a whole number near their
+/* A block becomes the sums of values equally far from either end, about an integer near their
  * mean, and in its second half their differences. */
 static void statistics_fold(int32_t *x, uint32_t L)
 {

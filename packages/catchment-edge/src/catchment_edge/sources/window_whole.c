@@ -1,4 +1,4 @@
-/* A window of samples as whole numbers, from which maps with different digits take theirs.
+/* A window of samples as integers, from which maps with different digits take theirs.
  *
  * A word is 4 x + s: x is the sample rounded to the most digits that any of the maps has, and s is
  * the sign of what the rounding took off. So a map with fewer digits rounds the sample itself, and

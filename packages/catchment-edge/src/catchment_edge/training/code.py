@@ -74,7 +74,7 @@ def source_text(layout: Layout) -> str:
         message_text("SUMS", sums_parts(layout), "upload"),
         *moments,
         *map(_source, ("feed.c", "trained_readout.c", "link.c")),
-        *map(_source, _MASKS if layout.neighbours else ()),
+        *map(_source, _MASKS if layout.neighbors else ()),
         f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
     ]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts))
@@ -129,7 +129,7 @@ def _head(layout: Layout) -> str:
     types = f"typedef {grid} grid_word;\ntypedef uint16_t grid_index;\n" if layout.whole else ""
     include = "" if layout.whole else "#include <float.h>\n#include <math.h>\n"
     secret = f'#include "monocypher.h"\n#include "{layout.name}_secret.h"\n'
-    secret *= layout.neighbours > 0
+    secret *= layout.neighbors > 0
     return f"""/* {_title(layout)} */
 #include "{layout.name}.h"
 {secret}{include}
@@ -160,16 +160,16 @@ def _settings(layout: Layout) -> str:
         "WASHOUT": code.washout,
         "LEAST": code.least_steps,
         "EVERY": layout.every,
-        "HORIZON": max(task.prepare.horizons, default=0),
+        "HORIZON": max(task.preprocessing.horizons, default=0),
         "WINDOW": task.window,
         "STEP": task.step,
         "KEPT": layout.kept,
         "MAJORITY": int(layout.majority),
-        "GAPS": GAPS.index(task.prepare.gaps),
+        "GAPS": GAPS.index(task.preprocessing.gaps),
         "SCALE": layout.scale,
         "PIECE": PIECE,
-        "MASKS": int(layout.neighbours > 0),
-        "PAIRS": layout.neighbours,
+        "MASKS": int(layout.neighbors > 0),
+        "PAIRS": layout.neighbors,
         "MOST_ROWS": f"{layout.sums.most_rows}u",
         "GRAM": layout.sums.gram,
         "SUM": layout.sums.sum,
@@ -210,9 +210,9 @@ def _tables(layout: Layout) -> list[Table]:
     ]
     if layout.map.digits is not None:
         found.append(Table("int16_t", "FEATURE_DIGITS", layout.map.digits))
-    if isinstance(task.prepare.scale, Scaler):
-        found.append(Table("double", "SCALE_MEAN", task.prepare.scale.mean))
-        found.append(Table("double", "SCALE_DIVISOR", task.prepare.scale.scale))
+    if isinstance(task.preprocessing.scale, Scaler):
+        found.append(Table("double", "SCALE_MEAN", task.preprocessing.scale.mean))
+        found.append(Table("double", "SCALE_DIVISOR", task.preprocessing.scale.scale))
     return found
 
 
@@ -233,5 +233,5 @@ def _traits(layout: Layout) -> list[str]:
     kind = "whole" if layout.whole else "float32"
     numbers = [f"numbers, {kind}"] if layout.task.classes is None else []
     kept, majority = ["kept"] * (layout.kept > 0), ["majority"] * layout.majority
-    masks = ["masks"] * (layout.neighbours > 0)
+    masks = ["masks"] * (layout.neighbors > 0)
     return [kind, f"scale {layout.scale}, {kind}", *numbers, *kept, *majority, *masks]

@@ -12,8 +12,8 @@ from catchment_edge.training.sums_form import SumsForm
 from catchment_edge.training.task import Task
 
 PIECE = 512  # bytes of an upload in one frame
-MOST_NEIGHBOURS = 255
-MASKS_PAYLOAD = 512  # bytes of a frame of a secure sum
+MOST_NEIGHBORS = 255
+MASKS_PAYLOAD = 512  # bytes of a frame of secure aggregation
 _WORD = 4  # bytes of a pointer and of an int of the processors that plans are made for
 
 
@@ -33,8 +33,8 @@ class Layout:
         That its sums must have room for.
     steps
         Of the longest recording, for maps that need all of one; None if unknown.
-    neighbours
-        Clients of a secure sum that it has room for, if it masks its sums itself; 0 if not.
+    neighbors
+        Clients of secure aggregation that it has room for, if it masks its sums itself; 0 if not.
     """
 
     task: Task
@@ -42,14 +42,14 @@ class Layout:
     number: Number
     rows: int
     steps: int | None = None
-    neighbours: int = 0
+    neighbors: int = 0
 
     def __post_init__(self) -> None:
         features = self.task.features
         if self.number == "float32" and features.feature_grid is not None:
             raise ValueError(
-                f"the plan's features lie on a grid of {features.feature_grid} bits, and sums in "
-                "float32 do not; export whole numbers, or set the grids of the map to none in "
+                f"the plan's features lie in fixed point of {features.feature_grid} bits, and sums in "
+                "float32 do not; export integers, or set the grids of the map to none in "
                 "the plan"
             )
         if self.number != "float32" and features.feature_grid is None:
@@ -62,14 +62,14 @@ class Layout:
                 "the plan's map has more than 15 binary digits, and rounded to 15 it is another "
                 "one than the server's; write grid = 15 under [features]"
             )
-        if not 0 <= self.neighbours <= MOST_NEIGHBOURS:
+        if not 0 <= self.neighbors <= MOST_NEIGHBORS:
             raise ValueError(
-                f"--masks is {self.neighbours}; a device has room for 1 to {MOST_NEIGHBOURS} "
-                "neighbours of a secure sum"
+                f"--masks is {self.neighbors}; a device has room for 1 to {MOST_NEIGHBORS} "
+                "neighbors of secure aggregation"
             )
-        if self.neighbours and self.number == "float32":
+        if self.neighbors and self.number == "float32":
             raise ValueError(
-                "masks on the device are for whole numbers, and this map has none; give the map a "
+                "masks on the device are for integers, and this map has none; give the map a "
                 "grid in the plan, or leave --masks out: the gateway then masks"
             )
         if self.task.per_step and self.task.window:
@@ -80,7 +80,7 @@ class Layout:
 
     @property
     def whole(self) -> bool:
-        """Whether rows are whole numbers."""
+        """Whether rows are integers."""
         return self.number != "float32"
 
     @cached_property
@@ -113,7 +113,7 @@ class Layout:
         if not window and self.steps is None and (code.needs_steps or not code.streams):
             raise ValueError(
                 "the map needs a whole recording at once; pass --steps with the length of the "
-                "longest one, or cut windows in [prepare]"
+                "longest one, or cut windows in [preprocessing]"
             )
         return code
 
@@ -140,12 +140,12 @@ class Layout:
     @property
     def majority(self) -> bool:
         """Whether a window has the class of most of its steps."""
-        return self.task.window > 0 and self.task.prepare.label == "majority"
+        return self.task.window > 0 and self.task.preprocessing.label == "majority"
 
     @property
     def scale(self) -> int:
         """0: none; 1: in the plan; 2: told over the link."""
-        given = self.task.prepare.scale
+        given = self.task.preprocessing.scale
         return 1 if isinstance(given, Scaler) else {"none": 0, "federated": 2}[given]
 
     @cached_property
@@ -170,10 +170,10 @@ class Layout:
 
     @property
     def _masks_bytes(self) -> int:
-        """Bytes of a session: its text, names, keys, and a key for each neighbour."""
+        """Bytes of a session: its text, names, keys, and a key for each neighbor."""
         texts = 384 + 65 + 5 * 32
-        fields = [(4, 4), (1, texts), (4, 10 * self.neighbours), (1, 2)]
-        return struct_size(fields) if self.neighbours else 0
+        fields = [(4, 4), (1, texts), (4, 10 * self.neighbors), (1, 2)]
+        return struct_size(fields) if self.neighbors else 0
 
     @property
     def _sums_bytes(self) -> int:
@@ -199,14 +199,14 @@ class Layout:
         fields += [(4, K)] if self.majority else []
         fields += [(4, 1), (word, kept * self.map.n_words)] if kept else [(word, self.map.n_words)]
         fields += [(4, kept)] if kept and self.majority else []
-        horizon = max(self.task.prepare.horizons, default=0)
+        horizon = max(self.task.preprocessing.horizons, default=0)
         fields += [(8, horizon * I), (4, 2)] if horizon else []
         return struct_size([*fields, (1, I)])
 
     def _link_bytes(self, I: int, K: int) -> int:
         round_ = struct_size([(4, 1), (1, 2), (_WORD, 1)])
         rounds = 2 if self.scale == 2 else 1
-        least = MASKS_PAYLOAD if self.neighbours else 8
+        least = MASKS_PAYLOAD if self.neighbors else 8
         target = struct_size([(4, 2)] if self.task.classes is not None else [(4, 1), (8, K)])
         before = struct_size([(1, 1), (4, 1), (1, max(least, 16 * I) + PIECE), (4, 1)])
         return struct_size([(4, before // 4), (4, rounds * round_ // 4), (4, 1), (8, target // 8)])

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from catchment.federation.learn import FederatedScaling
 from catchment.readout import SUMS, Grid, RidgeStatistics, statistics_name
-from catchment.wire import CHUNK, FEWEST, Parts
+from catchment.wire import CHUNK, FEWEST, Message
 from catchment_edge.training.layout import Layout
 
 _NAMES = {"upload": ("counts", *SUMS), "moments": ("count", "total", "squares")}
 
 
-def sums_parts(layout: Layout) -> Parts:
+def sums_parts(layout: Layout) -> Message:
     """Return the statistics of no rows, as they travel."""
     task, features = layout.task, layout.task.features
     grid = Grid.of(features, classes=task.classes is not None)
@@ -28,12 +28,12 @@ def sums_parts(layout: Layout) -> Parts:
     return RidgeStatistics.zero(features.n_features, task.outputs, name, grid).parts()
 
 
-def moments_parts(layout: Layout) -> Parts:
+def moments_parts(layout: Layout) -> Message:
     """Return the moments of no samples, as they travel."""
     return FederatedScaling(channels=layout.task.channels).start().parts()
 
 
-def message_text(name: str, parts: Parts, prefix: str) -> str:
+def message_text(name: str, parts: Message, prefix: str) -> str:
     """Return the tables of a message, whose numbers functions with a prefix give.
 
     >>> len(message_text("MOMENTS", FederatedScaling(channels=2).start().parts(), "moments"))
@@ -53,10 +53,10 @@ def message_text(name: str, parts: Parts, prefix: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def most_bytes(parts: Parts, bits: Sequence[int]) -> int:
+def most_bytes(parts: Message, bits: Sequence[int]) -> int:
     """Return the most bytes of a message of these arrays, whose entries have so many bits.
 
-    >>> most_bytes(Parts("x", {}, (np.zeros(100, dtype=np.int64),)), [8])
+    >>> most_bytes(Message("x", {}, (np.zeros(100, dtype=np.int64),)), [8])
     250
     """
     # The header says in how many bytes an array is packed, here perhaps with more digits.
@@ -73,9 +73,9 @@ def _packed(array: NDArray[Any], bits: int) -> int:
     return min(int(array.nbytes), chunks * (1 + 8 * max(FEWEST, bits + 1)))
 
 
-def _after_arrays(parts: Parts) -> str:
+def _after_arrays(parts: Message) -> str:
     """Return what stands after the arrays in a header."""
-    message = Parts(parts.kind, parts.facts).to_bytes()
+    message = Message(parts.kind, parts.facts).to_bytes()
     begin = b'{"arrays":['
     return message[message.index(begin) + len(begin) :].decode()
 

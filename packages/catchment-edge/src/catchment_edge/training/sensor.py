@@ -40,7 +40,7 @@ def sensor_bytes(
     open_end
         Whether the last recording goes on in the next stretch.
 
-    >>> one = Recording.labelled([1.0, 2.0], 1, 3)
+    >>> one = Recording.labeled([1.0, 2.0], 1, 3)
     >>> line = sensor_bytes([one], classes=3)  # a kind, a float64 and an int32 for each sample
     >>> len(line), line[-2:].hex()
     (28, '0203')

@@ -29,7 +29,7 @@ class SumsForm:
     def of(cls, features: FeatureMap, rows: int, *, whole: bool) -> SumsForm:
         """Return the form for so many rows of a map; ValueError if there is none."""
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-            raise ValueError(f"rows is {rows!r}; pass a whole number of 1 or more")
+            raise ValueError(f"rows is {rows!r}; pass an integer of 1 or more")
         if not whole:
             return cls.floating(rows)
         assert features.feature_grid is not None
@@ -37,7 +37,7 @@ class SumsForm:
 
     @classmethod
     def whole(cls, bits: int, rows: int) -> SumsForm:
-        """Return the narrowest sums of rows of whole numbers up to 2^bits."""
+        """Return the narrowest sums of rows of integers up to 2^bits."""
         types = {"int32_t": 2**31 - 1, "int64_t": 2**63 - 1}
         holds = {name: (most >> 2 * bits, most >> bits) for name, most in types.items()}
         gram = next((name for name in types if holds[name][0] >= rows), None)

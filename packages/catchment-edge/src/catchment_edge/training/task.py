@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from catchment.data import Prepare
+from catchment.data import Preprocessing
 from catchment.features import FeatureMap
-from catchment.federation import SmallestUpload, Workflow
+from catchment.federation import LowRankUpload, Workflow
 from catchment.federation.learn import FederatedRidge
 from catchment.plans import PlanFile, read_plan
 from catchment.readout import Grid
@@ -33,13 +33,13 @@ class Task:
         Fingerprint of all that is agreed on before the first stage; nothing where it depends on
         keys that the export does not have.
     secure
-        Whether the plan has a secure sum.
+        Whether the plan has secure aggregation.
     row_stride
         Learn from every `row_stride`-th row of a recording only.
     """
 
     features: FeatureMap
-    prepare: Prepare
+    preprocessing: Preprocessing
     channels: int
     outputs: int
     classes: tuple[str, ...] | None = None
@@ -48,17 +48,17 @@ class Task:
     row_stride: int = 1
 
     def __post_init__(self) -> None:
-        _check_preparation(self.prepare, per_step=self.features.per_step)
+        _check_preparation(self.preprocessing, per_step=self.features.per_step)
 
     @property
     def window(self) -> int:
         """Steps of a window, 0 where recordings are left whole."""
-        return self._steps(self.prepare.window)
+        return self._steps(self.preprocessing.window)
 
     @property
     def step(self) -> int:
         """Steps from one window to the next, 0 where recordings are left whole."""
-        return self._steps(self.prepare.step) or self.window
+        return self._steps(self.preprocessing.step) or self.window
 
     def _steps(self, length: int | str | None) -> int:
         assert not isinstance(length, str)
@@ -91,7 +91,7 @@ def task_of(plan_file: str | Path) -> Task:
         raise ValueError("the plan does not say how many targets there are; name them in [data]")
     return Task(
         features,
-        course.prepare,
+        course.preprocessing,
         course.n_channels,
         outputs,
         course.classes,
@@ -114,7 +114,7 @@ def _check_course(file: PlanFile, course: Workflow) -> None:
 
 
 def _check_upload(course: Workflow, features: FeatureMap) -> None:
-    smallest = any(isinstance(one, SmallestUpload) for one in course.protections)
+    smallest = any(isinstance(one, LowRankUpload) for one in course.protections)
     if smallest and Grid.of(features, classes=course.classes is not None) is not None:
         raise ValueError(
             "clients of this plan send the smaller form of their statistics, and a device sends "
@@ -122,38 +122,42 @@ def _check_upload(course: Workflow, features: FeatureMap) -> None:
         )
 
 
-def _check_preparation(prepare: Prepare, *, per_step: bool) -> None:
-    if prepare.rate is not None:
+def _check_preparation(preprocessing: Preprocessing, *, per_step: bool) -> None:
+    if preprocessing.rate is not None:
         raise ValueError(
-            f"rate is {prepare.rate:g} in [prepare], and a device does not resample; let it sample "
-            f"at {prepare.rate:g} steps per second and leave the rate out"
+            f"rate is {preprocessing.rate:g} in [preprocessing], and a device does not resample; let it sample "
+            f"at {preprocessing.rate:g} steps per second and leave the rate out"
         )
-    if prepare.looks_around or prepare.predicted or isinstance(prepare.horizon, tuple):
+    if (
+        preprocessing.looks_around
+        or preprocessing.predicted
+        or isinstance(preprocessing.horizon, tuple)
+    ):
         raise ValueError(
-            "[prepare] has several horizons, predicted, known or calendar, and a device predicts "
+            "[preprocessing] has several horizons, predicted, known or calendar, and a device predicts "
             "all its channels at one horizon; leave them out, and give one number as horizon"
         )
-    for name, length in (("window", prepare.window), ("step", prepare.step)):
+    for name, length in (("window", preprocessing.window), ("step", preprocessing.step)):
         if isinstance(length, str):
             raise ValueError(
-                f"{name} is {length!r} in [prepare], and a device counts steps; give it in steps"
+                f"{name} is {length!r} in [preprocessing], and a device counts steps; give it in steps"
             )
-    if prepare.gaps == "interpolate":
+    if preprocessing.gaps == "interpolate":
         raise ValueError(
-            'gaps is "interpolate" in [prepare], which needs the value after a gap; write '
+            'gaps is "interpolate" in [preprocessing], which needs the value after a gap; write '
             'gaps = "hold"'
         )
-    if prepare.gaps == "restart" and not per_step and prepare.window is None:
+    if preprocessing.gaps == "restart" and not per_step and preprocessing.window is None:
         raise ValueError(
-            'gaps is "restart" in [prepare], which shares a recording\'s weight among its pieces; '
+            'gaps is "restart" in [preprocessing], which shares a recording\'s weight among its pieces; '
             'write gaps = "hold", or cut windows'
         )
-    if prepare.scale == "own":
+    if preprocessing.scale == "own":
         raise ValueError(
-            'scale is "own" in [prepare], which needs all samples before the first; write '
+            'scale is "own" in [preprocessing], which needs all samples before the first; write '
             'scale = "federated", or give the numbers'
         )
-    if prepare.window is not None and prepare.label == "mean":
+    if preprocessing.window is not None and preprocessing.label == "mean":
         raise ValueError(
-            'label is "mean" in [prepare], whose sum depends on its order; write label = "last"'
+            'label is "mean" in [preprocessing], whose sum depends on its order; write label = "last"'
         )

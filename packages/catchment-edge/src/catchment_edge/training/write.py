@@ -45,7 +45,7 @@ class TrainingDevice:
     @property
     def upload(self) -> int:
         """Most bytes of the upload of as many rows as were asked for, frames not counted."""
-        if self.layout.neighbours:  # under masks every number has all its bits
+        if self.layout.neighbors:  # under masks every number has all its bits
             return 8 * sum(array.size for array in sums_parts(self.layout).arrays)
         return most_bytes(sums_parts(self.layout), self.layout.entry_bits)
 
@@ -93,7 +93,7 @@ class TrainingDevice:
             f"{name}.c": source_text(self.layout),
             f"{name}.h": header_text(self.layout),
         }
-        if self.layout.neighbours:
+        if self.layout.neighbors:
             texts[f"{name}_secret.h"] = secret_text()
             texts |= {file.name: file.read_text("utf-8") for file in MONOCYPHER.iterdir()}
         return {file: text.encode() for file, text in texts.items()}
@@ -103,7 +103,7 @@ class TrainingDevice:
         files = self.files()
         if port is not None:
             tables = table_bytes(self.layout)
-            code = CODE + (MASKS if self.layout.neighbours else 0)
+            code = CODE + (MASKS if self.layout.neighbors else 0)
             around = port_files(port, model=self.layout.name, tables=tables, code=code)
             files |= {file: text.encode() for file, text in around.items()}
         place = Path(folder)
@@ -132,8 +132,8 @@ def device_of(
     task = task_of(plan_file)
     if masks and not task.secure:
         raise ValueError(
-            f"--masks is {masks}, and the plan has no secure sum under whose masks the sums would "
-            'leave; add [[protect]] with name = "secure_sum", or leave --masks out'
+            f"--masks is {masks}, and the plan has no secure aggregation under whose masks the sums would "
+            'leave; add [[protections]] with name = "secure_aggregation", or leave --masks out'
         )
     form: Number = number or ("float32" if task.features.feature_grid is None else "whole")
     layout = Layout(task, name, form, rows, steps, masks)
@@ -157,8 +157,8 @@ def to_device(
     Parameters
     ----------
     number
-        "whole" (default where the map has a grid) or "q15": sums of whole numbers, the very ones
-        of the library; "float32" for maps without a grid.
+        "whole" (default where the map has a grid) or "q15": sums of integers, the very ones
+        of the library; "float32" for maps in float64.
     rows
         How many rows its sums have room for at least.
     steps
@@ -168,7 +168,7 @@ def to_device(
     port
         Whose files are written beside it: "host" or "mps2_an386"; none if not given.
     masks
-        Neighbours of a secure sum for which the device has room, if it is to mask its sums itself;
+        Neighbors of secure aggregation for which the device has room, if it is to mask its sums itself;
         its secret is written beside it, for this device alone. 0: the gateway masks.
     """
     device = device_of(plan_file, number=number, rows=rows, steps=steps, name=name, masks=masks)

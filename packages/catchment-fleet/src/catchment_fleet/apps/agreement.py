@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from catchment.federation import DELIVERY, AnyPlan, Known, Place, Request, Workflow
+from catchment.federation import DELIVERY, AnyPlan, Place, Request, StageInputs, Workflow
 from catchment.plans import About, PlanFile, own_kinds, refuse_weeks
-from catchment.privacy import SecureSum, networked
+from catchment.privacy import SecureAggregation, networked
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Agreement:
     Parameters
     ----------
     allow_plain_statistics
-        Whether statistics may leave clients without a secure sum.
+        Whether statistics may leave clients without secure aggregation.
     simulated
         Whether all clients are in one place, so that nothing leaves anyone.
     n_clients
@@ -56,7 +56,9 @@ class Agreement:
     @property
     def fewest(self) -> int:
         """The fewest clients with which a round of the training can end."""
-        masking = (int(p.min_clients) for p in self.course.protections if isinstance(p, SecureSum))
+        masking = (
+            int(p.min_clients) for p in self.course.protections if isinstance(p, SecureAggregation)
+        )
         return max(self.course.min_clients, *masking, 1)
 
     def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
@@ -66,12 +68,12 @@ class Agreement:
             return plan
         return networked(plan, allow_plain_statistics=self.allow_plain_statistics)
 
-    def known(self, stage: str, letter: bytes, name: str) -> Known:
+    def known(self, stage: str, raw_request: bytes, name: str) -> StageInputs:
         """Return what a letter says is known; IntegrityError if it is of another plan."""
-        context = Request.from_bytes(letter, name).context
-        return Known.from_parts(context, self.use, of=self.course, stage=stage)
+        stage_inputs = Request.from_bytes(raw_request, name).stage_inputs
+        return StageInputs.from_message(stage_inputs, self.use, of=self.course, stage=stage)
 
-    def plan(self, stage: str, letter: bytes, name: str, place: Place) -> AnyPlan:
+    def plan(self, stage: str, raw_request: bytes, name: str, place: Place) -> AnyPlan:
         """Return the plan that a letter asks for; IntegrityError if another one was agreed.
 
         Parameters
@@ -81,7 +83,7 @@ class Agreement:
         place
             Where the client keeps the model that it is given.
         """
-        known = self.known(stage, letter, name)
+        known = self.known(stage, raw_request, name)
         return self.allowed(stage, self.course.plan(stage, known, place))
 
 
@@ -96,13 +98,13 @@ def agreement(
     Parameters
     ----------
     identities
-        File with the clients' public keys, a JSON object; needed by a secure sum.
+        File with the clients' public keys, a JSON object; needed by secure aggregation.
     """
     known: Mapping[str, str] = {}
     if file.is_secret:
         if identities is None:
             raise ValueError(
-                "the plan has a secure sum, and no file of public keys is named; pass identities"
+                "the plan has secure aggregation, and no file of public keys is named; pass identities"
             )
         known = read_identities(identities)
     refuse_folds(file)

@@ -6,7 +6,7 @@
 The run config says what the server must know besides the terms of `catchment_fleet.flower.app`:
 
     out         folder of the run, on the server
-    identities  public keys of all clients, for a secure sum
+    identities  public keys of all clients, for secure aggregation
     nodes       keys by which Flower knows the nodes, NAME.pub; by default beside the identities.
                 With them a node can take no other client's name
     plan        a plan instead of the app's
@@ -62,7 +62,7 @@ def client_of(plan: str | Path) -> ClientApp:
         return Hello(node.name, node.stages)
 
     def client(order: Order, config: Config, memory: Memory) -> Node[Any, Any, Any]:
-        return PlanNode(config, Path(plan)).client(order.stage, order.letter, memory)
+        return PlanNode(config, Path(plan)).client(order.stage, order.request, memory)
 
     return answering(hello, client)
 

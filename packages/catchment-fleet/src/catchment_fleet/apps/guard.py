@@ -25,17 +25,17 @@ from catchment.federation import (
     EVALUATION,
     AnyPlan,
     DeliveredEvaluation,
-    Known,
     Memory,
     Place,
+    StageInputs,
     Workflow,
     sha256_of,
 )
 from catchment.federation.measure import Score
 from catchment.plans import Files, PlanFile, own_classes
-from catchment.privacy import GaussianNoise, Policy, SecureSum
+from catchment.privacy import GaussianNoise, Policy, SecureAggregation
 from catchment.readout import Predictor, from_bytes
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_fleet.apps.signing import is_signed
 
 log = logging.getLogger(__name__)
@@ -86,19 +86,19 @@ def check_plan(policy: Policy, file: PlanFile, plan: Path, *, own: bool = False)
 
 
 def check_rows(
-    policy: Policy, plan: AnyPlan, course: Workflow, known: Known, data: Iterable[Recording]
+    policy: Policy, plan: AnyPlan, course: Workflow, known: StageInputs, data: Iterable[Recording]
 ) -> None:
     """Raise RuleError if an upload would be made of fewer rows than the owner of a node allows.
 
-    For uploads that do not say themselves how many rows they have. A client of a secure sum gives
+    For uploads that do not say themselves how many rows they have. A client of secure aggregation gives
     its share of the sum's rows, one of the plan's `min_clients`.
     """
     n_features = max((one.n_features for one in known.maps), default=0)
     washout = max((one.washout for one in known.maps), default=0)
-    prepared = data if known.prepare is None else known.prepare.stream(data)
+    prepared = data if known.preprocessing is None else known.preprocessing.stream(data)
     n_rows = sum(max(len(one.u) - washout, 0) if course.per_step else 1 for one in prepared)
     mask = plan.masking
-    n_clients = mask.min_clients if isinstance(mask, SecureSum) else 1
+    n_clients = mask.min_clients if isinstance(mask, SecureAggregation) else 1
     least = policy.rows_per_feature * n_features / n_clients
     if n_rows < least:
         raise RuleError(
@@ -128,7 +128,7 @@ class ModelGuard:
 
     place: Place
     course: Workflow
-    known: Known
+    known: StageInputs
     algorithm: str
     memory: Memory
     use: tuple[type, ...] = ()
@@ -139,7 +139,7 @@ class ModelGuard:
                 self.check(from_bytes(content, use=self.use))
         self.place.keep(content, about)
 
-    def _allows(self, parts: Parts) -> bool:
+    def _allows(self, parts: Message) -> bool:
         """Return whether a map may be built: one of the plan's, or no larger than these."""
         if self.algorithm not in OWN_MAPS:
             return self.course.describes(parts)
@@ -154,11 +154,11 @@ class ModelGuard:
 
     def check(self, model: Predictor) -> None:
         """Raise IntegrityError if a model is not one that the plan makes."""
-        course, prepare = self.course, self.known.prepare
+        course, preprocessing = self.course, self.known.preprocessing
         trained = trained_with(self.memory, course)
-        if prepare is None or model.prepare.fingerprint != prepare.fingerprint:
+        if preprocessing is None or model.preprocessing.fingerprint != preprocessing.fingerprint:
             raise _foreign("prepares recordings otherwise")
-        if trained and trained["prepare"] != [prepare.fingerprint]:
+        if trained and trained["prepare"] != [preprocessing.fingerprint]:
             raise _foreign("prepares recordings otherwise than in the training")
         if model.classes != course.classes:
             raise _foreign("has other outputs")
@@ -202,13 +202,13 @@ def maps_in(value: object, depth: int = 6) -> Iterator[FeatureMap]:
             yield from maps_in(getattr(value, field.name), depth - 1)
 
 
-def remember_training(memory: Memory, course: Workflow, known: Known) -> None:
+def remember_training(memory: Memory, course: Workflow, known: StageInputs) -> None:
     """Note the maps and the preparation of a training that this client takes part in."""
-    if known.prepare is None:
+    if known.preprocessing is None:
         return
     noted = {
         "maps": [one.fingerprint for one in known.maps],
-        "prepare": [known.prepare.fingerprint],
+        "prepare": [known.preprocessing.fingerprint],
     }
     memory[_trained(course)] = json.dumps(noted).encode()
 

@@ -15,7 +15,7 @@ The node config says all that a node must know:
     allow-plain-statistics  the same as clear = true in that file
 
 What the owner does not allow is refused before anything of the data is read, see
-`catchment_fleet.apps.guard`. Secure sums and noise need a memory that lasts, `keys` or `memory`:
+`catchment_fleet.apps.guard`. Secure aggregation and noise need a memory that lasts, `keys` or `memory`:
 what was released must not be forgotten. A simulated node, with a `partition-id`, does without.
 
 Without `data` a node takes one client of the plan's own source: the one of its name, or that of its
@@ -40,7 +40,7 @@ from catchment.errors import RuleError
 from catchment.federation import DELIVERY, EVALUATION, LEARNING, TRAINING, Memory, Node
 from catchment.plans import Files, PlanData, PlanFile, Recordings, arrange, read_plan
 from catchment.plugins import plugin
-from catchment.privacy import Policy, Releases, check_floors, check_memory, policy_of
+from catchment.privacy import Policy, PrivacyLedger, check_floors, check_memory, policy_of
 from catchment_fleet.apps import guard
 from catchment_fleet.apps.agreement import Agreement, agreement
 from catchment_fleet.apps.places import ModelFolder
@@ -145,7 +145,7 @@ class PlanNode:
         """What the node's owner allows; the default policy if there is no file of it."""
         return policy_of(self.config)
 
-    def client(self, stage: str, letter: bytes, memory: Memory) -> Node[Any, Any, Any]:
+    def client(self, stage: str, request: bytes, memory: Memory) -> Node[Any, Any, Any]:
         """Return the client that answers a letter of a stage; RuleError if it must not."""
         name, policy = self.name, self.policy
         own = self._path("plan")
@@ -158,7 +158,7 @@ class PlanNode:
         check_memory(self.config, memory, course.protections)
         misfits = guard.Misfits(policy, memory, self.file.fingerprint)
         misfits.check()
-        known = agreed.known(stage, letter, name)
+        known = agreed.known(stage, request, name)
         place = guard.ModelGuard(self.place, course, known, self.file.algorithm, memory, agreed.use)
         plan = agreed.allowed(stage, course.plan(stage, known, place))
         plan = guard.guarded(plan, policy, course, memory)
@@ -174,7 +174,7 @@ class PlanNode:
 
         # The answer to a delivery tells nothing of the data.
         units = ALL if self._own is None else lambda: self._units
-        ledger = None if stage == DELIVERY else Releases(memory, policy, units)
+        ledger = None if stage == DELIVERY else PrivacyLedger(memory, policy, units)
         if "device" in self.config:
             device_of = plugin("engines", "device", needed_for="devices")
             device = device_of(str(self.config["device"])).within(course)
@@ -197,7 +197,7 @@ class PlanNode:
                 f"split is {split!r}, which deals all clients' data anew; no node can do that, "
                 "leave it out"
             )
-        per_step = self.file.about().per_step or self.file.prepare.window is not None
+        per_step = self.file.about().per_step or self.file.preprocessing.window is not None
         return replace(origin, files=str(self.config["data"]), per_step=per_step)
 
     @cached_property
@@ -231,7 +231,7 @@ class PlanNode:
         if self._own is None:
             return self._shared
         file, about = self.file, self.file.about()
-        washout = file.washout if file.prepare.window is None else 0
+        washout = file.washout if file.preprocessing.window is None else 0
         # Read after their digests are taken, and again once these are others.
         own = OwnFiles(self._own, self._units)
         mine: dict[str, Source] = {self.name: Cached(own)}

@@ -26,14 +26,14 @@ clientapp = "{package}.client:app"
 
 [tool.flwr.app.config]
 out = ""                        # folder of the run on the server; runs/flower if empty
-identities = ""                 # public keys of all clients, for a secure sum
+identities = ""                 # public keys of all clients, for secure aggregation
 nodes = ""                      # folder of the nodes' keys; nodes/ beside the identities if empty
 plan = ""                       # a plan on the server, instead of the app's
 expect = 0                      # clients to wait for; as many as the plan needs if 0
 wait = 120.0                    # seconds to wait for them
 timeout = 600.0                 # seconds that a client has for an answer
 in-flight = 256                 # letters on their way at a time
-allow-plain-statistics = false  # run a plan without a secure sum; every node must allow it, too
+allow-plain-statistics = false  # run a plan without secure aggregation; every node must allow it, too
 """
 
 _MODULE = '''\
@@ -73,7 +73,7 @@ def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
     folder
         Made if it is not there; its name is the app's.
     plan
-        A plan file; an example with a secure sum if not given.
+        A plan file; an example with secure aggregation if not given.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -121,6 +121,6 @@ def app_name(folder: Path) -> str:
     >>> app_name(Path("my_sensors 2"))
     'my-sensors-2'
     """
-    letters = "".join(c if c.isascii() and c.isalnum() else "-" for c in folder.resolve().name)
-    name = letters.strip("-").lower()
+    requests = "".join(c if c.isascii() and c.isalnum() else "-" for c in folder.resolve().name)
+    name = requests.strip("-").lower()
     return name if name[:1].isalpha() else f"app-{name}".rstrip("-")

@@ -56,7 +56,7 @@ def simulate_plan(
     def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any, Any]:
         mine, before = parts[name].get()
         remind(memory, before)
-        plan = plan_of_all.get().plan(order.stage, order.letter, name, Remembered(memory))
+        plan = plan_of_all.get().plan(order.stage, order.request, name, Remembered(memory))
         return Node(name, plan, lambda: data_at(order.stage, name, mine), memory)
 
     speak()

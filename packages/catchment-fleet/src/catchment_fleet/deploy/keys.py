@@ -7,13 +7,13 @@
     nodes/NAME/                          one node's folder: it goes to that node and nowhere else
               node.key, node.pub         how Flower knows the node
               public.json                what the node tells the server's keeper
-              memory/                    its identity and what it remembers in secure sums
+              memory/                    its identity and what it remembers in secure aggregation
               policy.toml                what its owner allows
               ca.crt, identities.json
 
 Three kinds of keys, because three things are proved: the server's name (TLS), a node's right to
 fetch messages (Flower's node authentication), and that nobody, the server included, invents clients
-of a secure sum (Ed25519, see `catchment.privacy.secure_sum.keys`). Private files are for their
+of secure aggregation (Ed25519, see `catchment.privacy.secure_aggregation.keys`). Private files are for their
 owner only, every file is written whole or not at all, and none that is there is written again but
 the list of identities, which grows.
 """
@@ -30,7 +30,7 @@ from catchment import replace_file
 from catchment.errors import IntegrityError, MissingExtraError
 from catchment.privacy import NAME as POLICY
 from catchment.privacy import FileMemory, new_identity, template
-from catchment.privacy.secure_sum import FEWEST_CLIENTS, FEWEST_ROWS_PER_FEATURE, is_name
+from catchment.privacy.secure_aggregation import FEWEST_CLIENTS, FEWEST_ROWS_PER_FEATURE, is_name
 
 try:
     from cryptography import x509

@@ -39,7 +39,7 @@ from catchment.privacy import (
     FileMemory,
     Journal,
     Policy,
-    Releases,
+    PrivacyLedger,
     check_floors,
     check_memory,
     networked,
@@ -73,7 +73,7 @@ class Terms:
     in_flight
         Letters on their way at a time.
     allow_plain_statistics
-        Whether a plan without a secure sum is run; every node must allow it, too.
+        Whether a plan without secure aggregation is run; every node must allow it, too.
     """
 
     expect: int = 0
@@ -228,7 +228,7 @@ def client_app(
     load_data
         Makes a node's data from its node config.
     allow_plain_statistics
-        Whether to answer without a secure sum; the node's policy may allow it, too.
+        Whether to answer without secure aggregation; the node's policy may allow it, too.
     name
         Makes a client's name from its node config; if not given, `name` or `partition-id` in it.
     policy
@@ -256,7 +256,7 @@ def client_app(
         check_floors(own, plan.protections)
         check_memory(config, memory, plan.protections)
         agreed = networked(plan, allow_plain_statistics=own.clear)
-        ledger = Releases(memory, own, ALL if unit is None else unit(config))
+        ledger = PrivacyLedger(memory, own, ALL if unit is None else unit(config))
         return Node(named(config), agreed, lambda: load_data(config), memory, ledger)
 
     return answering(hello, node)
@@ -283,7 +283,7 @@ def answering(hello: Callable[[Config], Hello], node: Answering) -> ClientApp:
                 reply = hello(config).to_bytes()
             else:
                 with remembered(context) as memory:
-                    reply = node(order, config, memory).answer(order.letter)
+                    reply = node(order, config, memory).answer(order.request)
         except REFUSED as error:
             reply = refusal(error)
         return Message(packed("reply", reply), reply_to=message)

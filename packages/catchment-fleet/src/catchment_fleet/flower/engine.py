@@ -65,11 +65,11 @@ class FlowerEngine(Engine):
     def clients(self) -> Sequence[str]:
         return self.roll.present(self.stage, self.fewest)
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
         self.roll.look()
         with closing(Shelf()) as shelf:
-            mail = _Mail(self, letters, shelf)
-            for client in letters:
+            mail = _Mail(self, requests, shelf)
+            for client in requests:
                 yield mail.reply(client)
 
 
@@ -116,9 +116,9 @@ class Shelf:
 class _Mail:
     """The letters of one `ask` that are not yet answered."""
 
-    def __init__(self, engine: FlowerEngine, letters: Mapping[str, bytes], shelf: Shelf) -> None:
-        self._engine, self._letters, self._shelf = engine, letters, shelf
-        self._next = iter(letters)
+    def __init__(self, engine: FlowerEngine, requests: Mapping[str, bytes], shelf: Shelf) -> None:
+        self._engine, self._letters, self._shelf = engine, requests, shelf
+        self._next = iter(requests)
         self._waiting: dict[str, tuple[str, float]] = {}
         self._errors: dict[str, str] = {}
         self._pause = SHORT

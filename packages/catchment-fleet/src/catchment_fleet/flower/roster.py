@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol, final
 
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError
-from catchment.privacy.secure_sum import is_name
-from catchment.wire import Parts, plain_text
+from catchment.privacy.secure_aggregation import is_name
+from catchment.wire import Message, plain_text
 
 HELLO = "hello"
 ASK_AGAIN = 15.0  # seconds until a node that could not say its name is asked again
@@ -29,7 +29,7 @@ class Order:
     """What travels to a node: a letter, and the stage of the run it belongs to."""
 
     stage: str
-    letter: bytes = b""
+    request: bytes = b""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +70,12 @@ class Hello:
         >>> Hello.from_bytes(Hello("ann", ("training",)).to_bytes())
         Hello(name='ann', stages=('training',))
         """
-        return Parts(HELLO, {"name": self.name, "stages": list(self.stages)}).to_bytes()
+        return Message(HELLO, {"name": self.name, "stages": list(self.stages)}).to_bytes()
 
     @classmethod
     def from_bytes(cls, message: bytes) -> Hello:
         """Return the hello that a node sent; IntegrityError with its reason if it refused."""
-        parts = Parts.from_bytes(message, header_limit=1 << 16)
+        parts = Message.from_bytes(message, header_limit=1 << 16)
         if parts.kind == "refusal":
             raise IntegrityError(str(parts.facts.get("reason")))
         facts = parts.expect(HELLO, 0).facts

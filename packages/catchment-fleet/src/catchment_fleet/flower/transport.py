@@ -124,10 +124,10 @@ def read_keys(folder: str | Path) -> dict[str, bytes]:
 def packed_order(order: Order) -> RecordDict:
     """Return an order as the content of a message.
 
-    >>> unpacked_order(packed_order(Order("training", b"letter"))).letter
+    >>> unpacked_order(packed_order(Order("training", b"letter"))).request
     b'letter'
     """
-    content = packed("letter", order.letter)
+    content = packed("letter", order.request)
     content["order"] = ConfigRecord({"stage": order.stage})
     return content
 

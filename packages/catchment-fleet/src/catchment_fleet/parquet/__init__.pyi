@@ -1,7 +1,7 @@
 from catchment_fleet.parquet.clients import (
-    Lake as Lake,
-    LakeClient as LakeClient,
-    read_lake as read_lake,
+    ParquetClients as ParquetClients,
+    ParquetClient as ParquetClient,
+    read_parquet as read_parquet,
     slow_parts as slow_parts,
 )
 from catchment_fleet.parquet.schemas import schemas_of as schemas_of
@@ -11,10 +11,10 @@ from catchment_fleet.parquet.storage import find_parquet as find_parquet
 from catchment_fleet.parquet.clients import HELD as HELD
 
 __all__ = [
-    "Lake",
-    "LakeClient",
+    "ParquetClients",
+    "ParquetClient",
     "find_parquet",
-    "read_lake",
+    "read_parquet",
     "schemas_of",
     "slow_parts",
 ]

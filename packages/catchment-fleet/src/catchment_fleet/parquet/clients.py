@@ -27,7 +27,7 @@ _LOOKED_AT = 200_000  # clients from which that is told
 
 
 @dataclass(frozen=True)
-class LakeClient:
+class ParquetClient:
     """One client's rows in the files of a lake; called, it returns its recordings.
 
     Nothing but places is held, so that it is cheap to send to another process.
@@ -59,7 +59,7 @@ class LakeClient:
 
 
 @final
-class Lake(LazyClients[LakeClient]):
+class ParquetClients(LazyClients[ParquetClient]):
     """Client name -> what reads its recordings; the clients come as they first appear in the files.
 
     Parameters
@@ -92,12 +92,12 @@ class Lake(LazyClients[LakeClient]):
         per_step = reader.per_step and bool(reader.targets)
         return kept_columns(reader.time, reader.recording, self.client, reader.targets, per_step)
 
-    def __getitem__(self, name: str) -> LakeClient:
-        return LakeClient(name, self.reader, self.index.pieces(self.index.place(name)))
+    def __getitem__(self, name: str) -> ParquetClient:
+        return ParquetClient(name, self.reader, self.index.pieces(self.index.place(name)))
 
-    def part(self, names: Sequence[str]) -> Lake:
+    def part(self, names: Sequence[str]) -> ParquetClients:
         """Return these clients in this order, with nothing of all others."""
-        return Lake(self.index.part(names), self.reader, self.client)
+        return ParquetClients(self.index.part(names), self.reader, self.client)
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
@@ -140,7 +140,7 @@ class Lake(LazyClients[LakeClient]):
         return _n_reads(moves.tolist(), room) / n_groups
 
 
-def read_lake(
+def read_parquet(
     files: str | Path | Sequence[str | Path],
     *,
     client: str,
@@ -154,7 +154,7 @@ def read_lake(
     filesystem: Any = None,
     leave_out: Sequence[str] = (),
     warn: bool = True,
-) -> Lake:
+) -> ParquetClients:
     """Return the clients of many Parquet files by name, none of which is read before it is asked.
 
     The footers and the column of clients are read, nothing else. A client's recordings are those of
@@ -188,7 +188,7 @@ def read_lake(
     >>> rows = {"who": ["ann", "ann", "bob"], "x": [0.1, 0.2, 0.3], "does": ["sit", "sit", "run"]}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pyarrow.parquet.write_table(pyarrow.table(rows), f"{folder}/part-0.parquet")
-    ...     people = read_lake(folder, client="who", label="does")
+    ...     people = read_parquet(folder, client="who", label="does")
     ...     people["ann"]()[0].u.ravel().tolist(), list(people), people.classes
     ([0.1, 0.2], ['ann', 'bob'], ('run', 'sit'))
     """
@@ -217,7 +217,7 @@ def read_lake(
         time,
         label is not None and schemas.mixes_text(label),
     )
-    lake = Lake(index_of(storage, paths, client), reader, client)
+    lake = ParquetClients(index_of(storage, paths, client), reader, client)
     for sentence in slow_parts(lake, client) if warn else ():
         warnings.warn(sentence, stacklevel=2)
     return lake
@@ -236,7 +236,7 @@ def without(paths: Sequence[str], leave_out: Sequence[str]) -> list[str]:
     return kept
 
 
-def slow_parts(lake: Lake, client: str) -> Iterator[str]:
+def slow_parts(lake: ParquetClients, client: str) -> Iterator[str]:
     """Yield a sentence if row groups would be read many times."""
     often = lake.reads(DEFAULT_BYTES)
     if often > _OFTEN:

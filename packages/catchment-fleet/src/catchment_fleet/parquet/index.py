@@ -106,7 +106,7 @@ class Index:
     def _places(self, names: Sequence[str]) -> Rows:
         """Return (n,) where clients stand among the names."""
         at = self.place(names[0]) if names else 0
-        if self.names[at : at + len(names)] == list(names):  # most are neighbours
+        if self.names[at : at + len(names)] == list(names):  # most are neighbors
             return np.arange(at, at + len(names))
         return np.array([self.place(name) for name in names], np.int64)
 

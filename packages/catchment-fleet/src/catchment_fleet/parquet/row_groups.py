@@ -152,7 +152,7 @@ class Labels:
 class Times:
     """The times of all rows, and as much of them as all clients share.
 
-    `seconds` are those of numbers; `ticks` (n,) whole numbers of `unit` nanoseconds. `falls` counts
+    `seconds` are those of numbers; `ticks` (n,) integers of `unit` nanoseconds. `falls` counts
     up where a time is not above the one before it.
     """
 

@@ -10,7 +10,7 @@ from typing import Any
 from catchment.data import Recording
 from catchment.features import FeatureMap
 from catchment.readout import RidgeStatistics, accumulate
-from catchment.wire import Parts
+from catchment.wire import Message
 
 Row = Mapping[str, Any]
 
@@ -20,8 +20,8 @@ def ridge_statistics(
 ) -> RidgeStatistics:
     """Return the statistics of the rows of a data set of Ray Data; ValueError if it has none.
 
-    They are what `accumulate` makes of all recordings in one process. On a grid, the default of
-    feature maps, they are whole numbers: how Ray divides and orders the rows does not show in them.
+    They are what `accumulate` makes of all recordings in one process. In fixed point, the default of
+    feature maps, they are integers: how Ray divides and orders the rows does not show in them.
 
     Parameters
     ----------
@@ -73,4 +73,4 @@ def _merge(one: bytes, other: bytes) -> bytes:
 
 
 def _read(found: bytes | None) -> RidgeStatistics | None:
-    return RidgeStatistics.from_parts(Parts.from_bytes(found)) if found else None
+    return RidgeStatistics.from_message(Message.from_bytes(found)) if found else None

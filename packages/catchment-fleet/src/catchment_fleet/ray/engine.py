@@ -75,8 +75,8 @@ class RayEngine(Engine):
     def clients(self) -> Sequence[str]:
         return self.here.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        return self.here.ask(letters)
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        return self.here.ask(requests)
 
     def counted(self, round_: int, clients: Sequence[str]) -> None:
         """Tell the clients whose data are elsewhere that their uploads of a round were counted."""

@@ -2,7 +2,7 @@
 
     server  <-  3 servers  <-  4 nodes each  <-  blocks of 256 clients
 
-All are processes of their own. Whole numbers have one sum, however they are added, so a server
+All are processes of their own. Integers have one sum, however they are added, so a server
 sends one sum up for all blocks of its stretch. Where numbers are not whole the order of a sum
 is part of the result: then servers hand the sums of single blocks on, and the server adds them in
 their order. Either way the bits are those of one process.

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import catchment
-from catchment import EchoState, FederatedRidge, Prepare, Recording
+from catchment import EchoState, FederatedRidge, Preprocessing, Recording
 from catchment.data import synthetic_wearables
 from catchment.federation import read_run
 from catchment.federation.learn import Certificate, Digest, RidgeState
@@ -31,7 +31,7 @@ from catchment.federation.runs import (
 from catchment.plans import parse_plan, run_plan, verify_run
 from catchment.privacy import PlainStatisticsWarning
 from catchment.readout import Readout, accumulate, load_model
-from catchment.wire import Parts
+from catchment.wire import Message
 from tests.federation.runs.own_map import Waves
 from tests.plans.test_flower import fleet
 
@@ -42,7 +42,7 @@ users = 6
 windows_per_user = 8
 steps = 40
 test = 0.25
-[prepare]
+[preprocessing]
 scale = "own"
 [features]
 map = "tests.federation.runs.own_map:Waves"
@@ -51,8 +51,8 @@ channels = 6
 ridge = "clients"
 """
 SECURE = WAVES.replace("user = 8", "user = 20").replace(
-    'ridge = "clients"', "ridge = 0.1\nkeep_clients = false"
-) + ('[[protect]]\nname = "secure_sum"\nmin_clients = 3\nrows_per_feature = 2.0\n')
+    'ridge = "clients"', "ridge = 0.1\nstore_per_client = false"
+) + ('[[protections]]\nname = "secure_aggregation"\nmin_clients = 3\nrows_per_feature = 2.0\n')
 
 
 def made(text: str, folder: Path) -> Path:
@@ -62,7 +62,7 @@ def made(text: str, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on a grid whose first client is forgotten."""
+    """A run in fixed point whose first client is forgotten."""
     folder = made(WAVES, tmp_path_factory.mktemp("runs") / "waves")
     name = min(read_run(folder).rows_by_client)
     found = unlearn_from_run(folder, name, load_model(folder / MODEL))
@@ -124,8 +124,10 @@ def test_digests_are_those_of_each_clients_statistics(original: Path) -> None:
     said = {one.client: one for one in read_digests(original, "training")}
     people = parse_plan(WAVES).load_data().train
     assert sorted(said) == ["", *sorted(people)]
-    prepare, features = Prepare(scale="own"), Waves(6)
-    parts = {name: accumulate(features, prepare.apply(source())) for name, source in people.items()}  # type: ignore[operator]
+    preprocessing, features = Preprocessing(scale="own"), Waves(6)
+    parts = {
+        name: accumulate(features, preprocessing.apply(source())) for name, source in people.items()
+    }  # type: ignore[operator]
     for name, part in parts.items():
         assert said[name] == Digest(name, part.digest(), True)
     backwards = sum((parts[name] for name in sorted(parts)[-2::-1]), parts[max(parts)])
@@ -141,7 +143,7 @@ def test_the_certificate_of_a_run_is_an_equality_with_a_run_without_the_client(
     people = parse_plan(WAVES).load_data().train
     rest = {name: source for name, source in people.items() if name != told.client}
     again = catchment.federate(
-        catchment.Pipeline(Prepare(scale="own"), Waves(6)),
+        catchment.Pipeline(Preprocessing(scale="own"), Waves(6)),
         {name: list(source()) for name, source in rest.items()},  # type: ignore[operator]
     )
     assert again.training.state.total.digest() == told.after
@@ -254,7 +256,7 @@ def test_another_readout_is_found_though_the_files_hash_is_right(run: Path) -> N
 
 def test_another_preparation_and_another_map_are_found(run: Path) -> None:
     model = load_model(run / MODEL)
-    model.prepared_by(Prepare(scale="none")).save(run / MODEL)
+    model.prepared_by(Preprocessing(scale="none")).save(run / MODEL)
     assert {"model file", "preparation"} <= set(differing(verify_run(run)))
     replace(model, before=Waves(9, 2)).save(run / MODEL)
     assert {"model file", "feature map"} <= set(differing(verify_run(run)))
@@ -291,12 +293,12 @@ def test_one_client_can_be_asked_for(original: Path) -> None:
         verify_run(original, client="zoe")
 
 
-def test_a_secure_sum_is_verified_as_far_as_it_can_be(tmp_path: Path) -> None:
+def test_secure_aggregation_is_verified_as_far_as_it_can_be(tmp_path: Path) -> None:
     found = verify_run(made(SECURE, tmp_path / "run"))
     assert found.agrees
     unknown = {check.what: check.note for check in found.having("cannot be checked")}
     assert unknown == {
-        "statistics of each client": "the run saw nothing but their sum (secure_sum)"
+        "statistics of each client": "the run saw nothing but their sum (secure_aggregation)"
     }
     by_name = {check.what: check.sha256 for check in found.checks}
     assert by_name["4 clients from recordings"] == by_name["sum of all clients"]
@@ -394,4 +396,4 @@ def test_the_same_sum_in_process_and_on_flower(tmp_path: Path) -> None:
 
 def test_the_state_travels_as_it_is_kept(original: Path) -> None:
     (path,) = (original / "states").glob("training-*.bin")
-    assert Parts.from_bytes(path.read_bytes()).to_bytes() == path.read_bytes()
+    assert Message.from_bytes(path.read_bytes()).to_bytes() == path.read_bytes()

@@ -5,7 +5,7 @@ rounded, into one half of a ring in shared memory; the others read it and follow
 mixtures, while the modes go on with the next step in the other half. It follows the definition in
 `kernels` operation by operation; the compiler may contract products into sums, which are exact, and
 never reorders. Moments are not exact, and are written without contraction. Rows are gathered for a
-few steps before a warp writes them, so that neighbours in memory are written together.
+few steps before a warp writes them, so that neighbors in memory are written together.
 """
 
 from __future__ import annotations

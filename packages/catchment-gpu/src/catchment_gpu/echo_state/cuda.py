@@ -4,8 +4,8 @@
 many steps in one launch: a block holds the extended states [x; u; 1] of some lanes in shared
 memory, twice, and reads one copy while it writes the other.
 
-On a grid they follow the definition in `kernels` operation by operation: the compiler may contract
-products into sums, which are exact, and never reorders. Without a grid the activations are those of
+In fixed point they follow the definition in `kernels` operation by operation: the compiler may contract
+products into sums, which are exact, and never reorders. In float64 the activations are those of
 CUDA's library.
 """
 
@@ -21,7 +21,7 @@ from catchment.features.echo_state import kernels as grid
 
 PROCESSORS = 128  # of a large card, about
 STEP_THREADS = 256
-SHARED_BYTES = 200 * 1024  # of a block; data-centre cards since 2020 have more
+SHARED_BYTES = 200 * 1024  # of a block; data-center cards since 2020 have more
 SMALL_SHARED_BYTES = 48 * 1024  # every card has these
 
 _NAMES = (

@@ -63,7 +63,7 @@ class EchoStateForm(DeviceForm):
     Parameters
     ----------
     fused
-        Whether compiled kernels advance the states; where they can if not given. On a grid the
+        Whether compiled kernels advance the states; where they can if not given. In fixed point the
         numbers are the same.
 
     >>> features = EchoState(10).build(1, per_step=True)

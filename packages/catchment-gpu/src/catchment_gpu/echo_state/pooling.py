@@ -17,7 +17,7 @@ from catchment_gpu.rows import root
 if TYPE_CHECKING:
     from catchment_gpu.echo_state.form import EchoStateForm, TorchBlock
 
-LOWEST = -(2**62)  # below every whole number of a grid
+LOWEST = -(2**62)  # below every integer of a grid
 HALF = 32  # binary digits of the lower part of a sum of squares
 
 
@@ -73,9 +73,9 @@ def _joined(values: Sequence[Tensor], segments: int) -> Tensor:
 
 
 class TorchFold:
-    """Sums over the parts of sequences: on a grid of integers, added in int64; else of float64.
+    """Sums over the parts of sequences: in fixed point of integers, added in int64; else of float64.
 
-    Without a grid sums are about the first step of each part, for accuracy.
+    In float64 sums are about the first step of each part, for accuracy.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class TorchFold:
     n_base
         Features of a step.
     digits
-        Binary digits after the point of the steps; None without a grid.
+        Binary digits after the point of the steps; None in float64.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Sums of products of whole numbers on a device, exact in whichever order it adds.
+"""Sums of products of integers on a device, exact in whichever order it adds.
 
-Rows E (R, n) hold whole numbers; wanted is E E' as whole numbers. Blocks of columns are multiplied
+Rows E (R, n) hold integers; wanted is E E' as integers. Blocks of columns are multiplied
 so that no sum passes what the type holds exactly, and added up as int64:
 
 - float64: sums up to 2^53, so 2^53 / largest^2 columns at a time;
@@ -19,7 +19,7 @@ from torch import Tensor
 from catchment.readout import Whole, integers
 
 EXACT = 1 << 53  # of float64
-LARGEST_HALF = 1 << 11  # whole numbers up to here are float16 numbers
+LARGEST_HALF = 1 << 11  # integers up to here are float16 numbers
 EXACT_SINGLE = float(1 << 24)
 CHUNK, LONGEST = 128, 8192  # columns of a block of short numbers
 PRODUCT_NUMBERS = 1 << 27  # of the products of some blocks
@@ -29,7 +29,7 @@ _SETTINGS = Lock()  # torch's settings are those of the whole process
 
 
 class Products:
-    """E E' (R, R) of whole-number rows that are added some columns at a time.
+    """E E' (R, R) of integer rows that are added some columns at a time.
 
     >>> products = Products(2, torch.device("cpu"))
     >>> products.add(torch.tensor([[1.0, 2.0, 3.0], [0.0, 1.0, -1.0]]).double(), largest=3)
@@ -43,7 +43,7 @@ class Products:
         self.bound, self.host = 0, np.zeros((n_rows, n_rows), dtype=np.int64)
 
     def add(self, E: Tensor, *, largest: int) -> None:
-        """Add E (R, n) of float64 or float16, whole numbers of absolute value up to `largest`."""
+        """Add E (R, n) of float64 or float16, integers of absolute value up to `largest`."""
         if E.dtype == torch.float16:
             size = block_length(E)
             if size:

@@ -1,7 +1,7 @@
 """Ridge statistics computed on a device, of one client or of many, and outputs of readouts.
 
-On a grid they are the integers that the CPU gives, with the same digest: where they are computed is
-then a matter of the machine and not of the plan. Without a grid they agree with the CPU's to
+In fixed point they are the integers that the CPU gives, with the same digest: where they are computed is
+then a matter of the machine and not of the plan. In float64 they agree with the CPU's to
 rounding. Of many clients the rows are made together, their sums are apart: the rows of each lie
 side by side in one padded array, and one batched product gives every client's sums.
 
@@ -95,7 +95,7 @@ def statistics_on(
 
 
 class WholeRows:
-    """Rows [features; pieces of targets; 1] of whole numbers, whose products are summed.
+    """Rows [features; pieces of targets; 1] of integers, whose products are summed.
 
     Features of many bits are two rows each: k = 2^12 h + l.
     """
@@ -219,7 +219,7 @@ def statistics_of_each(
     Parameters
     ----------
     groups
-        Each of one recording or more; on a grid all of weight 1, and of at most 2^14 rows, so that
+        Each of one recording or more; in fixed point all of weight 1, and of at most 2^14 rows, so that
         their sums stay within int64.
     """
     place = usable_device(device)

@@ -26,7 +26,7 @@ from catchment_gpu.rows import HostForm, form_of, joined
 class Columns:
     """Some rows of some recordings, one a column.
 
-    On a grid z (F, n) are whole numbers of its units; without one they are plain float64. y (P, n)
+    In fixed point z (F, n) are integers of its units; without one they are plain float64. y (P, n)
     are the targets; where `used` (n,) says no, neither counts.
     """
 
@@ -38,7 +38,7 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """Targets y (n, K) of all recordings, one after the other; on a grid cut into pieces.
+    """Targets y (n, K) of all recordings, one after the other; in fixed point cut into pieces.
 
     `begin` (R,) is where a recording's targets lie, `apart` (R,) is 1 if each step has its own and
     0 if one stands for all of them; the first `skip` steps give no row.
@@ -117,7 +117,7 @@ class Targets:
 
 
 def _places(y: Tensor, grid: Grid) -> tuple[int, ...]:
-    """Return the pieces that targets (n, K) have on a grid; ValueError if they do not fit."""
+    """Return the pieces that targets (n, K) have in fixed point; ValueError if they do not fit."""
     largest = float(torch.nan_to_num(y, nan=0.0).abs().max()) if y.numel() else 0.0
     check_largest(largest, grid)
     if not grid.is_whole:

@@ -13,7 +13,7 @@ from catchment_lab.audit.attacks import (
     input_between as input_between,
     leverage as leverage,
     membership_score as membership_score,
-    minimise as minimise,
+    minimize as minimize,
     place_of as place_of,
     solvable as solvable,
     targets_of as targets_of,

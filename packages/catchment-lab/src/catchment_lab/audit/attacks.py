@@ -40,7 +40,7 @@ from catchment_lab.audit.drive import Drive
 Residual = Callable[[Array], tuple[Array, Array]]
 
 
-def minimise(residual: Residual, start: Array, *, steps: int = 60) -> tuple[Array, float]:
+def minimize(residual: Residual, start: Array, *, steps: int = 60) -> tuple[Array, float]:
     """Return where the sum of squares is locally least, and the sum there.
 
     Parameters
@@ -50,7 +50,7 @@ def minimise(residual: Residual, start: Array, *, steps: int = 60) -> tuple[Arra
     start
         (n,) where to begin.
 
-    >>> point, least = minimise(lambda v: (v**2 - 2.0, np.diag(2 * v)), np.array([1.0]))
+    >>> point, least = minimize(lambda v: (v**2 - 2.0, np.diag(2 * v)), np.array([1.0]))
     >>> float(point[0].round(6)), least < 1e-20
     (1.414214, True)
     """
@@ -252,7 +252,7 @@ def window_of(
     best, least = np.zeros(steps * I), np.inf
     for guess in range(guesses):
         start = input_scale * rng.normal(size=steps * I) * (0.1 if guess == 0 else 1.0)
-        found, cost = minimise(residual, start, steps=150)
+        found, cost = minimize(residual, start, steps=150)
         if cost < least:
             best, least = found, cost
         if least < 1e-20 * float(pooled @ pooled):
@@ -371,7 +371,7 @@ class Walk:
 
         best, least = starts[0], np.inf
         for start in starts:
-            u, cost = minimise(residual, start, steps=60 if self.exact else 15)
+            u, cost = minimize(residual, start, steps=60 if self.exact else 15)
             row, _, _, _ = self.drive.step(x, u)
             misfit = float(np.sqrt(cost / (row @ row)))
             if misfit < least:
@@ -425,7 +425,7 @@ class Chain:
         guess = np.concatenate(
             [rng.normal(size=r), self.walk.input_scale * rng.normal(size=self.length * I)]
         )
-        found, cost = minimise(self.residual, guess, steps=100)
+        found, cost = minimize(self.residual, guess, steps=100)
         row = self.basis @ found[:r]
         if np.sqrt(cost / (row @ row)) > self.walk.fit:
             return None

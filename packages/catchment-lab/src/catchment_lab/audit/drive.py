@@ -139,7 +139,7 @@ def _pooled(pool: str | None, rows: Array, slopes: Array) -> list[tuple[Array, A
     mean, d_mean = rows.mean(axis=0), slopes.mean(axis=0)
     if pool == "mean":
         return [(mean, d_mean)]
-    centred = rows - mean
-    std = np.sqrt(np.mean(centred**2, axis=0))
-    d_std = np.einsum("tf,tfn->fn", centred, slopes) / len(rows)
+    centered = rows - mean
+    std = np.sqrt(np.mean(centered**2, axis=0))
+    d_std = np.einsum("tf,tfn->fn", centered, slopes) / len(rows)
     return [(mean, d_mean), (std, d_std / np.maximum(std, 1e-12)[:, None])]

@@ -36,7 +36,7 @@ from catchment_lab.audit.attacks import (
     input_between,
     leverage,
     membership_score,
-    minimise,
+    minimize,
     place_of,
     solvable,
     window_of,
@@ -371,7 +371,7 @@ def _most_probable(
             [W_out @ by_input[1:] / spread, prior]
         )
 
-    return minimise(residual, start.ravel(), steps=100)
+    return minimize(residual, start.ravel(), steps=100)
 
 
 @dataclass(frozen=True, eq=False)

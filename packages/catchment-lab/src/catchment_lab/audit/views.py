@@ -19,11 +19,13 @@ from catchment.privacy.dp import Clipped, rounded_normal
 from catchment.readout import RidgeStatistics, accumulate
 from catchment_lab.audit.drive import Drive
 
-View = Literal["plain", "plain + row rule", "secure sum", "secure + row rule", "secure + noise"]
+View = Literal[
+    "plain", "plain + row rule", "secure aggregation", "secure + row rule", "secure + noise"
+]
 VIEWS: tuple[View, ...] = (
     "plain",
     "plain + row rule",
-    "secure sum",
+    "secure aggregation",
     "secure + row rule",
     "secure + noise",
 )
@@ -56,7 +58,7 @@ class Setting:
     secure
         Whether uploads are summed securely.
     min_clients, rows_per_feature
-        The rules of the secure sum.
+        The rules of secure aggregation.
     noise
         The plan's noise. If None, what noise of epsilon 4 would do is shown.
     plasticity
@@ -105,7 +107,7 @@ class Setting:
             return "plain"
         if self.noise is None:
             return "secure + row rule"
-        return "secure + noise" if self.noise.distributed else "secure sum"
+        return "secure + noise" if self.noise.distributed else "secure aggregation"
 
     @property
     def rows(self) -> int:
@@ -177,7 +179,7 @@ class World:
     @cached_property
     def noisy_total(self) -> RidgeStatistics:
         total = self.with_noise(self.setting.n_clients)
-        return RidgeStatistics.from_parts(self.noise.clip.upload(total))
+        return RidgeStatistics.from_message(self.noise.clip.upload(total))
 
     @property
     def thin_upload(self) -> bool:
@@ -186,7 +188,7 @@ class World:
 
     @property
     def thin_sum(self) -> bool:
-        """Whether clients refuse to take part in a secure sum."""
+        """Whether clients refuse to take part under secure aggregation."""
         setting = self.setting
         least = setting.rows_per_feature * setting.features.n_features / setting.min_clients
         return setting.rows < least or setting.n_clients < setting.min_clients
@@ -210,7 +212,7 @@ def generated(setting: Setting, client: int) -> list[Recording]:
             y = u[1:, :1] if per_step else u[-1, :1]
             sequences.append(Recording(u[:-1], y, per_step=per_step))
         else:
-            sequences.append(Recording.labelled(u[:-1], label, K, per_step=per_step))
+            sequences.append(Recording.labeled(u[:-1], label, K, per_step=per_step))
     return sequences
 
 

@@ -49,7 +49,7 @@ def _setting(source: Path, data: Path | None) -> Setting:
     from catchment.engine import data_of
     from catchment.federation.runs import PLAN
     from catchment.plans import read_plan
-    from catchment.privacy import GaussianNoise, SecureSum
+    from catchment.privacy import GaussianNoise, SecureAggregation
     from catchment_lab.audit.views import Setting
 
     # A run keeps its plan, not its data: those are named from where one is.
@@ -58,7 +58,7 @@ def _setting(source: Path, data: Path | None) -> Setting:
     course = file.workflow(held.about, n_clients=len(held.train))
     widest = max(course.start().maps, key=lambda one: one.n_features)
     looked_at = [list(data_of(held.train[name])()) for name in sorted(held.train)[:20]]
-    secure = next((p for p in course.protections if isinstance(p, SecureSum)), None)
+    secure = next((p for p in course.protections if isinstance(p, SecureAggregation)), None)
     noise = [p for p in course.protections if isinstance(p, GaussianNoise)]
     return Setting(
         features=widest,

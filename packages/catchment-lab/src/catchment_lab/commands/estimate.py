@@ -24,7 +24,7 @@ def estimate(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a plan will take: time, memory, bytes, from a trial on invented recordings here.
+    """Say what a plan will take: time, memory, bytes, from a trial on synthetic recordings here.
 
     The plan itself is not run. What cannot fit into this machine's memory is refused.
     """
@@ -32,7 +32,7 @@ def estimate(
     from catchment_lab.estimates import estimate as estimated
 
     file = read_plan(plan_file)
-    with waiting("trying the plan on invented recordings"):
+    with waiting("trying the plan on synthetic recordings"):
         found = estimated(file, clients=clients, steps=steps, workers=workers, data=data)
     if as_json:
         print_json(found.to_dict())
@@ -67,7 +67,7 @@ def _print(found: Estimate) -> None:
     typer.echo(f"{memory}; model: {spoken(found.model_bytes)}")
     for note in found.notes:
         typer.echo(note)
-    typer.echo("times are from a trial on invented recordings on this machine, just now")
+    typer.echo("times are from a trial on synthetic recordings on this machine, just now")
 
 
 def duration(seconds: float) -> str:

@@ -74,9 +74,9 @@ def mel_filters(n_bands: int, n_bins: int, *, rate_hz: float = 8000.0) -> Array:
     top = 2595 * np.log10(1 + rate_hz / 2 / 700)
     edges = 700 * (10 ** (np.linspace(0, top, n_bands + 2) / 2595) - 1)
     bins = np.linspace(0, rate_hz / 2, n_bins)
-    low, centre, high = edges[:-2, None], edges[1:-1, None], edges[2:, None]
-    rising = (bins - low) / (centre - low)
-    falling = (high - bins) / (high - centre)
+    low, center, high = edges[:-2, None], edges[1:-1, None], edges[2:, None]
+    rising = (bins - low) / (center - low)
+    falling = (high - bins) / (high - center)
     return np.maximum(0.0, np.minimum(rising, falling))
 
 

@@ -121,7 +121,7 @@ def gathered(
         held.append(
             Recording(stretch.u)
             if stretch.label is None
-            else Recording.labelled(stretch.u, stretch.label, len(classes))
+            else Recording.labeled(stretch.u, stretch.label, len(classes))
         )
     names = sorted(clients, key=_natural)
     whole = {client for client in test if len(test[client]) == len(clients[client])}

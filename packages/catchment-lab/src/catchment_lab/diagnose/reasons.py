@@ -211,7 +211,7 @@ def _rate(found: Served) -> list[Reason]:
         if one.name == "steps per second" and not 1 / FAR_RATE < one.own / one.others < FAR_RATE:
             words = f"they have {one.own:.3g} steps per second, the others {one.others:.3g}"
             action = (
-                f"write rate = {one.others:.3g} into [prepare], so that all recordings are brought "
+                f"write rate = {one.others:.3g} into [preprocessing], so that all recordings are brought "
                 "to one rate"
             )
             return [Reason("another rate", words, action, 0.7)]
@@ -339,7 +339,7 @@ def _gaps(found: Served) -> list[Reason]:
         f"{worst.name} lacks {100 * worst.missing:.0f} % of its values, the others' "
         f"{100 * worst.others_missing:.1f} %"
     )
-    action = "look why values are missing; try another policy for gaps in [prepare]"
+    action = "look why values are missing; try another policy for gaps in [preprocessing]"
     return [Reason("missing values", words, action, 0.45)]
 
 
@@ -396,7 +396,7 @@ def _unlike(found: Served) -> list[Reason]:
     )
     action = (
         "ask how the sensor is worn and mounted and which range it has: a turned one looks like "
-        'this; try scale = "own" in [prepare], or a readout of their own'
+        'this; try scale = "own" in [preprocessing], or a readout of their own'
     )
     return [Reason("inputs unlike everybody's", words, action, LEAST_WEIGHT)]
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from catchment import Array, Integers, load
-from catchment.data import Prepare, Recording, Scaler, find_files
+from catchment.data import Preprocessing, Recording, Scaler, find_files
 from catchment.engine import Source, data_of
 from catchment.errors import CatchmentError, FederationError
 from catchment.federation import RunFolder, messages_of, read_run, targets_of
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 MOST_OTHERS = 40  # people whose recordings are looked at, evenly spread
 N_DRAWN = 3
 HOW = {
-    "equality": "an equality in whole numbers",
+    "equality": "an equality in integers",
     "summed-anew": "the others' were summed anew",
     "subtracted": "exact but for rounding",
 }
@@ -293,17 +293,17 @@ class RowByRow:
 
         >>> from catchment import EchoState, fit
         >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
-        >>> data = [Recording.labelled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
+        >>> data = [Recording.labeled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
         >>> RowByRow.of(fit(EchoState(30), data), data[:3]).source
         array([0, 1, 2])
         """
         among = [one if model.classes is None else one.among(model.classes) for one in raw]
-        whole = list(map(model.labelled, model.prepare.apply(among)))
+        whole = list(map(model.labeled, model.preprocessing.apply(among)))
         outputs = model.outputs_of(whole, client)
         washout = model.washout if model.per_step else None
         every = enumerate(zip(whole, outputs, strict=True))
         y = np.concatenate([targets_of(one, len(rows), washout, k) for k, (one, rows) in every])
-        places = [piece.source for piece in model.prepare.inputs(among)]
+        places = [piece.source for piece in model.preprocessing.inputs(among)]
         source = np.repeat(places, [len(rows) for rows in outputs])
         known = ~np.isnan(y).any(axis=1)
         return cls(y[known], np.concatenate(outputs)[known], source[known], model.classes)
@@ -418,7 +418,7 @@ class About:
         own, people = Person.of(recordings), [Person.of(one) for one in others]
         channels = self.model.channels or tuple(f"channel {k}" for k in range(len(own.mean)))
         numbers = quantities(own, people)
-        if self.model.prepare.rate is not None:  # all are brought to one
+        if self.model.preprocessing.rate is not None:  # all are brought to one
             numbers = tuple(one for one in numbers if one.name != "steps per second")
         found = replace(found, quantities=numbers, channels=channel_shifts(own, people, channels))
         if rows.classes is None:
@@ -439,7 +439,7 @@ class About:
         names = [name for name in self.held.names if name != self.client]
         chosen = [names[k] for k in evenly(len(names), MOST_OTHERS)]
         some = [train[name] if name in train else whole[name] for name in chosen]
-        return [source for source in some if _is_usable(source, self.model.prepare)]
+        return [source for source in some if _is_usable(source, self.model.preprocessing)]
 
     def _others_confusion(self, own: Integers | None) -> Integers | None:
         rest = [counts for name, counts in self.confusions.items() if name != self.client]
@@ -453,23 +453,23 @@ class About:
 
     def _line(self, rows: RowByRow) -> tuple[float, float, float] | None:
         alone = rows.classes is None and rows.y.shape[1] == 1
-        if not alone or self.model.prepare.horizon is not None:
+        if not alone or self.model.preprocessing.horizon is not None:
             return None
         return fitted_line(rows.y[:, 0], rows.outputs[:, 0])
 
 
-def _is_usable(source: Source, prepare: Prepare) -> bool:
+def _is_usable(source: Source, preprocessing: Preprocessing) -> bool:
     """Return whether recordings can be read and prepared; a run leaves out others, and says so."""
     try:
-        return bool(prepare.inputs(list(data_of(source)())))
+        return bool(preprocessing.inputs(list(data_of(source)())))
     except (CatchmentError, ValueError, OSError):
         return False
 
 
 def _scaled_by(model: Predictor, recordings: Sequence[Recording]) -> Predictor:
     """Return the model with a scale of one's own fitted to all recordings, to draw single ones."""
-    prepare = model.prepare
-    if prepare.scale != "own":
+    preprocessing = model.preprocessing
+    if preprocessing.scale != "own":
         return model
-    scale = Scaler.fit(prepare.before_scaling(recordings))
-    return model.prepared_by(replace(prepare, scale=scale), model.channels)
+    scale = Scaler.fit(preprocessing.before_scaling(recordings))
+    return model.prepared_by(replace(preprocessing, scale=scale), model.channels)

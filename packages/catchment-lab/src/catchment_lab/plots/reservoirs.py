@@ -46,7 +46,7 @@ def reservoir_graph(
     max_units: int = 150,
     dark: bool = False,
 ) -> Figure:
-    """Return a picture of the units and the connections between them, coloured by weight.
+    """Return a picture of the units and the connections between them, colored by weight.
 
     Parameters
     ----------
@@ -62,11 +62,11 @@ def reservoir_graph(
     >>> reservoir_graph(layer).axes[0].get_title(loc="left")
     'Reservoir graph: 3 units, 2 connections'
     """
-    colours, g = theme(dark), graph_of(layer, layout=layout, max_units=max_units)
-    figure = Figure(figsize=(7, 6), layout="constrained", facecolor=colours.page)
+    colors, g = theme(dark), graph_of(layer, layout=layout, max_units=max_units)
+    figure = Figure(figsize=(7, 6), layout="constrained", facecolor=colors.page)
     ax = figure.add_subplot()
-    _dress(ax, colours, f"Reservoir graph: {layer.n_units} units, {layer.W.n_nonzero} connections")
-    scale, shade = Normalize(-g.limit, g.limit), _colourmap("weight", colours.diverging)
+    _dress(ax, colors, f"Reservoir graph: {layer.n_units} units, {layer.W.n_nonzero} connections")
+    scale, shade = Normalize(-g.limit, g.limit), _colourmap("weight", colors.diverging)
     faint = np.abs(g.weights) / g.limit
     lines = LineCollection(
         list(np.stack([g.positions[g.sources], g.positions[g.targets]], axis=1)),
@@ -82,16 +82,16 @@ def reservoir_graph(
         heads = list(arrowheads(g))
         ax.add_collection(PolyCollection(heads, array=g.weights, norm=scale, cmap=shade, zorder=2))
     x, y = g.positions.T
-    ax.scatter(x, y, s=12 + 50 * g.strength, color=colours.text, lw=0, zorder=3)
+    ax.scatter(x, y, s=12 + 50 * g.strength, color=colors.text, lw=0, zorder=3)
     if len(g.loops):
         x, y, label = x[g.loops], y[g.loops], "connected to itself"
-        ax.scatter(x, y, s=120, fc="none", ec=colours.muted, lw=0.8, zorder=3, label=label)
-        _paint(ax.legend(loc="lower left"), colours)
+        ax.scatter(x, y, s=120, fc="none", ec=colors.muted, lw=0.8, zorder=3, label=label)
+        _paint(ax.legend(loc="lower left"), colors)
     ax.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal", xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     if g.note:
-        ax.set_xlabel(g.note, color=colours.muted)
-    _colourbar(figure, ax, ScalarMappable(scale, shade), colours, "weight")
+        ax.set_xlabel(g.note, color=colors.muted)
+    _colourbar(figure, ax, ScalarMappable(scale, shade), colors, "weight")
     return figure
 
 
@@ -110,22 +110,22 @@ def spectrum(layer: LayerWeights, *, leaky: bool = False, dark: bool = False) ->
     >>> spectrum(layer).axes[0].get_title(loc="left")
     'Spectrum of W: radius 0.500'
     """
-    colours, (real, imaginary) = theme(dark), eigenvalues(layer, leaky=leaky)
+    colors, (real, imaginary) = theme(dark), eigenvalues(layer, leaky=leaky)
     radius = float(np.hypot(real, imaginary).max())
-    figure = Figure(figsize=(5.6, 5.6), layout="constrained", facecolor=colours.page)
+    figure = Figure(figsize=(5.6, 5.6), layout="constrained", facecolor=colors.page)
     ax = figure.add_subplot()
     name = "(1 - a) I + a W" if leaky else "W"
-    _dress(ax, colours, f"Spectrum of {name}: radius {radius:.3f}")
+    _dress(ax, colors, f"Spectrum of {name}: radius {radius:.3f}")
     angle = np.linspace(0, 2 * np.pi, 361)
     circle, farthest = np.cos(angle), np.sin(angle)
-    ax.plot(circle, farthest, color=colours.muted, lw=1.2, label="unit circle")
+    ax.plot(circle, farthest, color=colors.muted, lw=1.2, label="unit circle")
     label = "spectral radius"
-    ax.plot(radius * circle, radius * farthest, color=colours.series[1], lw=1, ls="--", label=label)
-    ax.scatter(real, imaginary, s=14, color=colours.series[0], alpha=0.75, lw=0, label="eigenvalue")
+    ax.plot(radius * circle, radius * farthest, color=colors.series[1], lw=1, ls="--", label=label)
+    ax.scatter(real, imaginary, s=14, color=colors.series[0], alpha=0.75, lw=0, label="eigenvalue")
     reach = 1.08 * max(1.0, radius)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
     ax.set(xlabel="real part", ylabel="imaginary part")
-    _paint(figure.legend(loc="outside lower center", ncols=3), colours)
+    _paint(figure.legend(loc="outside lower center", ncols=3), colors)
     return figure
 
 
@@ -155,69 +155,69 @@ def states(
     >>> figure.axes[1].get_xlabel()
     'time (s)'
     """
-    colours, (x, u) = theme(dark), state_values(x, inputs)
+    colors, (x, u) = theme(dark), state_values(x, inputs)
     time, T, N = step * np.arange(len(x)), len(x), x.shape[1]
     heights = [1.2, 1.6, 2.4] if u is not None else [1.6, 2.4]
-    figure = Figure((9, 1.1 + sum(heights)), layout="constrained", facecolor=colours.page)
+    figure = Figure((9, 1.1 + sum(heights)), layout="constrained", facecolor=colors.page)
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     if u is not None:
-        _dress(axes[0], colours, "Input")
+        _dress(axes[0], colors, "Input")
         for i in range(u.shape[1]):
-            axes[0].plot(time, u[:, i], lw=1, color=colours.series[i % len(colours.series)])
+            axes[0].plot(time, u[:, i], lw=1, color=colors.series[i % len(colors.series)])
         axes[0].set_ylabel("input")
-    _dress(axes[-2], colours, f"States of {N} units")
+    _dress(axes[-2], colors, f"States of {N} units")
     for i, k in enumerate(shown_units(N, units)):
-        colour = colours.series[i % len(colours.series)]
-        axes[-2].plot(time, x[:, k], lw=1, color=colour, label=f"unit {k}")
+        color = colors.series[i % len(colors.series)]
+        axes[-2].plot(time, x[:, k], lw=1, color=color, label=f"unit {k}")
     axes[-2].set_ylabel("state")
     if len(axes[-2].lines) <= 8:
         place = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": 8}
-        _paint(axes[-2].legend(**place, borderpad=0, columnspacing=1, handlelength=1), colours)
+        _paint(axes[-2].legend(**place, borderpad=0, columnspacing=1, handlelength=1), colors)
     limit = float(np.abs(x).max()) or 1.0
     image = axes[-1].imshow(
         x.T,
         aspect="auto",
         interpolation="nearest",
-        cmap=_colourmap("state", colours.diverging),
+        cmap=_colourmap("state", colors.diverging),
         norm=Normalize(-limit, limit),
         extent=(-0.5 * step, (T - 0.5) * step, N - 0.5, -0.5),
     )
-    _dress(axes[-1], colours, "", grid=False)
+    _dress(axes[-1], colors, "", grid=False)
     axes[-1].set(xlabel=time_label, ylabel="unit")
     axes[-1].yaxis.set_major_locator(MaxNLocator(6, integer=True))
-    _colourbar(figure, axes[-1], image, colours, "state")
+    _colourbar(figure, axes[-1], image, colors, "state")
     return figure
 
 
-def _dress(ax: Axes, colours: Theme, title: str, *, grid: bool = True) -> None:
-    ax.set_facecolor(colours.page)
+def _dress(ax: Axes, colors: Theme, title: str, *, grid: bool = True) -> None:
+    ax.set_facecolor(colors.page)
     if title:
-        ax.set_title(title, loc="left", color=colours.text, fontsize=12, fontweight="bold")
-    ax.tick_params(colors=colours.muted, labelcolor=colours.text, labelsize=9)
-    ax.xaxis.label.set_color(colours.text)
-    ax.yaxis.label.set_color(colours.text)
-    ax.spines[:].set_color(colours.grid)
+        ax.set_title(title, loc="left", color=colors.text, fontsize=12, fontweight="bold")
+    ax.tick_params(colors=colors.muted, labelcolor=colors.text, labelsize=9)
+    ax.xaxis.label.set_color(colors.text)
+    ax.yaxis.label.set_color(colors.text)
+    ax.spines[:].set_color(colors.grid)
     ax.spines[["top", "right"]].set_visible(False)
     if grid:
-        ax.grid(color=colours.grid, lw=0.8)
+        ax.grid(color=colors.grid, lw=0.8)
     ax.set_axisbelow(True)
 
 
-def _paint(legend: Legend, colours: Theme) -> None:
+def _paint(legend: Legend, colors: Theme) -> None:
     legend.set_frame_on(False)
     for text in legend.get_texts():
-        text.set(color=colours.text, fontsize=9)
+        text.set(color=colors.text, fontsize=9)
 
 
-def _colourbar(figure: Figure, ax: Axes, drawn: ScalarMappable, colours: Theme, label: str) -> None:
+def _colourbar(figure: Figure, ax: Axes, drawn: ScalarMappable, colors: Theme, label: str) -> None:
     bar = figure.colorbar(drawn, ax=ax, shrink=0.85, aspect=28, pad=0.02)
-    bar.set_label(label, color=colours.text)
-    bar.ax.tick_params(colors=colours.muted, labelcolor=colours.text, labelsize=9)
+    bar.set_label(label, color=colors.text)
+    bar.ax.tick_params(colors=colors.muted, labelcolor=colors.text, labelsize=9)
     bar.outline.set_visible(False)
 
 
-def _colourmap(name: str, colours: Sequence[str]) -> Colormap:
-    return LinearSegmentedColormap.from_list(name, list(colours))
+def _colourmap(name: str, colors: Sequence[str]) -> Colormap:
+    return LinearSegmentedColormap.from_list(name, list(colors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +234,7 @@ class Graph:
 
     @property
     def limit(self) -> float:
-        """The largest |weight|, for a colour scale that is symmetric about zero."""
+        """The largest |weight|, for a color scale that is symmetric about zero."""
         return float(np.abs(self.weights).max(initial=0.0)) or 1.0
 
     @property

@@ -130,12 +130,12 @@ def search_plan(
     described, per_step = _described(file), file.workflow(held.about).per_step
     found, classes = read_search(file, per_step=per_step), held.about.classes is not None
     raw = {name: list(data_of(source)()) for name, source in held.train.items()}
-    prepare = file.prepare
-    if not prepare.is_fitted:
-        moments = [prepare.moments(recordings) for _, recordings in sorted(raw.items())]
-        prepare = prepare.fitted(reduce(add, moments))
-    clients = {name: prepare.apply(recordings) for name, recordings in raw.items()}
-    n_inputs = prepare.n_inputs(len(held.about.channels))
+    preprocessing = file.preprocessing
+    if not preprocessing.is_fitted:
+        moments = [preprocessing.moments(recordings) for _, recordings in sorted(raw.items())]
+        preprocessing = preprocessing.fitted(reduce(add, moments))
+    clients = {name: preprocessing.apply(recordings) for name, recordings in raw.items()}
+    n_inputs = preprocessing.n_inputs(len(held.about.channels))
     if len(clients) < 2:
         raise ValueError("the plan has one training client; a search needs some to judge")
     train, validation, _ = cohorts(
@@ -195,7 +195,7 @@ def toml_of(tables: Mapping[str, object]) -> str:
     [data]
     test = 0.5
     <BLANKLINE>
-    [[protect]]
+    [[protections]]
     name = "float32"
     <BLANKLINE>
     """

@@ -6,7 +6,7 @@ the best of them on the validation clients is the trial's score so far. A trial 
 median of the others at the same share is given up. So the ridge is never searched for: it costs no
 pass over the data.
 
-A device makes the rows and sums the statistics, which on a grid are the very ones of the CPU. They
+A device makes the rows and sums the statistics, which in fixed point are the very ones of the CPU. They
 are solved, and the validation rows scored, on the CPU: so a search finds the same on any device.
 
 Trials are kept by optuna, in a file if one is named; a search that was stopped goes on where it
@@ -275,7 +275,7 @@ def search(
         Called with every trial as it ends.
     device
         "cuda", or "cuda:1", to compute rows and statistics on a GPU; the search finds the same. If
-        None, what CATCHMENT_DEVICE names for a map on a grid.
+        None, what CATCHMENT_DEVICE names for a map in fixed point.
 
     >>> from catchment.data import narma
     >>> from catchment.features import EchoState

@@ -1,4 +1,4 @@
-"""Reservoirs on a grid: the same bits by every way through the code, and as the definition says."""
+"""Reservoirs in fixed point: the same bits by every way through the code, and as the definition says."""
 
 from __future__ import annotations
 
@@ -222,13 +222,13 @@ def test_maps_on_a_grid_are_kept_and_rebuilt() -> None:
     for one in (reservoir, adapted, cut_reservoir((100, 30))):
         features = EchoState.of(one, feature_grid=12, washout=2)
         kept = features.parts()
-        again = EchoState.from_parts(kept)
+        again = EchoState.from_message(kept)
         assert again.fingerprint == features.fingerprint
         assert (again.reservoir.cut, again.feature_grid) == (one.cut, 12)
         assert again(u).tobytes() == features(u).tobytes()
     other = replace(kept, facts=dict(kept.facts) | {"cut": [100, 31]})
     with pytest.raises(IntegrityError, match="fingerprint"):
-        EchoState.from_parts(other)
+        EchoState.from_message(other)
 
 
 def test_a_reservoir_that_never_forgets_is_never_cut() -> None:
@@ -262,7 +262,7 @@ def test_opposite_starts_come_together_within_some_steps_of_the_grid() -> None:
         ({"grid": 7}, "from 8 to 24"),
         ({"grid": 25}, "from 8 to 24"),
         ({"grid": 20, "input_range": 3.0}, "power of two"),
-        ({"input_range": 4.0}, "without a grid"),
+        ({"input_range": 4.0}, "in float64"),
         ({"grid": 20, "cut": (100, 10)}, "cut, scale and fingerprint together"),
     ],
 )

@@ -35,13 +35,13 @@ def test_thin_clients_leak_in_the_clear_and_not_behind_the_rules() -> None:
     assert found["sequences"]["plain + row rule"] == 0.0
     assert found["sequences"]["secure + noise"] < 0.5
     assert found["labels"]["plain"] == 1.0
-    assert found["labels"]["secure sum"] == 0.0
-    assert found["difference"]["secure sum"] == 1.0
+    assert found["labels"]["secure aggregation"] == 0.0
+    assert found["difference"]["secure aggregation"] == 1.0
     assert found["difference"]["secure + row rule"] == 0.0
     assert found["membership"]["plain"] == 1.0
     assert found["membership"]["secure + noise"] < 0.85
     assert found["plasticity"]["plain"] == 1.0
-    assert found["plasticity"]["secure sum"] == 0.0
+    assert found["plasticity"]["secure aggregation"] == 0.0
     assert found["prompts"]["plain"] == found["prompts"]["secure + row rule"] == 1.0
     assert found["prompts"]["secure + noise"] < 0.5
 
@@ -49,7 +49,7 @@ def test_thin_clients_leak_in_the_clear_and_not_behind_the_rules() -> None:
 def test_a_thin_sum_gives_every_client_away() -> None:
     setting = Setting(features=features(), n_clients=3, steps=10, plasticity=False, bottleneck=0)
     found = scores(setting)
-    assert found["sequences"]["secure sum"] == 1.0
+    assert found["sequences"]["secure aggregation"] == 1.0
     assert found["sequences"]["secure + row rule"] == 0.0
     assert {"plasticity", "prompts"}.isdisjoint(found)
 
@@ -81,9 +81,11 @@ def test_a_map_of_ones_own_is_attacked_by_all_that_needs_no_reservoir() -> None:
     assert "not applicable to this map: sequences, windows" in report.left_out.lower()
     labels, difference, membership = report.findings
     assert labels.leaks("plain")
-    assert not labels.leaks("secure sum")
-    assert difference.outcomes["secure sum"].text.startswith("the new window's features, to")
-    assert difference.outcomes["secure sum"].score == 1.0
+    assert not labels.leaks("secure aggregation")
+    assert difference.outcomes["secure aggregation"].text.startswith(
+        "the new window's features, to"
+    )
+    assert difference.outcomes["secure aggregation"].score == 1.0
     assert membership.outcomes["secure + noise"].score < 0.85
     per_step = Delays(4, np.array([1.0, 0.5, 2.0]))
     found = {f.attack: f for f in audit(Setting(features=per_step, n_inputs=3)).findings}
@@ -98,7 +100,7 @@ def test_the_servers_view_follows_from_the_protections() -> None:
     assert Setting(features=F).configured == "plain"
     assert Setting(features=F, noise=noise).configured == "plain"
     assert Setting(features=F, secure=True).configured == "secure + row rule"
-    assert Setting(features=F, secure=True, noise=noise).configured == "secure sum"
+    assert Setting(features=F, secure=True, noise=noise).configured == "secure aggregation"
     assert Setting(features=F, secure=True, noise=shared).configured == "secure + noise"
 
 
@@ -178,15 +180,17 @@ def test_the_command_audits_a_plan_with_a_map_of_ones_own(tmp_path: Path) -> Non
 
 
 SECURE = """
-[[protect]]
-name = "secure_sum"
+[[protections]]
+name = "secure_aggregation"
 min_clients = 9
 rows_per_feature = 2.0
 """
 
 
-def test_the_command_audits_the_folder_of_a_run_and_sees_its_secure_sum(tmp_path: Path) -> None:
-    (tmp_path / "plan.toml").write_text(PLAN + "keep_clients = false\n" + SECURE)
+def test_the_command_audits_the_folder_of_a_run_and_sees_its_secure_aggregation(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN + "store_per_client = false\n" + SECURE)
     done = CliRunner().invoke(app, ["audit", str(tmp_path), "--json"])
     said = json.loads(done.output)
     assert said["configured"] == "secure + row rule"

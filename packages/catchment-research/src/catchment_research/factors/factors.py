@@ -3,7 +3,7 @@
 For rows [1, Z, Y], each multiplied by the root of its weight, QR decomposition gives a triangle
 
     R = [ r   r m'  r t' ]        r^2 the weight, m and t the means of features and targets
-        [     A     B    ]        A'A the centred Gram matrix, A'B the centred cross moments
+        [     A     B    ]        A'A the centered Gram matrix, A'B the centered cross moments
         [           D    ]        D'D what no readout explains
 
 as many numbers as packed statistics have. Factors of two sets of rows are merged by the QR
@@ -12,8 +12,8 @@ of that of the Gram matrix R'R: of noise-free series, where the latter is beyond
 from factors is that of the rows themselves.
 
 What it costs: merging takes F^3 operations where adding takes F^2; factors do not add number by
-number, so no secure sum hides them and no noise is calibrated to them; they are float64, so their
-last bits depend on the order of merging and on the processor, also where features lie on a grid;
+number, so no secure aggregation hides them and no noise is calibrated to them; they are float64, so their
+last bits depend on the order of merging and on the processor, also where features lie in fixed point;
 and what was merged cannot be taken out again, only left out of a new merge. What they tell is what
 statistics tell: R'R are the statistics.
 
@@ -247,7 +247,7 @@ class RidgeFactors(Structure):
         """Refuse: taking rows out of a factor loses the digits that it is there to keep."""
         raise TypeError(
             "factors are merged, and what was merged cannot be taken out again to all digits; "
-            "merge the factors of those who stay (keep_clients=True), or use statistics"
+            "merge the factors of those who stay (store_per_client=True), or use statistics"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -261,14 +261,14 @@ class RidgeFactors(Structure):
     __hash__ = None  # type: ignore[assignment]
 
     def solve(self, ridge: float | Array = 1e-6, *, intercept: bool = True) -> Readout:
-        """Return the readout that minimises squared error plus ridge times squared weights.
+        """Return the readout that minimizes squared error plus ridge times squared weights.
 
         Parameters
         ----------
         ridge
             One number, or (K,) numbers, one per output.
         intercept
-            Whether to fit an intercept, which is not penalised.
+            Whether to fit an intercept, which is not penalized.
         """
         from catchment_research.factors.solve import solve_factors
 
@@ -370,7 +370,7 @@ def accumulate_factors(features: FeatureMap, sequences: Iterable[Recording]) -> 
     """Return the factors of all sequences; an iterator is read as it goes.
 
     Rows whose target is NaN are left out. A target per sequence stands for each of its rows. The
-    result is in float64 on one thread of the CPU, also for features that lie on a grid.
+    result is in float64 on one thread of the CPU, also for features that lie in fixed point.
 
     Parameters
     ----------

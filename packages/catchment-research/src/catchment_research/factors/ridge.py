@@ -25,9 +25,9 @@ from catchment.federation import (
     Algorithm,
     Data,
     Kept,
-    Needs,
+    Requirements,
+    RoundContext,
     Tally,
-    Turn,
     added_by_key,
     check_origin,
     check_statistics,
@@ -43,7 +43,7 @@ from catchment.federation.learn import (
 )
 from catchment.federation.runs import Described, WithoutClient, refuse_sum
 from catchment.readout import Model, Readout, RidgeChoice, solved_model
-from catchment.wire import LATER, Parts
+from catchment.wire import LATER, Message
 from catchment_research.factors.factors import (
     NUMBERS,
     RidgeFactors,
@@ -70,7 +70,7 @@ class FactoredState:
     by_client: Mapping[str, RidgeFactors] = field(default_factory=dict)
     readout: Readout | None = None
     choice: RidgeChoice | None = None
-    standardised: bool = False
+    standardized: bool = False
     by_group: Annotated[Mapping[int, RidgeFactors], LATER] = field(default_factory=dict)
 
 
@@ -81,11 +81,11 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
     Parameters
     ----------
     features
-        Map from inputs to feature rows, the same on every client. Rows may lie on a grid; their
+        Map from inputs to feature rows, the same on every client. Rows may lie in fixed point; their
         factors are float64 all the same.
-    ridge, per_output, standardise, classes, intercept
+    ridge, per_output, standardize, classes, intercept
         As for `FederatedRidge`. Ridges are tried that are ten powers of ten smaller.
-    keep_clients
+    store_per_client
         Whether the server keeps each client's factors, as "clients" needs, and leaving a client out
         again does.
 
@@ -101,32 +101,32 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
     features: FeatureMap
     ridge: float | Literal["auto", "clients", "gcv"] = "auto"
     per_output: bool = False
-    standardise: bool | Literal["auto"] = "auto"
+    standardize: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
-    keep_clients: bool = True
+    store_per_client: bool = True
     intercept: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self.ridge, self.keep_clients)
+        check_choice(self.ridge, self.store_per_client)
 
     @property
-    def standardised(self) -> bool:
+    def standardized(self) -> bool:
         """Whether the ridge acts on features divided by their spread."""
-        return self.features.standardise if self.standardise == "auto" else self.standardise
+        return self.features.standardize if self.standardize == "auto" else self.standardize
 
     @property
-    def needs(self) -> Needs:
-        return Needs(each_client=APART, unchanged=UNCHANGED)
+    def requirements(self) -> Requirements:
+        return Requirements(each_client=APART, unchanged=UNCHANGED)
 
     def start(self) -> FactoredState:
         return FactoredState()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeFactors:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> RidgeFactors:
         return accumulate_factors(self.features, data())
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeFactors]:
-        factors = RidgeFactors.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[RidgeFactors]:
+        factors = RidgeFactors.from_message(parts)
         check_factors(
             factors,
             fingerprint=self.features.fingerprint,
@@ -136,10 +136,10 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
             constant=self.features.constant,
             one_hot=self.classes is not None,
         )
-        return Tally.of(factors, turn.client if self.keep_clients else "")
+        return Tally.of(factors, context.client if self.store_per_client else "")
 
     def server_update(
-        self, state: FactoredState, total: Tally[RidgeFactors], turn: Turn
+        self, state: FactoredState, total: Tally[RidgeFactors], context: RoundContext
     ) -> FactoredState:
         by_client = added_by_key(state.by_client, total.by_client)
         whole = total.total if state.total is None else state.total + total.total
@@ -149,15 +149,15 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
         """Return the state with the ridge chosen and the readout solved from its factors."""
         if state.total is None:
             return state
-        total, classes, divided = state.total, self.classes is not None, self.standardised
+        total, classes, divided = state.total, self.classes is not None, self.standardized
         how: Any = {"intercept": self.intercept, "per_output": self.per_output}
         ridge, blocks = left_out(self.ridge, state.by_client, state.by_group, classes=classes)
-        choice = choose_by_factor_blocks(blocks, standardise=divided, **how) if blocks else None
+        choice = choose_by_factor_blocks(blocks, standardize=divided, **how) if blocks else None
         ridge = ridge if choice is None else choice.best
         found, readout = chosen_from_factors(
-            total, ridge, classes=classes, standardise=divided, **how
+            total, ridge, classes=classes, standardize=divided, **how
         )
-        return replace(state, readout=readout, choice=choice or found, standardised=divided)
+        return replace(state, readout=readout, choice=choice or found, standardized=divided)
 
     def result(self, state: FactoredState) -> Model:
         readout = learned(state.readout)
@@ -176,7 +176,7 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
 
     @classmethod
     def without_client(
-        cls, told: Described, model: Model, parts: Parts, client: str
+        cls, told: Described, model: Model, parts: Message, client: str
     ) -> WithoutClient:
         """Return the model of a run without a client, the others merged anew."""
         ridge = cls(**{**told.settings, "features": model.features, "classes": model.classes})

@@ -8,7 +8,7 @@ One singular value decomposition A = U S V' serves any number of ridges,
 the error as a sum of squares and not as a difference. The condition of A enters once, where normal
 equations have its square.
 
-The ridge is chosen by the rules of `catchment.readout.ridge_choice`, generalised cross-validation
+The ridge is chosen by the rules of `catchment.readout.ridge_choice`, generalized cross-validation
 or the error on blocks that were left out, with ridges ten digits smaller. A block is left out by
 merging the factors of all others.
 """
@@ -41,7 +41,7 @@ from catchment_research.factors.factors import RidgeFactors, merged, with_rows, 
 # A spread below this share of a feature's length is rounding left by the reflections.
 CONSTANT = 1024 * EPS
 N_RIDGES = 49  # tried by blocks; two for every power of ten
-N_GCV = 57  # tried by generalised cross-validation
+N_GCV = 57  # tried by generalized cross-validation
 
 
 def solve_factors(
@@ -51,7 +51,7 @@ def solve_factors(
     intercept: bool = True,
     scale: Array | None = None,
 ) -> Readout:
-    """Return the readout that minimises squared error plus ridge times squared weights.
+    """Return the readout that minimizes squared error plus ridge times squared weights.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def solve_factors(
     ridge
         One number, or (K,) numbers, one per output; not negative.
     intercept
-        Whether to fit an intercept, which is not penalised.
+        Whether to fit an intercept, which is not penalized.
     scale
         (F,) what features are divided by before the ridge acts; the readout is for features as they
         are.
@@ -159,7 +159,7 @@ class FactorSpectrum:
     def of(
         cls, factors: RidgeFactors, *, intercept: bool = True, scale: Array | None = None
     ) -> FactorSpectrum:
-        """Return the spectrum of the rows, centred if there is an intercept.
+        """Return the spectrum of the rows, centered if there is an intercept.
 
         >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
         >>> FactorSpectrum.of(RidgeFactors.from_states(z, y)).values.round(6)
@@ -172,7 +172,7 @@ class FactorSpectrum:
 
     @property
     def target_moments(self) -> Array:
-        """The second moment (K,) of each target, centred if there is an intercept."""
+        """The second moment (K,) of each target, centered if there is an intercept."""
         return np.asarray(self.left + np.square(self.cross).sum(axis=0))
 
     @property
@@ -201,7 +201,7 @@ class FactorSpectrum:
 
 
 def _spreads(factors: RidgeFactors) -> tuple[Array, Array]:
-    """Return the centred length (F,) of each feature, and whether it is only rounding."""
+    """Return the centered length (F,) of each feature, and whether it is only rounding."""
     F = factors.n_features
     spread = np.linalg.norm(factors.inner[:F, :F], axis=0)
     length = np.hypot(spread, np.sqrt(factors.weight) * factors.feature_mean)
@@ -209,7 +209,7 @@ def _spreads(factors: RidgeFactors) -> tuple[Array, Array]:
 
 
 def _system(factors: RidgeFactors, intercept: bool, scale: Array | None) -> Array:
-    """Return the triangle (F + K, F + K) that is solved: centred, without what does not vary."""
+    """Return the triangle (F + K, F + K) that is solved: centered, without what does not vary."""
     if factors.n_rows == 0 or factors.weight <= 0:
         raise ValueError(
             f"the factors hold {factors.n_rows} rows of total weight {factors.weight:g}; "
@@ -259,13 +259,13 @@ def chosen_from_factors(
     classes: bool = False,
     per_output: bool = False,
     intercept: bool = True,
-    standardise: bool = False,
+    standardize: bool = False,
 ) -> tuple[RidgeChoice | None, Readout]:
     """Return the readout of factors, and how its ridge was chosen if it was not given.
 
     Parameters
     ----------
-    ridge, classes, per_output, intercept, standardise
+    ridge, classes, per_output, intercept, standardize
         As for `chosen_readout` of `catchment.readout.ridge_choice`.
 
     >>> z = np.array([[0.0], [1.0], [2.0], [3.0]])
@@ -275,7 +275,7 @@ def chosen_from_factors(
     >>> chosen_from_factors(factors, "gcv")[1].ridge < 1e-10
     True
     """
-    scale = factor_scale(factors) if standardise else None
+    scale = factor_scale(factors) if standardize else None
     if not isinstance(ridge, str):
         return None, solve_factors(factors, ridge, intercept=intercept, scale=scale)
     if ridge != "gcv":
@@ -292,7 +292,7 @@ def choose_by_factor_blocks(
     *,
     per_output: bool = False,
     intercept: bool = True,
-    standardise: bool = False,
+    standardize: bool = False,
     threads: int | None = None,
 ) -> RidgeChoice:
     """Return the ridge with the least squared error on blocks that were left out of the solution.
@@ -303,7 +303,7 @@ def choose_by_factor_blocks(
         Factors of at least two disjoint sets of rows: stretches of time, sequences or clients.
     ridges
         (R,) ridges to try; `factor_grid` of all rows if not given.
-    per_output, intercept, standardise, threads
+    per_output, intercept, standardize, threads
         As for `choose_by_blocks` of `catchment.readout.ridge_choice`.
 
     >>> rng = np.random.default_rng(0)
@@ -319,7 +319,7 @@ def choose_by_factor_blocks(
             f"{len(filled)} of {len(blocks)} blocks have rows; leaving one out needs at least 2"
         )
     total = reduce(add, filled)
-    scale = factor_scale(total) if standardise else None
+    scale = factor_scale(total) if standardize else None
     if ridges is None:
         tried = factor_grid(FactorSpectrum.of(total, intercept=intercept, scale=scale))
     else:
@@ -349,7 +349,7 @@ def factor_grid(spectrum: FactorSpectrum, n_ridges: int = N_RIDGES) -> Array:
     squares = np.square(spectrum.values)
     scale = float(squares.mean())
     if scale <= 0:
-        raise ValueError("no feature varies in these factors; there is nothing to regularise")
+        raise ValueError("no feature varies in these factors; there is nothing to regularize")
     smallest = max(1e-23 * scale, len(squares) * EPS**2 * float(squares[0]))
     return np.geomspace(smallest, 10.0 * scale, n_ridges)
 

@@ -11,12 +11,12 @@ from catchment_research.learn.ensemble import (
     joint_features as joint_features,
 )
 from catchment_research.learn.gradient import GradientAveraging as GradientAveraging
-from catchment_research.learn.optimisers import (
+from catchment_research.learn.optimizers import (
     Adagrad as Adagrad,
     Adam as Adam,
     Mean as Mean,
     Momentum as Momentum,
-    ServerOptimiser as ServerOptimiser,
+    ServerOptimizer as ServerOptimizer,
     Yogi as Yogi,
 )
 from catchment_research.learn.stacking import (
@@ -36,7 +36,7 @@ from catchment_research.learn.gradient import (
 )
 from catchment_research.learn.gradient_messages import fold_of as fold_of
 from catchment_research.learn.krylov import Krylov as Krylov
-from catchment_research.learn.optimisers import Arrays as Arrays
+from catchment_research.learn.optimizers import Arrays as Arrays
 from catchment_research.learn.progress import (
     LARGEST_LOSS as LARGEST_LOSS,
     Progress as Progress,
@@ -60,7 +60,7 @@ __all__ = [
     "Mean",
     "Momentum",
     "ReservoirEnsemble",
-    "ServerOptimiser",
+    "ServerOptimizer",
     "StackedEnsemble",
     "Stacking",
     "Yogi",

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from catchment.arrays import Fraction
 from catchment.features import EchoState, Recipe, Reservoir, name_of
-from catchment.federation import Algorithm, Data, Kept, Needs, Tally, Turn
+from catchment.federation import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.learn import FederatedRidge, RidgeState, learned
 from catchment.readout import Model, PersonalModels, RidgeStatistics, accumulate
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_research.learn.reservoirs import aligned_reservoir, with_own_seed
 
 
@@ -79,25 +79,27 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
         return Model(self.features_of(client), learned(state.readout), self.ridge.classes)
 
     @property
-    def needs(self) -> Needs:
-        return self.ridge.needs
+    def requirements(self) -> Requirements:
+        return self.ridge.requirements
 
     def start(self) -> RidgeState:
         return self.ridge.start()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
-        features, classes = self.features_of(turn.client), self.ridge.classes is not None
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> RidgeStatistics:
+        features, classes = self.features_of(context.client), self.ridge.classes is not None
         statistics = accumulate(features, data(), threads=1, classes=classes)
         # Added as if the reservoirs were equal: that is what is being tried here.
         return replace(statistics, fingerprint=self.ridge.features.fingerprint)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
-        return self.ridge.read_update(parts, turn)
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[RidgeStatistics]:
+        return self.ridge.read_update(parts, context)
 
     def server_update(
-        self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
+        self, state: RidgeState, total: Tally[RidgeStatistics], context: RoundContext
     ) -> RidgeState:
-        return self.ridge.server_update(state, total, turn)
+        return self.ridge.server_update(state, total, context)
 
     def result(self, state: RidgeState) -> PersonalModels:
         """Return the common readout on every known client's own reservoir.

@@ -4,9 +4,9 @@ In the first round clients send their sums without the products of features. In 
 server sends directions V (F, k), with k at most the number of outputs, and clients send Z'(Z V),
 which add: F k numbers instead of F^2 / 2. `catchment_research.learn.krylov` makes the solution of
 them, the same as that of `FederatedRidge` up to `tolerance`, and says when it is there. Centring
-(the intercept is not penalised) and the scale of features follow from the first round's sums.
+(the intercept is not penalized) and the scale of features follow from the first round's sums.
 
-Rows must stay the same from round to round. Each product therefore carries the sums of the centred
+Rows must stay the same from round to round. Each product therefore carries the sums of the centered
 mixtures, which are zero over all rows of the first round; if they are not, a client was lost or
 came back or has other data, and the server begins again with those who are there.
 """
@@ -24,10 +24,10 @@ from catchment import Array
 from catchment.arrays import PositiveFloat, Probability
 from catchment.errors import FederationError, UploadError
 from catchment.features import FeatureMap
-from catchment.federation import Algorithm, Data, Kept, Needs, Turn
+from catchment.federation import Algorithm, Data, Kept, Requirements, RoundContext
 from catchment.federation.learn import PathErrors, chosen, readout_figures
 from catchment.readout import CONSTANT, Model, Readout, RidgeChoice
-from catchment.wire import NOTHING, Parts, put_together
+from catchment.wire import NOTHING, Message, deserialize
 from catchment_research.learn.gradient_messages import (
     Directions,
     FirstSums,
@@ -40,7 +40,7 @@ from catchment_research.learn.krylov import Krylov
 
 Phase = Literal["sums", "products", "errors", "done"]
 CHOOSING = 1e-2  # how far off outputs may be by which a ridge is chosen; errors square it
-PATH = np.logspace(-4, 1, 11)  # ridges, times the mean squared length of a centred column
+PATH = np.logspace(-4, 1, 11)  # ridges, times the mean squared length of a centered column
 ROUNDING = 1e-12  # of a sum, relative to what is summed
 UNCHANGED = 1e-8  # what sums that must be zero may be, relative to the mixtures they are of
 
@@ -85,7 +85,7 @@ class Descent:
 class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, Model]):
     """Ridge regression by rounds of products with the Gram matrix, which itself never travels.
 
-    All clients must answer in every round: `Plan(share=1)`. The rounds end when the readout is
+    All clients must answer in every round: `Plan(client_fraction=1)`. The rounds end when the readout is
     within `tolerance`, relative to its length, of the exact one, or as near as float64 comes.
 
     Parameters
@@ -95,12 +95,12 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
     ridge
         A number; or "folds": clients are dealt into folds by the plan's seed and their names, and
         the ridge with the least error on the folds left out is taken. The server then sees the sums
-        of each fold, so a number is what a secure sum needs.
+        of each fold, so a number is what secure aggregation needs.
     folds
         How many.
     ridges
         To try; 11 from 1e-4 to 10 times the mean squared length of a column if not given.
-    standardise
+    standardize
         Whether the ridge acts on features divided by their standard deviation over all clients;
         "auto" is as the map says.
     tolerance
@@ -112,7 +112,7 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
 
     >>> from catchment import EchoState
     >>> features = EchoState(10).build(1, per_step=True)
-    >>> ConjugateGradients(features=features, ridge=0.1).needs.rounds
+    >>> ConjugateGradients(features=features, ridge=0.1).requirements.rounds
     200
     """
 
@@ -120,14 +120,14 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
     ridge: PositiveFloat | Literal["folds"] = "folds"
     folds: Annotated[int, Ge(2)] = 3
     ridges: tuple[float, ...] | None = None
-    standardise: bool | Literal["auto"] = "auto"
+    standardize: bool | Literal["auto"] = "auto"
     tolerance: Probability = 1e-10
     max_rounds: Annotated[int, Ge(3)] = 200
     classes: tuple[str, ...] | None = None
 
     @property
-    def needs(self) -> Needs:
-        return Needs(
+    def requirements(self) -> Requirements:
+        return Requirements(
             each_client=""
             if self._n_folds == 1
             else "the sums of a fold are those of few clients; pass a number as the ridge",
@@ -147,7 +147,7 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
         """Return whether the readout is there, so that no more rounds are needed."""
         return state.phase == "done"
 
-    def broadcast(self, state: Descent, turn: Turn) -> Parts:
+    def broadcast(self, state: Descent, context: RoundContext) -> Message:
         if state.phase == "products":
             return self._asked(state).parts()
         if state.phase == "errors":
@@ -155,18 +155,20 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
         return NOTHING
 
     def client_update(
-        self, received: Parts, data: Data, turn: Turn
+        self, received: Message, data: Data, context: RoundContext
     ) -> FirstSums | Products | PathErrors:
         rows = RowSums(self.features, data, self.classes is not None)
-        fold, F = fold_of(turn.client, turn.seed, self._n_folds), self.features.n_features
+        fold, F = fold_of(context.client, context.seed, self._n_folds), self.features.n_features
         if received.kind == NOTHING.kind:
             return rows.first(self._n_folds, fold)
         if received.kind == "directions":
-            return rows.products(Directions.from_parts(received, F), fold)
-        return rows.errors(FoldReadouts.from_parts(received, F), fold)
+            return rows.products(Directions.from_message(received, F), fold)
+        return rows.errors(FoldReadouts.from_message(received, F), fold)
 
-    def read_update(self, parts: Parts, turn: Turn) -> FirstSums | Products | PathErrors:
-        update: FirstSums | Products | PathErrors = put_together(
+    def read_update(
+        self, parts: Message, context: RoundContext
+    ) -> FirstSums | Products | PathErrors:
+        update: FirstSums | Products | PathErrors = deserialize(
             FirstSums | Products | PathErrors,  # type: ignore[arg-type]
             parts,
         )
@@ -177,15 +179,15 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
         if came != F:
             raise UploadError("shape", f"{came} features came, {F} are planned")
         if isinstance(update, FirstSums):
-            self._check_first(update, turn)
+            self._check_first(update, context)
         return update
 
-    def _check_first(self, sums: FirstSums, turn: Turn) -> None:
+    def _check_first(self, sums: FirstSums, context: RoundContext) -> None:
         J, K = len(sums.weights), sums.target_sum.shape[1]
         if self._n_folds != J or (self.classes is not None and len(self.classes) != K):
             raise UploadError("shape", f"sums of {J} folds and {K} targets came, not as planned")
-        empty = np.arange(J) != fold_of(turn.client, turn.seed, J)
-        if turn.client and (sums.weights[empty] != 0).any():
+        empty = np.arange(J) != fold_of(context.client, context.seed, J)
+        if context.client and (sums.weights[empty] != 0).any():
             raise UploadError("fold", "the client claims rows in a fold that it is not in")
         squares, most = sums.squares.sum(axis=0), np.square(self.features.bounds)
         if (squares > most * sums.weight * (1 + 1e-9)).any():
@@ -194,7 +196,7 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
             raise UploadError("moments", "no data can have these sums; the upload is not believed")
 
     def server_update(
-        self, state: Descent, total: FirstSums | Products | PathErrors, turn: Turn
+        self, state: Descent, total: FirstSums | Products | PathErrors, context: RoundContext
     ) -> Descent:
         if isinstance(total, FirstSums):
             return self._begun(replace(Descent(), restarts=state.restarts), total)
@@ -224,8 +226,8 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
         raw = everyone.squares[0] / everyone.weight
         variance = raw - everyone.means**2
         varied = variance > CONSTANT * raw
-        auto = self.standardise == "auto"
-        wanted = self.features.standardise if auto else self.standardise
+        auto = self.standardize == "auto"
+        wanted = self.features.standardize if auto else self.standardize
         scale = np.where(varied, np.sqrt(np.where(varied, variance, 1.0)) if wanted else 1.0, 0.0)
         folds = [] if self.ridge != "folds" else [int(fold) for fold in filled]
         systems = [System(-1, everyone, Krylov.of(_right_side(everyone, scale)))]
@@ -259,14 +261,14 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
         return replace(state, phase="done", doubt=doubt, readout=readout)
 
     def _asked(self, state: Descent) -> Directions:
-        centre = state.systems[0].sums.means
+        center = state.systems[0].sums.means
         mixtures, offsets, without = [], [], []
         for system in state.systems:
             V = _over(system.known.directions, _scale(state))
             mixtures.append(V)
-            offsets.append((system.sums.means - centre) @ V)
+            offsets.append((system.sums.means - center) @ V)
             without.append(np.full(V.shape[1], system.fold, dtype=np.int64))
-        return Directions(centre, np.hstack(mixtures), np.hstack(offsets), np.hstack(without))
+        return Directions(center, np.hstack(mixtures), np.hstack(offsets), np.hstack(without))
 
     def _tried(self, state: Descent) -> FoldReadouts:
         assert state.ridges is not None

@@ -13,7 +13,7 @@ W R'F, and once more at the end. Here a client sends the sums of both side by si
 [X F]'Y: R'F follows from them, and so do the sums of x_t+1. That is one round a layer, and none for
 the last classifier; the numbers are the same.
 
-The server sees sums only, so that a secure sum may hide whose they are. What clients send after the
+The server sees sums only, so that secure aggregation may hide whose they are. What clients send after the
 first round depends on everybody's data: no client can be taken out afterwards.
 """
 
@@ -30,7 +30,7 @@ from catchment import Array
 from catchment.arrays import PositiveFloat, PositiveInt
 from catchment.errors import FederationError, IntegrityError
 from catchment.features import FeatureMap, Layers
-from catchment.federation import Algorithm, Data, Kept, Needs, Turn, check_statistics
+from catchment.federation import Algorithm, Data, Kept, Requirements, RoundContext, check_statistics
 from catchment.federation.learn import chosen_ridge, learned, readout_figures
 from catchment.readout import (
     Model,
@@ -43,7 +43,7 @@ from catchment.readout import (
     solved_model,
     unpack,
 )
-from catchment.wire import Parts
+from catchment.wire import Message
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +107,8 @@ class DeepRidge(Algorithm[DeepState, RidgeStatistics, Model]):
         self.map_of(np.zeros((0, 0, 0)))
 
     @property
-    def needs(self) -> Needs:
-        return Needs(rounds=self.layers, data_choice=chosen_ridge(self.ridge))
+    def requirements(self) -> Requirements:
+        return Requirements(rounds=self.layers, data_choice=chosen_ridge(self.ridge))
 
     def map_of(self, steps: Array, *, beside: bool = False) -> FeatureMap:
         """Return the map with the layers that have these steps (t, m, d)."""
@@ -118,19 +118,23 @@ class DeepRidge(Algorithm[DeepState, RidgeStatistics, Model]):
     def start(self) -> DeepState:
         return DeepState()
 
-    def broadcast(self, state: DeepState, turn: Turn) -> Parts:
-        return Parts("layers", {}, (state.steps,))
+    def broadcast(self, state: DeepState, context: RoundContext) -> Message:
+        return Message("layers", {}, (state.steps,))
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> RidgeStatistics:
         (steps,) = received.expect("layers", 1).arrays
-        if steps.ndim != 3 or len(steps) != turn.round or not np.isfinite(steps).all():
-            raise IntegrityError(f"the layers of round {turn.round} came with shape {steps.shape}")
+        if steps.ndim != 3 or len(steps) != context.round or not np.isfinite(steps).all():
+            raise IntegrityError(
+                f"the layers of round {context.round} came with shape {steps.shape}"
+            )
         features = self.map_of(steps, beside=True)
         return accumulate(features, data(), threads=1, classes=self.classes is not None)
 
-    def read_update(self, parts: Parts, turn: Turn) -> RidgeStatistics:
-        statistics = RidgeStatistics.from_parts(parts)
-        noisy = not turn.client and parts.facts.get("noisy") is True
+    def read_update(self, parts: Message, context: RoundContext) -> RidgeStatistics:
+        statistics = RidgeStatistics.from_message(parts)
+        noisy = not context.client and parts.facts.get("noisy") is True
         check_statistics(
             statistics,
             fingerprint=statistics.fingerprint,  # the layers' own, which the sum is compared with
@@ -141,7 +145,9 @@ class DeepRidge(Algorithm[DeepState, RidgeStatistics, Model]):
         )
         return statistics
 
-    def server_update(self, state: DeepState, total: RidgeStatistics, turn: Turn) -> DeepState:
+    def server_update(
+        self, state: DeepState, total: RidgeStatistics, context: RoundContext
+    ) -> DeepState:
         expected = self.map_of(state.steps, beside=True).fingerprint
         if total.fingerprint != expected:
             raise FederationError(
@@ -202,7 +208,7 @@ def transformed(statistics: RidgeStatistics, matrix: Array) -> RidgeStatistics:
 
 
 def sandwiched(gram: Array, left: Array, weights: Array, ridge: float) -> Array:
-    """Return the step D (m, d) that minimises |R - F D W|^2 + ridge |D|^2.
+    """Return the step D (m, d) that minimizes |R - F D W|^2 + ridge |D|^2.
 
     Parameters
     ----------

@@ -24,14 +24,14 @@ import numpy as np
 from annotated_types import Ge
 
 from catchment import Array
-from catchment.data import RAW, Prepare
+from catchment.data import RAW, Preprocessing
 from catchment.errors import FederationError, UploadError
 from catchment.features import EchoState, Pipeline, Recipe, Reservoir, name_of
-from catchment.federation import Algorithm, Data, FoldedRows, Needs, Rows, Turn
+from catchment.federation import Algorithm, Data, FoldedRows, Requirements, RoundContext, Rows
 from catchment.federation.learn import ALL, certified, kept_and_removed
 from catchment.federation.runs import Described, WithoutClient
 from catchment.readout import Model, Readout
-from catchment.wire import COUNTED, GATHERED, Kind, Parts, Structure, Summable
+from catchment.wire import COUNTED, GATHERED, Kind, Message, Structure, Summable
 from catchment_research.learn.reservoirs import (
     aligned_reservoir,
     side_by_side,
@@ -74,7 +74,7 @@ class Ensemble:
     features: Mapping[str, EchoState] = field(default_factory=dict)
     weights: Array = field(default_factory=lambda: np.zeros(0))
     classes: tuple[str, ...] | None = None
-    prepare: Prepare = RAW
+    preprocessing: Preprocessing = RAW
     channels: tuple[str, ...] | None = None
 
     @cached_property
@@ -97,13 +97,15 @@ class Ensemble:
         return self._model(self.features[client], self.members[client].readout)
 
     def _model(self, features: EchoState, readout: Readout) -> Model:
-        before = Pipeline(self.prepare, features)
+        before = Pipeline(self.preprocessing, features)
         return Model(before, readout, self.classes, channels=self.channels)
 
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Ensemble:
+    def prepared_by(
+        self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
+    ) -> Ensemble:
         """Return the ensemble with the preparation that its training data had."""
         known = self.channels if channels is None else tuple(channels)
-        return replace(self, prepare=prepare, channels=known)
+        return replace(self, preprocessing=preprocessing, channels=known)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +118,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
         What is read of a reservoir. Its own reservoir's recipe, with a seed that depends on the
         client's name, is the recipe of every client that has none in `recipes`.
     recipes
-        Recipes by client. One without a grid gets that of `features`: all lie on the same.
+        Recipes by client. One in float64 gets that of `features`: all lie on the same.
     alpha
         Not given: reservoirs are as their recipes say. A number between 0 and 1: each has the
         input weights of `features` and its recurrent weights are moved so far towards them, see
@@ -159,16 +161,16 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
         super().__post_init__()
 
     @property
-    def needs(self) -> Needs:
-        return Needs(
+    def requirements(self) -> Requirements:
+        return Requirements(
             each_client="each client is a member of the ensemble; use FederatedRidge, or do without"
         )
 
     def start(self) -> Members:
         return Members()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Member:
-        recipe = self.recipe_of(turn.client).prepared()
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Member:
+        recipe = self.recipe_of(context.client).prepared()
         features = member_features(recipe, self.features, self.alpha)
         rows = FoldedRows.of(Rows.of(features, data()), self.n_folds)
         ridge = rows.best_ridge() if self.ridge == "folds" else float(self.ridge)
@@ -191,10 +193,10 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
             )
         return with_own_seed(common, client)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Members:
-        return Members({turn.client: read_member(parts, self.features, self.alpha)})
+    def read_update(self, parts: Message, context: RoundContext) -> Members:
+        return Members({context.client: read_member(parts, self.features, self.alpha)})
 
-    def server_update(self, state: Members, total: Members, turn: Turn) -> Members:
+    def server_update(self, state: Members, total: Members, context: RoundContext) -> Members:
         return state + total
 
     def result(self, state: Members) -> Ensemble:
@@ -217,7 +219,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
 
     @classmethod
     def without_client(
-        cls, told: Described, model: Model, parts: Parts, client: str
+        cls, told: Described, model: Model, parts: Message, client: str
     ) -> WithoutClient | None:
         """Return the model of a run without a client's member, from which no other has learned.
 
@@ -278,9 +280,9 @@ def member_features(recipe: Recipe, template: EchoState, alpha: float | None = N
 _built = lru_cache(maxsize=256)(Reservoir.from_recipe)
 
 
-def read_member(parts: Parts, template: EchoState, alpha: float | None = None) -> Member:
-    """Return the member that travelled, once its reservoir was built; UploadError if unfit."""
-    member = Member.from_parts(parts)
+def read_member(parts: Message, template: EchoState, alpha: float | None = None) -> Member:
+    """Return the member that traveled, once its reservoir was built; UploadError if unfit."""
+    member = Member.from_message(parts)
     recipe, weights = member.recipe, member.readout.weights
     # Counted before anything is built: a recipe of a few bytes can name a huge reservoir.
     n_units = sum(layer.units for layer in recipe.layers)
@@ -301,7 +303,7 @@ def read_member(parts: Parts, template: EchoState, alpha: float | None = None) -
 def simplex_weights(errors: Array) -> Array:
     """Return weights (M,), none negative, of sum 1, with the least w'Ew for errors E (M, M).
 
-    With v = s w, minimising v'Ev + (sum v - 1)^2 over s leaves w'Ew / (1 + w'Ew), which grows with
+    With v = s w, minimizing v'Ev + (sum v - 1)^2 over s leaves w'Ew / (1 + w'Ew), which grows with
     w'Ew; so non-negative least squares on v finds the best w.
 
     >>> simplex_weights(np.diag([1.0, 3.0])).round(12)

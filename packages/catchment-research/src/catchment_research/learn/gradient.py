@@ -21,16 +21,16 @@ from catchment.features import FeatureMap
 from catchment.federation import (
     Algorithm,
     Data,
+    RoundContext,
     Rows,
-    Turn,
     Weighting,
     augmented,
     client_weight,
 )
 from catchment.federation.learn import learned, read_readouts
 from catchment.readout import Model, Readout, accumulate
-from catchment.wire import NOTHING, Parts
-from catchment_research.learn.optimisers import Arrays, Mean, ServerOptimiser
+from catchment.wire import NOTHING, Message
+from catchment_research.learn.optimizers import Arrays, Mean, ServerOptimizer
 from catchment_research.learn.progress import UNKNOWN, Progress, TrainedSum
 
 MEAN = Mean()
@@ -38,7 +38,7 @@ MEAN = Mean()
 
 @dataclass(frozen=True, eq=False)
 class Averaged:
-    """The readout so far, what the server's optimiser remembers, and how clients did last."""
+    """The readout so far, what the server's optimizer remembers, and how clients did last."""
 
     readout: Readout | None = None
     memory: Arrays = ()
@@ -77,7 +77,7 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
         noisy: give them a tenth.
     ridge
         Penalty per row: the exact readout's ridge divided by its number of rows.
-    optimiser
+    optimizer
         What the server does with the mean change.
     initial
         Where to begin; zeros if not given.
@@ -90,7 +90,7 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
     relative: bool = True
     ridge: NonNegativeFloat = 0.0
     weighting: Weighting = "samples"
-    optimiser: ServerOptimiser = MEAN
+    optimizer: ServerOptimizer = MEAN
     initial: Readout | None = field(default=None, metadata={"hidden": True})
     classes: tuple[str, ...] | None = None
 
@@ -104,10 +104,10 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
     def start(self) -> Averaged:
         return Averaged(self.initial)
 
-    def broadcast(self, state: Averaged, turn: Turn) -> Parts:
+    def broadcast(self, state: Averaged, context: RoundContext) -> Message:
         return NOTHING if state.readout is None else state.readout.parts()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> TrainedSum:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> TrainedSum:
         F = self.features.n_features
         penalty = np.append(np.full(F, self.ridge), 0.0)[:, None]  # the constant, last, has none
         if self.batch_size is None:
@@ -118,7 +118,7 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
             weight, K = float(rows.weight.sum()), rows.y.shape[1]
         before = np.zeros((F + 1, K))
         if received.kind != NOTHING.kind:
-            shared = Readout.from_parts(received)
+            shared = Readout.from_message(received)
             if shared.weights.shape != (F, K):
                 raise UploadError(
                     "shape",
@@ -130,7 +130,7 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
             squares = statistics.target_moments(intercept=False) / (weight or 1.0)
             after, loss = self._descend(before, penalty, *augmented(statistics), squares)
         else:
-            after, loss = self._descend_batches(before, penalty, rows, turn.rng())
+            after, loss = self._descend_batches(before, penalty, rows, context.rng())
         change = after - before
         moved = TrainedSum.of((change[:F], change[F]), client_weight(self.weighting, weight))
         return moved.told(Progress(loss))
@@ -173,17 +173,17 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
         weight = max(float(rows.weight.sum()), 1e-300)
         return V, squares / (self.epochs * weight * rows.y.shape[1])
 
-    def read_update(self, parts: Parts, turn: Turn) -> TrainedSum:
-        return read_readouts(TrainedSum.from_parts(parts), self, turn)
+    def read_update(self, parts: Message, context: RoundContext) -> TrainedSum:
+        return read_readouts(TrainedSum.from_message(parts), self, context)
 
-    def server_update(self, state: Averaged, total: TrainedSum, turn: Turn) -> Averaged:
+    def server_update(self, state: Averaged, total: TrainedSum, context: RoundContext) -> Averaged:
         change = total.mean()
         if state.readout is None:
             values: Arrays = tuple(np.zeros_like(array) for array in change)
         else:
             values = (state.readout.weights, state.readout.intercept)
-        memory = state.memory or self.optimiser.start(values)
-        values, memory = self.optimiser.step(values, change, memory)
+        memory = state.memory or self.optimizer.start(values)
+        values, memory = self.optimizer.step(values, change, memory)
         return Averaged(Readout(*values), memory, total.progress(scored=False))
 
     def result(self, state: Averaged) -> Model:

@@ -16,7 +16,7 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.features import FeatureMap
 from catchment.federation import Data, Rows
 from catchment.federation.learn import PathErrors
-from catchment.wire import NOT_NEGATIVE, ROWS, WEIGHT, Kind, Parts, Shape, Summable
+from catchment.wire import NOT_NEGATIVE, ROWS, WEIGHT, Kind, Message, Shape, Summable
 
 BATCH = 256  # recordings whose rows are held at once
 
@@ -81,7 +81,7 @@ class FirstSums(Summable):
 
 @dataclass(frozen=True, eq=False)
 class Products(Summable):
-    """Products of the Gram matrix with some directions, centred, and sums that must be zero."""
+    """Products of the Gram matrix with some directions, centered, and sums that must be zero."""
 
     KIND: ClassVar[Kind] = Kind(
         "gram-products",
@@ -106,7 +106,7 @@ class Directions:
 
     Parameters
     ----------
-    centre
+    center
         (F,) that is taken off every row: features that hardly vary lose no digits then.
     mixtures
         (F, D) of features.
@@ -116,16 +116,16 @@ class Directions:
         The fold (D,) whose clients are not in it, -1 where all are.
     """
 
-    centre: Array
+    center: Array
     mixtures: Array
     offsets: Array
     without: Integers
 
-    def parts(self) -> Parts:
-        return Parts("directions", {}, (self.centre, self.mixtures, self.offsets, self.without))
+    def parts(self) -> Message:
+        return Message("directions", {}, (self.center, self.mixtures, self.offsets, self.without))
 
     @classmethod
-    def from_parts(cls, parts: Parts, n_features: int) -> Directions:
+    def from_message(cls, parts: Message, n_features: int) -> Directions:
         """Return what the server sent; IntegrityError if it is malformed."""
         came = parts.expect("directions", 4).arrays
         D = came[1].shape[1] if came[1].ndim == 2 else -1
@@ -148,11 +148,11 @@ class FoldReadouts:
     intercepts: Array
     folds: Integers
 
-    def parts(self) -> Parts:
-        return Parts("fold-readouts", {}, (self.weights, self.intercepts, self.folds))
+    def parts(self) -> Message:
+        return Message("fold-readouts", {}, (self.weights, self.intercepts, self.folds))
 
     @classmethod
-    def from_parts(cls, parts: Parts, n_features: int) -> FoldReadouts:
+    def from_message(cls, parts: Message, n_features: int) -> FoldReadouts:
         """Return what the server sent; IntegrityError if it is malformed."""
         weights, intercepts, folds = parts.expect("fold-readouts", 3).arrays
         shape = weights.shape
@@ -205,7 +205,7 @@ class RowSums:
         found = np.zeros_like(asked.mixtures)
         sums, n_rows, weight = np.zeros(len(mine)), 0, 0.0
         for rows in self._batches():
-            z = rows.z - asked.centre
+            z = rows.z - asked.center
             mixed = rows.weight[:, None] * (z @ asked.mixtures[:, mine] - asked.offsets[mine])
             found[:, mine] += z.T @ mixed
             sums[mine] += mixed.sum(axis=0)

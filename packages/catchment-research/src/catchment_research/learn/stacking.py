@@ -19,9 +19,17 @@ from annotated_types import Ge
 
 from catchment import Array
 from catchment.errors import IntegrityError
-from catchment.federation import Algorithm, Data, FoldedRows, Needs, Rows, Turn, check_statistics
+from catchment.federation import (
+    Algorithm,
+    Data,
+    FoldedRows,
+    Requirements,
+    RoundContext,
+    Rows,
+    check_statistics,
+)
 from catchment.readout import Readout, RidgeStatistics, unpack
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.wire import NOTHING, Message, join, split
 from catchment_research.learn.ensemble import (
     Ensemble,
     Member,
@@ -89,29 +97,31 @@ class Stacking(Algorithm[Stack, RidgeStatistics, Ensemble]):
         return sha.hexdigest()
 
     @property
-    def needs(self) -> Needs:
-        return Needs(other_targets=True)
+    def requirements(self) -> Requirements:
+        return Requirements(other_targets=True)
 
     def start(self) -> Stack:
         return Stack()
 
-    def broadcast(self, state: Stack, turn: Turn) -> Parts:
+    def broadcast(self, state: Stack, context: RoundContext) -> Message:
         """Return all readouts; the recipes are part of the plan."""
         return join(
             "readouts", {name: self.ensemble.members[name].readout.parts() for name in self.names}
         )
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> RidgeStatistics:
         named = split(received, "readouts")
         if named.keys() != set(self.names):
             raise IntegrityError("the server did not send a readout for each member")
-        readouts = {name: Readout.from_parts(named[name]) for name in self.names}
+        readouts = {name: Readout.from_message(named[name]) for name in self.names}
         sequences = list(data())
         columns = []
         for name in self.names:
             member = self.ensemble.members[name]
             rows = Rows.of(self.ensemble.features[name], sequences)
-            own = name == turn.client
+            own = name == context.client
             columns.append(
                 FoldedRows.of(rows, self.n_folds).out_of_fold(member.readout.ridge)
                 if own
@@ -126,12 +136,12 @@ class Stacking(Algorithm[Stack, RidgeStatistics, Ensemble]):
             fingerprint=self.fingerprint,
         )
 
-    def read_update(self, parts: Parts, turn: Turn) -> RidgeStatistics:
-        statistics = RidgeStatistics.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> RidgeStatistics:
+        statistics = RidgeStatistics.from_message(parts)
         check_statistics(statistics, fingerprint=self.fingerprint, n_targets=1)
         return statistics
 
-    def server_update(self, state: Stack, total: RidgeStatistics, turn: Turn) -> Stack:
+    def server_update(self, state: Stack, total: RidgeStatistics, context: RoundContext) -> Stack:
         return Stack(total if state.total is None else state.total + total)
 
     def result(self, state: Stack) -> Ensemble:
@@ -175,34 +185,36 @@ class StackedEnsemble(Algorithm[StackedState, Members | RidgeStatistics, Ensembl
     n_folds: Annotated[int, Ge(2)] = 5
 
     @property
-    def needs(self) -> Needs:
-        return self.ensemble.needs | Needs(rounds=2, other_targets=True)
+    def requirements(self) -> Requirements:
+        return self.ensemble.requirements | Requirements(rounds=2, other_targets=True)
 
     def start(self) -> StackedState:
         return StackedState()
 
-    def broadcast(self, state: StackedState, turn: Turn) -> Parts:
-        return NOTHING if turn.round == 0 else state.members.parts()
+    def broadcast(self, state: StackedState, context: RoundContext) -> Message:
+        return NOTHING if context.round == 0 else state.members.parts()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Member | RidgeStatistics:
-        if turn.round == 0:
-            return self.ensemble.client_update(received, data, turn)
-        stacking = self._stacking(Members.from_parts(received))
-        return stacking.client_update(stacking.broadcast(Stack(), turn), data, turn)
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> Member | RidgeStatistics:
+        if context.round == 0:
+            return self.ensemble.client_update(received, data, context)
+        stacking = self._stacking(Members.from_message(received))
+        return stacking.client_update(stacking.broadcast(Stack(), context), data, context)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Any:
-        if turn.round == 0:
-            return self.ensemble.read_update(parts, turn)
-        statistics = RidgeStatistics.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> Any:
+        if context.round == 0:
+            return self.ensemble.read_update(parts, context)
+        statistics = RidgeStatistics.from_message(parts)
         # Whose members they are of is compared when all are in: only the state knows.
         check_statistics(statistics, fingerprint=statistics.fingerprint, n_targets=1)
         return statistics
 
     def server_update(
-        self, state: StackedState, total: Members | RidgeStatistics, turn: Turn
+        self, state: StackedState, total: Members | RidgeStatistics, context: RoundContext
     ) -> StackedState:
         if isinstance(total, Members):
-            return StackedState(self.ensemble.server_update(state.members, total, turn))
+            return StackedState(self.ensemble.server_update(state.members, total, context))
         expected = self._stacking(state.members).fingerprint
         if total.fingerprint != expected:
             raise IntegrityError("the statistics are of other members than were gathered")

@@ -34,7 +34,7 @@ from catchment_research.partial.local import (
     cross_entropy as cross_entropy,
     train_group as train_group,
 )
-from catchment_research.partial.normalise import JointNorms as JointNorms, group_norm as group_norm
+from catchment_research.partial.normalize import JointNorms as JointNorms, group_norm as group_norm
 from catchment_research.partial.recordings import examples_of as examples_of
 from catchment_research.partial.suggest import Suggestion as Suggestion, by_size as by_size
 from catchment_research.partial.training import (

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from catchment import Integers
 from catchment.arrays import Factor, check_fields
-from catchment.federation import Turn
+from catchment.federation import RoundContext
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _STREAM = 0xD409  # keeps these draws apart from the client's others
@@ -101,7 +101,7 @@ class Dropout:
     >>> dropout = Dropout(chains=(("0", "2"),), share=0.5)
     >>> net = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
     >>> shapes = {name: tuple(p.shape) for name, p in net.named_parameters()}
-    >>> kept = dropout.kept(net, Turn(0, (), client="a"))
+    >>> kept = dropout.kept(net, RoundContext(0, (), client="a"))
     >>> {name: kept[name].shape(shapes[name]) for name in kept}
     {'0.weight': (4, 3), '0.bias': (4,), '2.weight': (2, 4)}
     """
@@ -126,10 +126,10 @@ class Dropout:
     def shares(self) -> tuple[float, ...]:
         return self.share if isinstance(self.share, tuple) else (self.share,)
 
-    def kept(self, module: nn.Module, turn: Turn) -> dict[str, Kept]:
+    def kept(self, module: nn.Module, context: RoundContext) -> dict[str, Kept]:
         """Return what a client has of each tensor of the chains, in its round."""
         rng = np.random.default_rng(
-            [turn.seed, turn.round, zlib.crc32(turn.client.encode()), _STREAM]
+            [context.seed, context.round, zlib.crc32(context.client.encode()), _STREAM]
         )
         share = self.shares[int(rng.integers(len(self.shares)))]
         found: dict[str, Kept] = {}
@@ -149,7 +149,7 @@ class Dropout:
 def links(
     module: nn.Module, chains: tuple[tuple[str, ...], ...]
 ) -> list[tuple[str, str, int, int]]:
-    """Return neighbours in the chains, how many units one gives, and the inputs of the other each.
+    """Return neighbors in the chains, how many units one gives, and the inputs of the other each.
 
     >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(4 * 9, 2))
     >>> links(net, (("0", "2"),))

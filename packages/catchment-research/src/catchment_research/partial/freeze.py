@@ -35,7 +35,7 @@ class Freeze:
     at_least
         Freeze every parameter with at least this many numbers, too.
     norms
-        Whether parameters of normalisation layers may be frozen; they are trained unless asked.
+        Whether parameters of normalization layers may be frozen; they are trained unless asked.
 
     >>> net = nn.Sequential(nn.Linear(4, 100), nn.LayerNorm(100), nn.Linear(100, 2))
     >>> Freeze(largest=1).frozen(net)
@@ -105,7 +105,7 @@ class Share:
         Parameters
         ----------
         remembered
-            Numbers that the optimiser keeps per trained value: 0 for plain SGD, 1 with momentum,
+            Numbers that the optimizer keeps per trained value: 0 for plain SGD, 1 with momentum,
             2 for Adam.
 
         >>> Share(total=100, trainable=10).bytes_held(remembered=2)
@@ -191,7 +191,7 @@ class PartialNetwork:
 
 
 def norm_parameters(module: nn.Module) -> set[str]:
-    """Return the names of all parameters that belong to normalisation layers."""
+    """Return the names of all parameters that belong to normalization layers."""
     return {
         f"{path}.{name}" if path else name
         for path, part in module.named_modules()

@@ -28,7 +28,7 @@ from catchment import Array
 from catchment.arrays import NonNegativeFloat, PositiveFloat, PositiveInt, check_fields
 from catchment.errors import FederationError, MissingExtraError
 from catchment.privacy.dp import gaussian_epsilon, rounded_normal
-from catchment_research.learn.optimisers import Arrays
+from catchment_research.learn.optimizers import Arrays
 
 FINE = 2.0**30  # steps of the grid on which noise is drawn, per standard deviation
 

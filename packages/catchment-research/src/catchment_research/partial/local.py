@@ -1,7 +1,7 @@
-"""What clients do between two messages: a few optimiser steps, many clients at once.
+"""What clients do between two messages: a few optimizer steps, many clients at once.
 
 All clients of a group start from the same values, so their trainable tensors are stacked along a
-new first axis and one vectorised gradient serves them all; frozen tensors are shared. Clients with
+new first axis and one vectorized gradient serves them all; frozen tensors are shared. Clients with
 fewer batches stand still while the others finish.
 """
 
@@ -21,13 +21,13 @@ from torch.nn import functional
 
 from catchment import refuse_conversions
 from catchment.arrays import PositiveFloat, PositiveInt, check_fields
-from catchment_research.partial.normalise import JointNorms
+from catchment_research.partial.normalize import JointNorms
 
 IGNORED = -100  # a target that does not count, such as padding
 KEPT = 4  # recorded steps of different shapes, such as those of a last, smaller group
 
 Tensors = dict[str, torch.Tensor]
-State = dict[str, Tensors]  # values and optimiser memory, each by the names of the parameters
+State = dict[str, Tensors]  # values and optimizer memory, each by the names of the parameters
 Advance = Callable[[State, State, Tensors], State]
 Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -71,11 +71,11 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalSteps:
-    """A client's optimiser, and how long it runs in a round.
+    """A client's optimizer, and how long it runs in a round.
 
     Parameters
     ----------
-    optimiser
+    optimizer
         "sgd" (with momentum) or "adam".
     epochs
         Passes over the client's examples, in an order drawn anew each time.
@@ -86,10 +86,10 @@ class LocalSteps:
     prox
         Strength of the pull towards the values received (FedProx).
     precision
-        Of products and convolutions; values, sums and the optimiser stay float32.
+        Of products and convolutions; values, sums and the optimizer stay float32.
     """
 
-    optimiser: Literal["sgd", "adam"] = "sgd"
+    optimizer: Literal["sgd", "adam"] = "sgd"
     learning_rate: PositiveFloat = 0.1
     momentum: float = 0.0
     epochs: PositiveInt = 1
@@ -112,12 +112,12 @@ class LocalSteps:
         return np.concatenate(rows)[: self.max_steps]
 
     def begin(self, start: Tensors, n_clients: int) -> State:
-        """Return every client's values, and what its optimiser remembers at first."""
+        """Return every client's values, and what its optimizer remembers at first."""
         values = {name: v.expand(n_clients, *v.shape).clone() for name, v in start.items()}
         state = {"values": values}
-        if self.optimiser == "adam" or self.momentum > 0:
+        if self.optimizer == "adam" or self.momentum > 0:
             state["first"] = {name: torch.zeros_like(v) for name, v in values.items()}
-        if self.optimiser == "adam":
+        if self.optimizer == "adam":
             state["second"] = {name: torch.zeros_like(v) for name, v in values.items()}
             state["count"] = {name: v.new_zeros(n_clients) for name, v in values.items()}
         return state

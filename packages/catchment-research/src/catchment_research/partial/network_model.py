@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from catchment import Array
-from catchment.data import RAW, Prepare, Recording
+from catchment.data import RAW, Preprocessing, Recording
 from catchment.errors import FingerprintError, IntegrityError
 from catchment.readout import (
     Predictor,
@@ -30,7 +30,7 @@ from catchment.readout import (
     to_bytes,
     typed,
 )
-from catchment_research.learn.optimisers import Arrays
+from catchment_research.learn.optimizers import Arrays
 from catchment_research.partial.freeze import Freeze, PartialNetwork
 from catchment_research.partial.networks import NETWORKS
 
@@ -87,7 +87,7 @@ class NetworkModel(Predictor):
     network: PartialNetwork
     values: Arrays
     classes: tuple[str, ...] = ()
-    prepare: Prepare = RAW
+    preprocessing: Preprocessing = RAW
     channels: tuple[str, ...] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     per_step = False
@@ -147,9 +147,11 @@ class NetworkModel(Predictor):
     def probabilities(self, scores: Array) -> Array:
         return softmax(scores)
 
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Self:
+    def prepared_by(
+        self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
+    ) -> Self:
         known = self.channels if channels is None else tuple(channels)
-        return replace(self, prepare=prepare, channels=known)
+        return replace(self, preprocessing=preprocessing, channels=known)
 
     def stored(self) -> Stored:
         network, names = self.network, [name for name, _ in _trainable(self.module)]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment.data import Recording
-from catchment.federation import Algorithm, Data, Needs, Turn
-from catchment.wire import Parts
+from catchment.federation import Algorithm, Data, Requirements, RoundContext
+from catchment.wire import Message
 from catchment_research.partial.local import Examples
 from catchment_research.partial.network_model import NetworkModel
 from catchment_research.partial.training import Change, FederatedTraining, Moved, Trained
@@ -32,8 +32,8 @@ class RecordingTraining(Algorithm[Trained, Moved, NetworkModel]):
     classes: tuple[str, ...]
 
     @property
-    def needs(self) -> Needs:
-        return self.training.needs
+    def requirements(self) -> Requirements:
+        return self.training.requirements
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         return self.training.group_size(n_clients, n_threads)
@@ -41,24 +41,24 @@ class RecordingTraining(Algorithm[Trained, Moved, NetworkModel]):
     def start(self) -> Trained:
         return self.training.start()
 
-    def broadcast(self, state: Trained, turn: Turn) -> Parts:
-        return self.training.broadcast(state, turn)
+    def broadcast(self, state: Trained, context: RoundContext) -> Message:
+        return self.training.broadcast(state, context)
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Change:
-        return self.client_updates(received, [(data, turn)])[0]
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Change:
+        return self.client_updates(received, [(data, context)])[0]
 
     def client_updates(
-        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+        self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> Sequence[Change]:
-        read = [(examples_of(data(), len(self.classes)), turn) for data, turn in clients]
-        asked = [(lambda held=held: [held], turn) for held, turn in read]
+        read = [(examples_of(data(), len(self.classes)), context) for data, context in clients]
+        asked = [(lambda held=held: [held], context) for held, context in read]
         return self.training.client_updates(received, asked)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Moved:
-        return self.training.read_update(parts, turn)
+    def read_update(self, parts: Message, context: RoundContext) -> Moved:
+        return self.training.read_update(parts, context)
 
-    def server_update(self, state: Trained, total: Moved, turn: Turn) -> Trained:
-        return self.training.server_update(state, total, turn)
+    def server_update(self, state: Trained, total: Moved, context: RoundContext) -> Trained:
+        return self.training.server_update(state, total, context)
 
     def result(self, state: Trained) -> NetworkModel:
         return NetworkModel(
@@ -72,7 +72,7 @@ class RecordingTraining(Algorithm[Trained, Moved, NetworkModel]):
 def examples_of(recordings: Iterable[Recording], n_classes: int) -> Examples:
     """Return prepared recordings as examples (n, T, I); those without a target are left out.
 
-    >>> one = Recording.labelled(np.zeros((5, 2)), 1, 3)
+    >>> one = Recording.labeled(np.zeros((5, 2)), 1, 3)
     >>> held = examples_of([one, one], 3)
     >>> held.x.shape, held.y
     ((2, 5, 2), array([1, 1]))

@@ -102,7 +102,7 @@ def suggest_freeze(
 def by_size(
     module: nn.Module, blocks: Sequence[str] | None = None, smallest: float = 0.0
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Return blocks with the parameters they hold, the largest first; no normalisation layers.
+    """Return blocks with the parameters they hold, the largest first; no normalization layers.
 
     >>> by_size(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.Linear(3, 9, bias=False)))
     [('2', ('2.weight',)), ('0', ('0.weight', '0.bias'))]

@@ -2,9 +2,9 @@
 
 Each round the server sends the trainable values and the seed; a client makes the frozen ones again,
 takes local steps, and returns how far its trainable values moved. The server moves by the mean of
-these changes, through an optimiser of its own. Clients weigh by their examples or, where changes
+these changes, through an optimizer of its own. Clients weigh by their examples or, where changes
 are clipped, alike; `FollowTheLeader` divides the sum by the number of clients it was declared for,
-whoever answers. With nothing frozen this is generalised federated averaging (Reddi et al., ICLR
+whoever answers. With nothing frozen this is generalized federated averaging (Reddi et al., ICLR
 2021).
 
 The server sees each client's change, mean loss and share of right answers unless a protection hides
@@ -24,9 +24,9 @@ import torch
 from numpy.typing import NDArray
 
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation import Algorithm, Data, Needs, Turn
-from catchment.wire import ANY_FLOAT, NOT_NEGATIVE, REMARK, WEIGHT, Kind, Parts, Structure
-from catchment_research.learn.optimisers import Arrays, Mean, ServerOptimiser
+from catchment.federation import Algorithm, Data, Requirements, RoundContext
+from catchment.wire import ANY_FLOAT, NOT_NEGATIVE, REMARK, WEIGHT, Kind, Message, Structure
+from catchment_research.learn.optimizers import Arrays, Mean, ServerOptimizer
 from catchment_research.learn.progress import UNKNOWN, Progress
 from catchment_research.partial.dropout import WHOLE, Dropout, Kept, links, masks_of
 from catchment_research.partial.freeze import Freeze, PartialNetwork
@@ -105,7 +105,7 @@ class Change(Structure):
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Trainable values so far, what the server's optimiser remembers, and how clients did last."""
+    """Trainable values so far, what the server's optimizer remembers, and how clients did last."""
 
     values: Arrays
     memory: Arrays = ()
@@ -122,16 +122,16 @@ class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
         The architecture, what is frozen, and the seed.
     steps
         What a client does in a round.
-    optimiser
+    optimizer
         What the server does with the mean change, or with the sum of clipped changes.
     schedule
         How the clients' learning rate goes from round to round.
     weak
         Clients that freeze more than the others, and what; a tensor's mean is over those who
-        trained it. Their messages are shorter, so that a secure sum does not take them.
+        trained it. Their messages are shorter, so that secure aggregation does not take them.
     dropout
         Which units each client trains, if not all; only these travel up, and a number's mean is
-        over those who had it. Neither a secure sum nor noise on it can be had then.
+        over those who had it. Neither secure aggregation nor noise on it can be had then.
     clip
         Longest change a client may send, all tensors together; a longer one is shortened, and every
         client then weighs alike. This bounds what one client can do to the sum, as privacy needs;
@@ -150,7 +150,7 @@ class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
 
     network: PartialNetwork
     steps: LocalSteps = STEPS
-    optimiser: ServerOptimiser | FollowTheLeader = MEAN
+    optimizer: ServerOptimizer | FollowTheLeader = MEAN
     schedule: Schedule = CONSTANT
     weak: Mapping[str, Freeze] = field(default_factory=dict)
     dropout: Dropout | None = field(default=None, metadata={"later": True})
@@ -160,7 +160,7 @@ class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        rule = self.optimiser
+        rule = self.optimizer
         if isinstance(rule, FollowTheLeader) and not (self.clip and self.clip <= rule.clip):
             raise ValueError(
                 f"clip is {self.clip}, and FollowTheLeader counts on changes of length {rule.clip} "
@@ -170,14 +170,14 @@ class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
             if isinstance(rule, FollowTheLeader):
                 raise ValueError(
                     "FollowTheLeader divides by a fixed number of clients, and with dropout each "
-                    "number has its own; use another optimiser, or no dropout"
+                    "number has its own; use another optimizer, or no dropout"
                 )
             links(self.network.skeleton(), self.dropout.chains)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         apart = "with dropout clients train different parts of the network; leave one of them out"
-        return Needs(longest=self.clip, each_client=apart if self.dropout else "")
+        return Requirements(longest=self.clip, each_client=apart if self.dropout else "")
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         if self.at_once or self.torch_device().type == "cpu":
@@ -192,19 +192,19 @@ class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
         values = tuple(
             p.detach().numpy().astype(np.float64) for p in module.parameters() if p.requires_grad
         )
-        return Trained(values, self.optimiser.start(values))
+        return Trained(values, self.optimizer.start(values))
 
-    def broadcast(self, state: Trained, turn: Turn) -> Parts:
-        if isinstance(self.optimiser, FollowTheLeader):
-            self.optimiser.check_cohort(len(turn.cohort))
+    def broadcast(self, state: Trained, context: RoundContext) -> Message:
+        if isinstance(self.optimizer, FollowTheLeader):
+            self.optimizer.check_cohort(len(context.cohort))
         values = tuple(value.astype(np.float32) for value in state.values)
-        return Parts("trainable", {"seed": self.network.seed}, values)
+        return Message("trainable", {"seed": self.network.seed}, values)
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Change:
-        return self.client_updates(received, [(data, turn)])[0]
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Change:
+        return self.client_updates(received, [(data, context)])[0]
 
     def client_updates(
-        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+        self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> Sequence[Change]:
         if received.facts.get("seed") != self.network.seed:
             raise IntegrityError("the server froze another seed than this client agreed to")
@@ -218,11 +218,11 @@ class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
         }
         examples = [one_set(data) for data, _ in clients]
         schedules = [
-            self.steps.schedule(len(e.x), turn.rng())
-            for e, (_, turn) in zip(examples, clients, strict=True)
+            self.steps.schedule(len(e.x), context.rng())
+            for e, (_, context) in zip(examples, clients, strict=True)
         ]
-        trained = [self._trained(module, names, turn.client) for _, turn in clients]
-        kept = [self._kept(turn) for _, turn in clients]
+        trained = [self._trained(module, names, context.client) for _, context in clients]
+        kept = [self._kept(context) for _, context in clients]
         group = train_group(
             module,
             start,
@@ -273,11 +273,11 @@ class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
         factors = (self.clip * (1 - 1e-6) / length).clamp(max=1.0)
         return [1.0] * len(n_examples), factors.float()
 
-    def read_update(self, parts: Parts, turn: Turn) -> Moved:
-        if self.dropout and not turn.client:
+    def read_update(self, parts: Message, context: RoundContext) -> Moved:
+        if self.dropout and not context.client:
             raise FederationError("with dropout clients send different numbers, which do not add")
         names, shapes = layout(self.network)
-        came, kept = Change.from_parts(parts), self._kept(turn)
+        came, kept = Change.from_message(parts), self._kept(context)
         sent = names if came.names is None else came.names
         if not set(sent) <= set(names) or len(sent) != len(came.changes):
             raise UploadError("shape", "the change names tensors that are not trained")
@@ -285,7 +285,7 @@ class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
         parted = {name: kept.get(name, WHOLE) for name in names}
         if any(arrived[name].shape != parted[name].shape(shapes[name]) for name in arrived):
             raise UploadError("shape", "a change has another shape than its tensor")
-        if self.clip is not None and turn.client:
+        if self.clip is not None and context.client:
             self._check_clipped(came, self.clip)
         full, had = [], []
         for name in names:
@@ -301,11 +301,11 @@ class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
         told = np.array([came.telling, came.loss, came.right])
         return Moved(names, tuple(full), np.array(weights), told, tuple(had))
 
-    def server_update(self, state: Trained, total: Moved, turn: Turn) -> Trained:
-        if isinstance(self.optimiser, FollowTheLeader):
-            moved = self.optimiser.step_by_sum(state.values, total.changes, state.memory)
+    def server_update(self, state: Trained, total: Moved, context: RoundContext) -> Trained:
+        if isinstance(self.optimizer, FollowTheLeader):
+            moved = self.optimizer.step_by_sum(state.values, total.changes, state.memory)
         else:
-            moved = self.optimiser.step(state.values, total.mean(), state.memory)
+            moved = self.optimizer.step(state.values, total.mean(), state.memory)
         progress = Progress.mean(*total.told.tolist(), scored=True)
         return Trained(*moved, progress)
 
@@ -341,9 +341,9 @@ class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         return torch.device(self.device)
 
-    def _kept(self, turn: Turn) -> dict[str, Kept]:
+    def _kept(self, context: RoundContext) -> dict[str, Kept]:
         """Return which part of each tensor a client has in its round, where it is not the whole."""
-        return self.dropout.kept(_skeleton(self.network), turn) if self.dropout else {}
+        return self.dropout.kept(_skeleton(self.network), context) if self.dropout else {}
 
     def _trained(self, module: torch.nn.Module, names: Sequence[str], client: str) -> set[str]:
         more = self.weak.get(client)

@@ -1,8 +1,8 @@
 """Random numbers that are the same bits on every processor.
 
-Word k of a stream is the SplitMix64 finaliser of seed + (k + 1) * 0x9E3779B97F4A7C15 (Steele, Lea
+Word k of a stream is the SplitMix64 finalizer of seed + (k + 1) * 0x9E3779B97F4A7C15 (Steele, Lea
 and Flood, OOPSLA 2014): integer arithmetic modulo 2^64, which CPU and GPU do alike. A Gaussian
-number is the sum of the twelve 16-bit pieces of three words, centred and divided by its standard
+number is the sum of the twelve 16-bit pieces of three words, centered and divided by its standard
 deviation: no logarithm, no cosine, nothing whose last bit depends on a library. Its first three
 moments are a Gaussian's, its kurtosis is 0.1 less, and it stays within six standard deviations.
 """
@@ -29,7 +29,7 @@ def stream(seed: int, name: str) -> int:
     True
     """
     if not 0 <= seed < 2**64:
-        raise ValueError(f"seed is {seed}; pass a whole number from 0 to 2**64 - 1")
+        raise ValueError(f"seed is {seed}; pass an integer from 0 to 2**64 - 1")
     digest = hashlib.sha256(seed.to_bytes(8, "little") + name.encode()).digest()
     return int.from_bytes(digest[:8], "little")
 

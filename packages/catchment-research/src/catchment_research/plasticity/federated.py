@@ -13,11 +13,11 @@ measured before a change of gains would overshoot, and for gains that make W exp
 
 Both make a reservoir, not a readout: train one on the result with a second plan.
 
-With a reservoir on a grid, gains and shifts have 32 binary digits after the point, at clients and
+With a reservoir in fixed point, gains and shifts have 32 binary digits after the point, at clients and
 at the server, and one plan has the same bits on every processor. What clients send is exact:
 changes of gains times whole weights, or sums of drives. Their sum is exact in any order while it
 needs no more than 53 bits (changes times weights up to 2^21, sums of squared drives up to 2^17),
-and else that of the order of their names; a secure sum rounds only once, at its end.
+and else that of the order of their names; secure aggregation rounds only once, at its end.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from catchment.arrays import Array, Factor
 from catchment.errors import UploadError
 from catchment.features import Reservoir
 from catchment.features.echo_state import ACTIVATIONS, SparseRows
-from catchment.federation import Algorithm, Data, Turn, WeightedSum, check_weight
-from catchment.wire import Parts, Shape, Structure
-from catchment_research.learn.optimisers import Arrays, Mean, ServerOptimiser
+from catchment.federation import Algorithm, Data, RoundContext, WeightedSum, check_weight
+from catchment.wire import Message, Shape, Structure
+from catchment_research.learn.optimizers import Arrays, Mean, ServerOptimizer
 from catchment_research.plasticity.exact_match import inverse_tangent, refined
 from catchment_research.plasticity.rule import (
     ADAPTIVE,
@@ -55,7 +55,7 @@ TINY = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Plasticity(Structure):
-    """Gains (N,) and shifts (N,) so far, and what the server's optimiser remembers."""
+    """Gains (N,) and shifts (N,) so far, and what the server's optimizer remembers."""
 
     gain: Annotated[Array, Shape("units")]
     shift: Annotated[Array, Shape("units")]
@@ -80,7 +80,7 @@ class FederatedPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
         What a client does in a round.
     weighting
         "samples" weighs a client by its number of sequences, "uniform" each alike.
-    optimiser
+    optimizer
         What the server does with the mean change.
 
     >>> from catchment import Plan, Recipe, Recording, federate
@@ -94,30 +94,32 @@ class FederatedPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
     reservoir: Reservoir
     rule: IntrinsicPlasticity = RULE
     weighting: Literal["samples", "uniform"] = "samples"
-    optimiser: ServerOptimiser = MEAN
+    optimizer: ServerOptimizer = MEAN
 
     def start(self) -> Plasticity:
         values = _started(self.reservoir)
-        return Plasticity(*values, self.optimiser.start(values))
+        return Plasticity(*values, self.optimizer.start(values))
 
-    def broadcast(self, state: Plasticity, turn: Turn) -> Parts:
+    def broadcast(self, state: Plasticity, context: RoundContext) -> Message:
         return Plasticity(state.gain, state.shift).parts()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
-        before = Plasticity.from_parts(received).expect(self.reservoir.n_units)
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> WeightedSum:
+        before = Plasticity.from_message(received).expect(self.reservoir.n_units)
         inputs = [sequence.u for sequence in data()]
         start = self.reservoir.with_plasticity(before.gain, before.shift)
         gain, shift = plasticity_of(self.rule.adapt(start, inputs))
         weight = float(len(inputs)) if self.weighting == "samples" else 1.0
         return WeightedSum.of((gain - before.gain, shift - before.shift), weight)
 
-    def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
+    def read_update(self, parts: Message, context: RoundContext) -> WeightedSum:
         N = self.reservoir.n_units
-        update = WeightedSum.from_parts(parts).expect((N,), (N,))
-        return check_weight(update, self.weighting, turn.client)
+        update = WeightedSum.from_message(parts).expect((N,), (N,))
+        return check_weight(update, self.weighting, context.client)
 
-    def server_update(self, state: Plasticity, total: WeightedSum, turn: Turn) -> Plasticity:
-        (gain, shift), memory = self.optimiser.step(
+    def server_update(
+        self, state: Plasticity, total: WeightedSum, context: RoundContext
+    ) -> Plasticity:
+        (gain, shift), memory = self.optimizer.step(
             (state.gain, state.shift), total.mean(), state.memory
         )
         return Plasticity(*_settled(self.reservoir, gain, shift), memory)
@@ -167,11 +169,11 @@ class MomentPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
     def start(self) -> Plasticity:
         return Plasticity(*_started(self.reservoir))
 
-    def broadcast(self, state: Plasticity, turn: Turn) -> Parts:
+    def broadcast(self, state: Plasticity, context: RoundContext) -> Message:
         return state.parts()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
-        now = Plasticity.from_parts(received).expect(self.reservoir.n_units)
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> WeightedSum:
+        now = Plasticity.from_message(received).expect(self.reservoir.n_units)
         reservoir = self.reservoir.with_plasticity(now.gain, now.shift)
         us = reservoir.checked_all([sequence.u for sequence in data()])
         drives = self.rule.drives(reservoir, us)
@@ -180,11 +182,13 @@ class MomentPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
         )
         return WeightedSum((drives.total, drives.squares, inputs), drives.n)
 
-    def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
+    def read_update(self, parts: Message, context: RoundContext) -> WeightedSum:
         N, I = self.reservoir.n_units, self.reservoir.n_inputs
-        return WeightedSum.from_parts(parts).expect((N,), (N,), (I,))
+        return WeightedSum.from_message(parts).expect((N,), (N,), (I,))
 
-    def server_update(self, state: Plasticity, total: WeightedSum, turn: Turn) -> Plasticity:
+    def server_update(
+        self, state: Plasticity, total: WeightedSum, context: RoundContext
+    ) -> Plasticity:
         mean, squares, inputs = total.mean()
         spread = np.sqrt(np.maximum(squares - mean**2, 0.0))
         a, c, still = self._match()
@@ -257,7 +261,7 @@ def _started(reservoir: Reservoir) -> tuple[Array, Array]:
 
 
 def _settled(reservoir: Reservoir, gain: Array, shift: Array) -> tuple[Array, Array]:
-    """Return gains and shifts as clients can begin with them: on a grid, rounded and in reach."""
+    """Return gains and shifts as clients can begin with them: in fixed point, rounded and in reach."""
     if reservoir.grid is None:
         return gain, shift
     inside = np.clip(gain, 2 * LEAST_GAIN, LARGEST_GAIN - 1)

@@ -5,8 +5,8 @@ lanes that count. MEASURE and DESCEND leave them and gather sums over steps and 
 and its square, or of the descent of the shift and its product with the drive, which is what one
 update for a whole batch needs.
 
-On a grid there are the same gains and shifts on every processor, in any lanes. A layer's weights,
-without gain and shift, and its states lie on a grid of b binary digits after the point (`Program`),
+In fixed point there are the same gains and shifts on every processor, in any lanes. A layer's weights,
+without gain and shift, and its states lie in fixed point of b binary digits after the point (`Program`),
 so the drive of a unit is exact. Gains g and shifts s have 32 digits. One step of one unit, where
 round_k rounds to k digits, ties to even:
 
@@ -22,7 +22,7 @@ and what its lane adds to sums over lanes, which are exact in any order because 
     E = sum e,  F = sum f,  E' = sum round_30(p e),  F' = sum round_30(p f)
     sum p,  sum round_36(p p)                                            moments of the drive
 
-Where one update follows a whole batch, the four sums run over its steps too: as whole numbers of
+Where one update follows a whole batch, the four sums run over its steps too: as integers of
 2^-24, 2^-22 and 2^-30, each rounded to a float64 at the end, so that they are exact in any order
 and any lanes. Then, for n lanes (or lanes and steps) that count, with one IEEE operation for each
 sign below, in this order,
@@ -178,7 +178,7 @@ def _measure(p, work, now, i, sums):
 
 @njit(fastmath=EXACT_MATH, error_model="numpy")
 def _unit_on_grid(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid):
-    """As `_unit`, on a grid of this rounder and largest number below 1; `sums` are integers.
+    """As `_unit`, in fixed point of this rounder and largest number below 1; `sums` are integers.
 
     To MEASURE they are of the drive in 2^-20 and, in two halves, of its square in 2^-36; to DESCEND
     those that `adapt_units` takes.
@@ -301,8 +301,8 @@ def lockstep_plastic(
     """As `kernels.lockstep`, with gain and shift (N,) that are not folded into the values.
 
     `mask` is (T, B), ones and zeros; `target` is mean, variance, exponential mean, learning rate
-    (on a grid its inverse, 0: nothing adapts), and whether the equation as printed is followed;
-    `grid` is the rounder and the largest number below 1 of states on a grid, or empty.
+    (in fixed point its inverse, 0: nothing adapts), and whether the equation as printed is followed;
+    `grid` is the rounder and the largest number below 1 of states in fixed point, or empty.
     """
     N = len(leak)
     work = np.empty((5, X.shape[1]))

@@ -19,7 +19,7 @@ stand still while a batch of sequences runs, and one update follows, with the me
 steps. The first is intrinsic plasticity as it was proposed; the second is how the batch size of a
 gradient method is usually understood.
 
-On a reservoir with a grid the same rule is followed in arithmetic that is exact, or rounded where
+On a reservoir in fixed point the same rule is followed in arithmetic that is exact, or rounded where
 it is written down (`catchment_research.plasticity.kernels`): gains and shifts are whole
 numbers of 2^-32, and have the same bits on every processor. Sequences are not cut while units
 adapt.
@@ -57,10 +57,10 @@ from catchment.features.echo_state import (
 )
 
 ADAPTIVE = tuple(ACTIVATIONS.index(name) for name in ("tanh", "sigmoid"))
-PLASTIC_DIGITS, DRIVE_DIGITS, SQUARE_DIGITS = 32, 20, 36  # after the point, on a grid
+PLASTIC_DIGITS, DRIVE_DIGITS, SQUARE_DIGITS = 32, 20, 36  # after the point, in fixed point
 LEAST_GAIN, LARGEST_GAIN, LARGEST_SHIFT = 2.0**-20, 512.0, 4096.0
 MOST_LANES = 32
-MOST_STEPS = 1 << 24  # of a batch on a grid: more could leave the 64 bits of its sums
+MOST_STEPS = 1 << 24  # of a batch in fixed point: more could leave the 64 bits of its sums
 
 Updates = Literal["step", "batch"]
 Equation = Literal["corrected", "printed"]
@@ -71,7 +71,7 @@ Gains = Literal["positive", "any"]
 class Drives:
     """Additive moments of every unit's drive: rows, sums (N,) and sums of squares (N,).
 
-    On a grid the drive has 20 binary digits after the point and its square 36, sums over sequences
+    In fixed point the drive has 20 binary digits after the point and its square 36, sums over sequences
     are exact, and what stands here is rounded once.
     """
 
@@ -219,7 +219,7 @@ def plasticity_on_grid(gain: Array, shift: Array) -> tuple[Array, Array]:
     if not within_reach(gains, shifts):
         raise ValueError(
             f"gains from {gain.min():g} to {gain.max():g} and shifts from {shift.min():g} to "
-            f"{shift.max():g} came; on a grid gains lie between 2^-20 and {LARGEST_GAIN:g} and "
+            f"{shift.max():g} came; in fixed point gains lie between 2^-20 and {LARGEST_GAIN:g} and "
             f"shifts within {LARGEST_SHIFT:g}, so scale the inputs or use no grid"
         )
     return gains, shifts
@@ -255,11 +255,13 @@ class _Run:
             return cls(rule, programs, target, False)
         if not abs(rule.target_mean) <= 1:
             raise ValueError(
-                f"target_mean is {rule.target_mean}; on a grid pass a number from -1 to 1, as "
+                f"target_mean is {rule.target_mean}; in fixed point pass a number from -1 to 1, as "
                 "outputs of tanh are"
             )
         if rule.gains != "positive":
-            raise ValueError(f"gains is {rule.gains!r}; on a grid gains stay above 0, use no grid")
+            raise ValueError(
+                f"gains is {rule.gains!r}; in fixed point gains stay above 0, use no grid"
+            )
         programs = programs_on_grid(_bare(reservoir), reservoir.grid, reservoir.input_range)
         mean = float(rounded(np.array(rule.target_mean), reservoir.grid))
         slowness = 1.0 / eta if eta > 0 else 0.0
@@ -281,7 +283,7 @@ class _Run:
         n = self.rule.n_counted(us)
         if self.on_grid and n > MOST_STEPS:
             raise ValueError(
-                f"a batch has {n} steps; on a grid pass a batch of at most {MOST_STEPS} in all"
+                f"a batch has {n} steps; in fixed point pass a batch of at most {MOST_STEPS} in all"
             )
         groups = _batches(us, MOST_LANES)
         sums = np.sum([self._through(group, gain, shift, DESCEND) for group in groups], axis=0)

@@ -36,7 +36,7 @@ from catchment_research.prompt.language import (
     losses as losses,
     softmax as softmax,
 )
-from catchment_research.prompt.prompt_model import labelled as labelled, served as served
+from catchment_research.prompt.prompt_model import labeled as labeled, served as served
 from catchment_research.prompt.questions import (
     Answer as Answer,
     Question as Question,

@@ -51,14 +51,14 @@ class TransformersLM:
     ----------
     model
         Of transformers; its weights are frozen here.
-    tokeniser
+    tokenizer
         Of transformers; needed only for `tokens` and `word`.
     batch_size
         Examples that go through the model at once.
     """
 
     model: Any
-    tokeniser: Any = None
+    tokenizer: Any = None
     batch_size: PositiveInt = 64
 
     def __post_init__(self) -> None:
@@ -98,8 +98,8 @@ class TransformersLM:
             model: Any = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=getattr(torch, precision), local_files_only=True
             )
-        tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        return cls(model.to(device), tokeniser, batch_size)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return cls(model.to(device), tokenizer, batch_size)
 
     @property
     def width(self) -> int:
@@ -135,9 +135,9 @@ class TransformersLM:
 
     def tokens(self, text: str) -> Integers:
         """Return the tokens (n,) of a text, without any that mark its beginning or end."""
-        if self.tokeniser is None:
-            raise ValueError("the model came without a tokeniser; pass one")
-        found = self.tokeniser(text, add_special_tokens=False)["input_ids"]
+        if self.tokenizer is None:
+            raise ValueError("the model came without a tokenizer; pass one")
+        found = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return np.array(found, dtype=np.int64)
 
     def label_words(self, words: Sequence[str], *, after: str = ".") -> tuple[int, ...]:

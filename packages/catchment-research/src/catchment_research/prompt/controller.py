@@ -5,7 +5,7 @@
 z are the features of one context, b a bottleneck of k numbers, p the prompt: m vectors of the width
 d of a language model's embeddings. P is made from a seed, so that whoever knows the seed can apply
 it: b crosses the network instead of p. p0 are the embeddings of words: given ones, or such as the
-seed picks. It is never zero, for there a model that normalises its inputs has no useful gradient.
+seed picks. It is never zero, for there a model that normalizes its inputs has no useful gradient.
 
 Without a reservoir z is the constant one and W_out a single column: every example has the same
 prompt p0 + P b, in a subspace that a seed has chosen, and k numbers are trained.
@@ -25,7 +25,7 @@ from catchment import Array, Integers, frozen, refuse_nonfinite
 from catchment.arrays import PositiveFloat, PositiveInt, Seed, check_fields
 from catchment.features import FeatureMap
 from catchment.features.echo_state import Purpose, Words, integers, signs
-from catchment_research.learn.optimisers import Arrays, ServerOptimiser
+from catchment_research.learn.optimizers import Arrays, ServerOptimizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +249,7 @@ class EdgeController:
         return W_out, gradients.reshape(len(z), -1).T @ self.codes(values, z)
 
     def apply_gradient(
-        self, values: Arrays, gradient: Arrays, rule: ServerOptimiser, memory: Arrays
+        self, values: Arrays, gradient: Arrays, rule: ServerOptimizer, memory: Arrays
     ) -> tuple[Arrays, Arrays]:
         """Return values and memory after a step against the gradient.
 

@@ -10,7 +10,7 @@ answers of an example and uses the one that only it knows is right; one that tel
 right one alone, and so does one whose examples have only one answer: the server then knows it.
 
 The server sees every prompt and every context, and a prompt gives a short signal away
-(`catchment_lab.audit`). No secure sum can help: the model must read them.
+(`catchment_lab.audit`). No secure aggregation can help: the model must read them.
 """
 
 from __future__ import annotations

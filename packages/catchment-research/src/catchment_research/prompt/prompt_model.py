@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from catchment import Array
-from catchment.data import RAW, Prepare, Recording
+from catchment.data import RAW, Preprocessing, Recording
 from catchment.errors import IntegrityError
-from catchment.federation import Algorithm, Data, Needs, Turn
+from catchment.federation import Algorithm, Data, Requirements, RoundContext
 from catchment.readout import (
     Predictor,
     Stored,
@@ -30,8 +30,8 @@ from catchment.readout import (
     to_bytes,
     typed,
 )
-from catchment.wire import Parts
-from catchment_research.learn.optimisers import Arrays
+from catchment.wire import Message
+from catchment_research.learn.optimizers import Arrays
 from catchment_research.learn.progress import TrainedSum
 from catchment_research.prompt.controller import EdgeController, Example, Projection
 from catchment_research.prompt.exchange import LanguageLink, LanguageServer
@@ -72,7 +72,7 @@ class PromptModel(Predictor):
     language_model: str
     asked: str
     context: tuple[int, ...] = ()
-    prepare: Prepare = RAW
+    preprocessing: Preprocessing = RAW
     channels: tuple[str, ...] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     link: LanguageLink | None = None
@@ -113,9 +113,11 @@ class PromptModel(Predictor):
     def probabilities(self, scores: Array) -> Array:
         return np.asarray(scores / scores.sum(axis=1, keepdims=True))
 
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Self:
+    def prepared_by(
+        self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
+    ) -> Self:
         known = self.channels if channels is None else tuple(channels)
-        return replace(self, prepare=prepare, channels=known)
+        return replace(self, preprocessing=preprocessing, channels=known)
 
     def stored(self) -> Stored:
         projection = asdict(self.controller.projection)
@@ -207,8 +209,8 @@ class RecordingPrompts(Algorithm[Controlled, TrainedSum, PromptModel]):
     context: tuple[int, ...] = ()
 
     @property
-    def needs(self) -> Needs:
-        return self.training.needs
+    def requirements(self) -> Requirements:
+        return self.training.requirements
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         return self.training.group_size(n_clients, n_threads)
@@ -216,24 +218,28 @@ class RecordingPrompts(Algorithm[Controlled, TrainedSum, PromptModel]):
     def start(self) -> Controlled:
         return self.training.start()
 
-    def broadcast(self, state: Controlled, turn: Turn) -> Parts:
-        return self.training.broadcast(state, turn)
+    def broadcast(self, state: Controlled, context: RoundContext) -> Message:
+        return self.training.broadcast(state, context)
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> TrainedSum:
-        return self.client_updates(received, [(data, turn)])[0]
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> TrainedSum:
+        return self.client_updates(received, [(data, context)])[0]
 
     def client_updates(
-        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+        self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> list[TrainedSum]:
-        read = [(labelled(data(), len(self.classes), self.context), turn) for data, turn in clients]
-        asked = [(lambda held=held: held, turn) for held, turn in read]
+        read = [
+            (labeled(data(), len(self.classes), self.context), context) for data, context in clients
+        ]
+        asked = [(lambda held=held: held, context) for held, context in read]
         return self.training.client_updates(received, asked)
 
-    def read_update(self, parts: Parts, turn: Turn) -> TrainedSum:
-        return self.training.read_update(parts, turn)
+    def read_update(self, parts: Message, context: RoundContext) -> TrainedSum:
+        return self.training.read_update(parts, context)
 
-    def server_update(self, state: Controlled, total: TrainedSum, turn: Turn) -> Controlled:
-        return self.training.server_update(state, total, turn)
+    def server_update(
+        self, state: Controlled, total: TrainedSum, context: RoundContext
+    ) -> Controlled:
+        return self.training.server_update(state, total, context)
 
     def result(self, state: Controlled) -> PromptModel:
         return PromptModel(
@@ -251,12 +257,12 @@ class RecordingPrompts(Algorithm[Controlled, TrainedSum, PromptModel]):
         return self.training.figures(state)
 
 
-def labelled(
+def labeled(
     recordings: Iterable[Recording], n_classes: int, context: tuple[int, ...] = ()
 ) -> list[Example]:
     """Return prepared recordings as examples; those without a target are left out.
 
-    >>> [example.label for example in labelled([Recording.labelled([0.0, 1.0], 1, 2)], 2)]
+    >>> [example.label for example in labeled([Recording.labeled([0.0, 1.0], 1, 2)], 2)]
     [1]
     """
     found = []

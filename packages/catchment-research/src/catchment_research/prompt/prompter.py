@@ -13,7 +13,7 @@ import numpy as np
 
 from catchment import Array, Integers
 from catchment.errors import IntegrityError
-from catchment_research.learn.optimisers import Arrays
+from catchment_research.learn.optimizers import Arrays
 from catchment_research.prompt.controller import Example
 from catchment_research.prompt.language import softmax
 from catchment_research.prompt.questions import (
@@ -59,7 +59,7 @@ class Prompter:
         Parameters
         ----------
         per_token
-            Whether each is divided by its number of tokens; the sum favours short answers.
+            Whether each is divided by its number of tokens; the sum favors short answers.
         """
         owned = Owned.of(replace(self.training, loss="answers"), examples)
         found = []

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from catchment import Array, Integers
 from catchment.errors import IntegrityError
-from catchment.wire import Fact, Parts
+from catchment.wire import Fact, Message
 from catchment_research.prompt.controller import Projection
 
 MOST_EXAMPLES = 1 << 16
@@ -81,12 +81,12 @@ class Question:
         if self.choices:
             counts = np.array([len(one) for one in self.choices], dtype=np.uint32)
             sent = (*sent, *_flat([answer for one in self.choices for answer in one]), counts)
-        return Parts("question", about, sent).to_bytes()
+        return Message("question", about, sent).to_bytes()
 
     @classmethod
     def from_bytes(cls, message: bytes, projection: Projection, n_words: int) -> Question:
         """Return the question of a message; IntegrityError if it cannot be one."""
-        parts = Parts.from_bytes(message)
+        parts = Message.from_bytes(message)
         n, wanted = parts.facts.get("examples"), parts.facts.get("gradient")
         if parts.kind != "question" or len(parts.arrays) not in (3, 4, 6):
             raise IntegrityError(f"expected a question, got {parts.kind!r}")
@@ -122,12 +122,12 @@ class Answer:
 
     def to_bytes(self) -> bytes:
         sent = (self.values,) if self.gradients is None else (self.values, self.gradients)
-        return Parts("answer", {}, tuple(array.astype(np.float32) for array in sent)).to_bytes()
+        return Message("answer", {}, tuple(array.astype(np.float32) for array in sent)).to_bytes()
 
     @classmethod
     def from_bytes(cls, message: bytes) -> Answer:
         """Return the answer of a message; IntegrityError if it is not finite."""
-        parts = Parts.from_bytes(message)
+        parts = Message.from_bytes(message)
         if parts.kind != "answer" or len(parts.arrays) not in (1, 2):
             raise IntegrityError(f"expected an answer, got {parts.kind!r}")
         if not all(np.isfinite(array).all() for array in parts.arrays):
@@ -137,7 +137,7 @@ class Answer:
 
 def said_to_bytes(said: Sequence[Integers]) -> bytes:
     """Return a message with what a model said of each example."""
-    return Parts("said", {}, _flat(said)).to_bytes()
+    return Message("said", {}, _flat(said)).to_bytes()
 
 
 def said_from_bytes(message: bytes, n: int, most: int) -> list[Integers]:
@@ -148,7 +148,7 @@ def said_from_bytes(message: bytes, n: int, most: int) -> list[Integers]:
     >>> said_from_bytes(said_to_bytes([np.array([3, 4]), np.array([5])]), 2, most=8)
     [array([3, 4]), array([5])]
     """
-    parts = Parts.from_bytes(message)
+    parts = Message.from_bytes(message)
     if parts.kind != "said" or len(parts.arrays) != 2 or parts.arrays[1].shape != (n,):
         raise IntegrityError(f"expected what was said of {n} examples, got {parts.kind!r}")
     said = _unflat(parts.arrays[0], parts.arrays[1], "words said")
@@ -205,18 +205,18 @@ def _choices(
     return [answers[a:b] for a, b in pairwise(firsts)]
 
 
-def _saying(parts: Parts) -> tuple[int, int | None]:
+def _saying(parts: Message) -> tuple[int, int | None]:
     """Return how many tokens are to be said, and after which one to stop."""
     most, end = parts.facts.get("most", 0), parts.facts.get("end")
     if type(most) is not int or not 0 <= most <= MOST_TOKENS:
         raise IntegrityError(f"a model says at most {MOST_TOKENS} tokens, not {most!r}")
     if end is not None and type(end) is not int:
-        raise IntegrityError(f"the last token is {end!r}; it must be a whole number")
+        raise IntegrityError(f"the last token is {end!r}; it must be an integer")
     return most, end
 
 
 def as_tokens(context: Sequence[int] | NDArray[np.int64]) -> Integers:
-    """Return a context as an array of tokens; ValueError if it is not a row of whole numbers.
+    """Return a context as an array of tokens; ValueError if it is not a row of integers.
 
     >>> as_tokens([3, 4])
     array([3, 4])

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import CatchmentError, FederationError, IntegrityError
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_research.prompt.exchange import LanguageServer
 
 LONGEST = 1 << 28  # bytes of a request or reply
@@ -69,14 +69,14 @@ class RemoteServer:
     def answers(self, messages: Sequence[bytes]) -> list[bytes]:
         """Return the answers; FederationError if the server cannot be reached or refuses."""
         about = {"agreed": self.agreed, "nonce": secrets.token_hex(16)}
-        body = Parts("questions", about, _boxed(messages)).to_bytes()
+        body = Message("questions", about, _boxed(messages)).to_bytes()
         try:
             with (
                 socket.create_connection(self.address, timeout=SECONDS) as connection,
                 connection.makefile("rwb") as stream,
             ):
                 _send(stream, body, self.key, b"question")
-                reply = Parts.from_bytes(_receive(stream, self.key, b"reply" + body))
+                reply = Message.from_bytes(_receive(stream, self.key, b"reply" + body))
         except OSError as error:
             host, port = self.address
             raise FederationError(
@@ -132,13 +132,13 @@ def serve(
 
 def _reply(server: LanguageServer, body: bytes) -> bytes:
     try:
-        asked = Parts.from_bytes(body)
+        asked = Message.from_bytes(body)
         if asked.kind != "questions" or asked.facts.get("agreed") != server.identity():
             raise IntegrityError("this is not the language model that was agreed on")
         replies = server.answers([array.tobytes() for array in asked.arrays])
     except (CatchmentError, ValueError) as error:
-        return Parts("refusal", {"reason": str(error)}).to_bytes()
-    return Parts("answers", {}, _boxed(replies)).to_bytes()
+        return Message("refusal", {"reason": str(error)}).to_bytes()
+    return Message("answers", {}, _boxed(replies)).to_bytes()
 
 
 def _boxed(messages: Sequence[bytes]) -> tuple[NDArray[np.uint8], ...]:

@@ -4,8 +4,8 @@ Each round the server sends the controller's trained numbers. A client turns its
 features once, and then, batch by batch, sends bottlenecks to the language model's server, gets
 gradients back, works out the loss with labels that it keeps, and moves its own copy. What it sends
 up at the end is how far it moved, times its number of examples; the mean of these moves the server
-(federated averaging, McMahan et al., AISTATS 2017, or any optimiser of
-`catchment_research.learn.optimisers`).
+(federated averaging, McMahan et al., AISTATS 2017, or any optimizer of
+`catchment_research.learn.optimizers`).
 
 Two parties see two things. The federation's server sees each client's change, its mean loss and,
 unless labels are told, its share of right answers, if no protection hides them in a sum; under
@@ -29,10 +29,10 @@ import numpy as np
 from catchment import Array, Integers
 from catchment.arrays import PositiveInt
 from catchment.errors import IntegrityError
-from catchment.federation import Algorithm, Data, Turn
+from catchment.federation import Algorithm, Data, RoundContext
 from catchment.privacy import PromptNoise
-from catchment.wire import Parts
-from catchment_research.learn.optimisers import Adam, Arrays, Mean, ServerOptimiser
+from catchment.wire import Message
+from catchment_research.learn.optimizers import Adam, Arrays, Mean, ServerOptimizer
 from catchment_research.learn.progress import UNKNOWN, Progress, TrainedSum
 from catchment_research.prompt.controller import EdgeController, Example
 from catchment_research.prompt.exchange import LanguageLink
@@ -47,7 +47,7 @@ Loss = Literal["words", "tokens", "answers"]
 
 @dataclass(frozen=True, eq=False)
 class Controlled:
-    """Values so far, what the server's optimiser remembers, and how clients did last."""
+    """Values so far, what the server's optimizer remembers, and how clients did last."""
 
     values: Arrays
     memory: Arrays = ()
@@ -70,7 +70,7 @@ class PromptTraining(Algorithm[Controlled, TrainedSum, Prompter]):
     local
         A client's rule, begun anew in each round: `Mean(learning_rate=...)` for gradient descent,
         `Adam(learning_rate=..., tau=1e-8)`.
-    optimiser
+    optimizer
         What the server does with the mean change.
     tell_labels
         Whether clients tell the language model's server their labels. It then returns one gradient
@@ -91,8 +91,8 @@ class PromptTraining(Algorithm[Controlled, TrainedSum, Prompter]):
     epochs: PositiveInt = 1
     batch_size: PositiveInt = 16
     max_steps: PositiveInt | None = None
-    local: ServerOptimiser = LOCAL
-    optimiser: ServerOptimiser = MEAN
+    local: ServerOptimizer = LOCAL
+    optimizer: ServerOptimizer = MEAN
     tell_labels: bool = False
     guard: PromptNoise | None = None
     initial: Arrays | None = None
@@ -110,26 +110,26 @@ class PromptTraining(Algorithm[Controlled, TrainedSum, Prompter]):
 
     def start(self) -> Controlled:
         values = self.controller.start() if self.initial is None else self.initial
-        return Controlled(values, self.optimiser.start(values))
+        return Controlled(values, self.optimizer.start(values))
 
-    def broadcast(self, state: Controlled, turn: Turn) -> Parts:
-        return Parts("controller", {}, tuple(value.astype(np.float32) for value in state.values))
+    def broadcast(self, state: Controlled, context: RoundContext) -> Message:
+        return Message("controller", {}, tuple(value.astype(np.float32) for value in state.values))
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         return self.at_once
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> TrainedSum:
-        return self.client_updates(received, [(data, turn)])[0]
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> TrainedSum:
+        return self.client_updates(received, [(data, context)])[0]
 
     def client_updates(
-        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+        self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> list[TrainedSum]:
         parts = received.expect("controller", len(self.controller.shapes))
         start = tuple(value.astype(np.float64) for value in parts.arrays)
         _check(start, self.controller)
         learners = [
-            _Learner(self, start, Owned.of(self, cast(list[Example], list(data()))), turn.rng())
-            for data, turn in clients
+            _Learner(self, start, Owned.of(self, cast(list[Example], list(data()))), context.rng())
+            for data, context in clients
         ]
         for step in range(max(len(learner.batches) for learner in learners)):
             active = [learner for learner in learners if step < len(learner.batches)]
@@ -138,11 +138,13 @@ class PromptTraining(Algorithm[Controlled, TrainedSum, Prompter]):
                 learner.learn(step, Answer.from_bytes(reply))
         return [learner.upload() for learner in learners]
 
-    def read_update(self, parts: Parts, turn: Turn) -> TrainedSum:
-        return TrainedSum.from_parts(parts).expect(*self.controller.shapes)
+    def read_update(self, parts: Message, context: RoundContext) -> TrainedSum:
+        return TrainedSum.from_message(parts).expect(*self.controller.shapes)
 
-    def server_update(self, state: Controlled, total: TrainedSum, turn: Turn) -> Controlled:
-        values, memory = self.optimiser.step(state.values, total.mean(), state.memory)
+    def server_update(
+        self, state: Controlled, total: TrainedSum, context: RoundContext
+    ) -> Controlled:
+        values, memory = self.optimizer.step(state.values, total.mean(), state.memory)
         # Whether a whole answer would have been chosen is not looked at while training.
         scored = self.loss == "words" and not self.tell_labels
         return Controlled(values, memory, total.progress(scored=scored))

@@ -24,7 +24,7 @@ from catchment.errors import IntegrityError
 from catchment.federation import Plan, Protection
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import Readout
-from catchment_research.learn.optimisers import Adam, Arrays, ServerOptimiser
+from catchment_research.learn.optimizers import Adam, Arrays, ServerOptimizer
 from catchment_research.prompt.controller import EdgeController, Example, Projection
 from catchment_research.prompt.exchange import LanguageLink
 from catchment_research.prompt.questions import OTHER_QUESTION, Answer, Question, as_tokens
@@ -40,7 +40,7 @@ def label_targets(
     steps: int = 80,
     spread: float = 0.3,
     copies: int = 4,
-    rule: ServerOptimiser = RULE,
+    rule: ServerOptimizer = RULE,
     seed: int = 0,
 ) -> Array:
     """Return bottlenecks (L, k), trained so that each, and mixtures, make the model say a word.
@@ -128,7 +128,7 @@ def closed_form_start(
     """
     if controller.features is None:
         raise ValueError("a constant prompt has nothing to regress on; begin at zero")
-    algorithm = FederatedRidge(features=controller.features, ridge=ridge, keep_clients=False)
+    algorithm = FederatedRidge(features=controller.features, ridge=ridge, store_per_client=False)
     plan = Plan(algorithm=algorithm, protections=protections)
     result = run_locally(plan, {name: ridge_data(held, targets) for name, held in clients.items()})
     readout = result.state.readout

@@ -1,4 +1,4 @@
-"""Plasticity on a grid against fractions, in any lanes, and on several processors."""
+"""Plasticity in fixed point against fractions, in any lanes, and on several processors."""
 
 from __future__ import annotations
 
@@ -213,7 +213,9 @@ def test_a_batch_whose_sums_could_overflow_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr(getmodule(plasticity_of), "MOST_STEPS", 20)
     reservoir = Reservoir.from_recipe(Recipe(units=4, inputs=2, seed=4, grid=20))
     rule = IntrinsicPlasticity(updates="batch", batch=100)
-    with pytest.raises(ValueError, match="a batch has 30 steps; on a grid pass a batch of at most"):
+    with pytest.raises(
+        ValueError, match="a batch has 30 steps; in fixed point pass a batch of at most"
+    ):
         rule.adapt(reservoir, [np.zeros((15, 2))] * 2)
 
 
@@ -298,7 +300,7 @@ def test_divergence_and_gains_out_of_reach_are_errors() -> None:
     large = reservoir.with_plasticity(np.full(20, 1e3), np.zeros(20))
     with pytest.raises(ValueError, match=r"gains from 1000 to 1000 .* use no grid"):
         IntrinsicPlasticity().adapt(large, [u])
-    with pytest.raises(ValueError, match=r"target_mean is 2\.0; on a grid"):
+    with pytest.raises(ValueError, match=r"target_mean is 2\.0; in fixed point"):
         IntrinsicPlasticity(target_mean=2.0).adapt(reservoir, [u])
 
 

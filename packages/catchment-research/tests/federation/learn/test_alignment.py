@@ -16,7 +16,7 @@ from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import evaluate
 from catchment.readout import Model
-from catchment.wire import Parts
+from catchment.wire import Message
 from catchment_research.learn import AlignedRidge, ReservoirEnsemble, aligned_reservoir
 
 pytestmark = pytest.mark.processor
@@ -97,14 +97,14 @@ def test_aggregation_pays_only_at_full_alignment_and_the_ensemble_always() -> No
 def test_the_state_survives_and_the_ensemble_remembers_its_alignment() -> None:
     algorithm = AlignedRidge(ridge=FederatedRidge(features=FEATURES, ridge=1e-6), alpha=0.5)
     state = run_locally(Plan(algorithm=algorithm), clients()).state
-    again = algorithm.load_state(Parts.from_bytes(algorithm.save_state(state).to_bytes()))
+    again = algorithm.load_state(Message.from_bytes(algorithm.save_state(state).to_bytes()))
     assert again.total == state.total
     with pytest.raises(FederationError, match="nothing has been learned yet"):
         algorithm.model_of(algorithm.start(), "client-0")
     ensemble = ReservoirEnsemble(features=FEATURES, alpha=0.5, ridge=1e-6)
     run = run_locally(Plan(algorithm=ensemble), clients())
     members = run.result
-    kept = ensemble.load_state(Parts.from_bytes(ensemble.save_state(run.state).to_bytes()))
+    kept = ensemble.load_state(Message.from_bytes(ensemble.save_state(run.state).to_bytes()))
     u = narma(60, seed=5).u
     np.testing.assert_array_equal(ensemble.result(kept).predict(u), members.predict(u))
     own = members.features["client-0"].reservoir

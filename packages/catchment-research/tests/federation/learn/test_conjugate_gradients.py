@@ -15,9 +15,9 @@ from catchment.data import ACTIVITIES, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import FederationError, UploadError
 from catchment.features import FeatureMap
-from catchment.federation import Plan, Rows, Turn
-from catchment.privacy import SecureSum, make_identities
-from catchment.wire import NOTHING, Parts
+from catchment.federation import Plan, RoundContext, Rows
+from catchment.privacy import SecureAggregation, generate_keys
+from catchment.wire import NOTHING, Message
 from catchment_research.learn import PATH, ConjugateGradients, fold_of
 
 pytestmark = pytest.mark.processor
@@ -41,7 +41,7 @@ def pooled(features: FeatureMap, clients: Clients) -> tuple[Array, Array]:
 
 
 def direct(z: Array, y: Array, ridge: float) -> Array:
-    """Weights with an intercept that is not penalised, by scipy."""
+    """Weights with an intercept that is not penalized, by scipy."""
     z, y = z - z.mean(axis=0), y - y.mean(axis=0)
     return np.asarray(solve(z.T @ z + ridge * np.eye(z.shape[1]), z.T @ y, assume_a="pos"))
 
@@ -72,8 +72,8 @@ def test_a_series_with_a_target_per_step_is_solved_too() -> None:
     assert distance(done.model.readout.weights, direct(*pooled(STEPS, series()), 1e-2)) < 1e-9
 
 
-def test_the_ridge_acts_on_standardised_features_where_that_is_asked_for() -> None:
-    algorithm = ConjugateGradients(features=MAP, ridge=3.0, classes=ACTIVITIES, standardise=True)
+def test_the_ridge_acts_on_standardized_features_where_that_is_asked_for() -> None:
+    algorithm = ConjugateGradients(features=MAP, ridge=3.0, classes=ACTIVITIES, standardize=True)
     done = run_locally(plan(algorithm), users())
     z, y = pooled(MAP, users())
     spread = z.std(axis=0)
@@ -111,18 +111,20 @@ def test_the_ridge_of_folds_has_the_least_error_on_the_clients_left_out() -> Non
     assert distance(done.model.readout.weights, direct(z, y, best)) < 1e-10
 
 
-def test_products_add_under_a_secure_sum() -> None:
+def test_products_add_under_secure_aggregation() -> None:
     everyone = users(n_users=4, windows=240)
-    keys = make_identities(everyone)
-    secure = SecureSum(keys, min_clients=4, rows_per_feature=2.0)
+    keys = generate_keys(everyone)
+    secure = SecureAggregation(keys, min_clients=4, rows_per_feature=2.0)
     algorithm = ConjugateGradients(features=MAP, ridge=5.0, classes=ACTIVITIES)
     done = run_locally(plan(algorithm, protections=(secure,)), everyone, memories=keys.memories)
     assert distance(done.model.readout.weights, direct(*pooled(MAP, everyone), 5.0)) < 1e-10
 
 
-def test_folds_are_refused_under_a_secure_sum_because_the_server_would_see_their_sums() -> None:
+def test_folds_are_refused_under_secure_aggregation_because_the_server_would_see_their_sums() -> (
+    None
+):
     with pytest.raises(ValueError, match="pass a number as the ridge"):
-        plan(ConjugateGradients(features=MAP), protections=(SecureSum({"ann": "00" * 32}),))
+        plan(ConjugateGradients(features=MAP), protections=(SecureAggregation({"ann": "00" * 32}),))
 
 
 def fading(clients: Clients, gone: str, after: int) -> dict[str, Callable[[], list[Recording]]]:
@@ -202,18 +204,18 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], words
 def test_sums_that_no_data_can_have_are_refused() -> None:
     algorithm = ConjugateGradients(features=MAP, classes=ACTIVITIES)
     name, held = next(iter(users().items()))
-    turn = Turn(0, (name,), client=name)
-    made = algorithm.client_update(NOTHING, lambda: held, turn).parts()
+    context = RoundContext(0, (name,), client=name)
+    made = algorithm.client_update(NOTHING, lambda: held, context).parts()
 
-    def spoilt(place: int, factor: float) -> Parts:
+    def spoilt(place: int, factor: float) -> Message:
         arrays = list(made.arrays)
         arrays[place] = arrays[place] * factor
-        return Parts(made.kind, made.facts, tuple(arrays))
+        return Message(made.kind, made.facts, tuple(arrays))
 
     for place, factor, code in ((5, 100.0, "bound"), (5, 0.01, "moments"), (1, 0.1, "moments")):
         with pytest.raises(UploadError) as refused:
-            algorithm.read_update(spoilt(place, factor), turn)
+            algorithm.read_update(spoilt(place, factor), context)
         assert refused.value.code == code
     other = next(n for n in "abcdefgh" if fold_of(n, 0, 3) != fold_of(name, 0, 3))
     with pytest.raises(UploadError, match="a fold that it is not in"):
-        algorithm.read_update(made, turn.at(other))
+        algorithm.read_update(made, context.at(other))

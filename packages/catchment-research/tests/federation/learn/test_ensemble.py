@@ -20,7 +20,7 @@ from catchment.federation import Limits, Plan
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import Evaluation
 from catchment.readout import load_model
-from catchment.wire import Parts, join, split
+from catchment.wire import Message, join, split
 from catchment_research.learn import (
     Ensemble,
     ReservoirEnsemble,
@@ -140,7 +140,7 @@ def test_joint_statistics_of_all_reservoirs_are_federated_ridge_on_joint_feature
     np.testing.assert_allclose(ours, theirs.predict(z).reshape(-1, 1), rtol=1e-6, atol=1e-8)
 
 
-def test_stacking_weights_minimise_the_error_on_rows_no_member_has_seen() -> None:
+def test_stacking_weights_minimize_the_error_on_rows_no_member_has_seen() -> None:
     clients = narma_clients(n_clients=3)
     recipes = {"client-0": Recipe(units=3, inputs=1, seed=1)}
     algorithm = ReservoirEnsemble(features=FEATURES, recipes=recipes, ridge=1e-3)
@@ -191,7 +191,7 @@ def test_stacking_works_for_classes_and_helps_no_less_than_the_mean_on_its_own_r
 
 def reread(algorithm: Any, state: Any) -> Any:
     whole = algorithm
-    return whole.load_state(Parts.from_bytes(whole.save_state(state).to_bytes()))
+    return whole.load_state(Message.from_bytes(whole.save_state(state).to_bytes()))
 
 
 def test_states_survive_saving() -> None:
@@ -222,7 +222,9 @@ def test_an_ensemble_is_saved_as_any_model(tmp_path: object) -> None:
 
 def test_a_later_round_adds_members_and_replaces_those_that_answer_again() -> None:
     algorithm = ReservoirEnsemble(features=FEATURES, ridge=1e-3, weighting="samples")
-    result = run_locally(Plan(algorithm=algorithm, rounds=2, share=0.5, seed=1), narma_clients())
+    result = run_locally(
+        Plan(algorithm=algorithm, rounds=2, client_fraction=0.5, seed=1), narma_clients()
+    )
     assert 2 <= len(result.result.members) <= 4
     assert result.result.weights.sum() == pytest.approx(1)
 

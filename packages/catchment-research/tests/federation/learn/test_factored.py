@@ -12,31 +12,31 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import Array, EchoState, Pipeline, Prepare, Recording, evaluate, federate
+from catchment import Array, EchoState, Pipeline, Preprocessing, Recording, evaluate, federate
 from catchment.data import contiguous, mackey_glass, narma
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import (
     Float32,
+    LowRankUpload,
     Plan,
     Result,
     RunFolder,
-    SmallestUpload,
     messages_of,
     read_run,
 )
 from catchment.federation.learn import FederatedRidge
-from catchment.federation.measure import InfluenceCap
+from catchment.federation.measure import ContributionBound
 from catchment.federation.runs import MODEL, in_words, unlearn_from_run
 from catchment.plans import parse_plan, read_plan, run_plan
-from catchment.privacy import Clip, GaussianNoise, SecureSum, make_identities
+from catchment.privacy import Clip, GaussianNoise, SecureAggregation, generate_keys
 from catchment.readout import Model, load_model
 from catchment_research.factors import FactoredRidge
 
 pytestmark = pytest.mark.processor
 
 FEATURES = EchoState(12, washout=5, grid=None).build(1, per_step=True)
-RAW = Prepare(scale="none")
+RAW = Preprocessing(scale="none")
 
 
 def clients(n: int = 5, steps: int = 500) -> dict[str, list[Recording]]:
@@ -61,19 +61,19 @@ def trained(held: Mapping[str, Any], **settings: Any) -> Result[Any, Model]:
     return run_locally(Plan(algorithm=algorithm), dict(held), threads=1)
 
 
-@pytest.mark.parametrize("settings", [{}, {"keep_clients": False}])
+@pytest.mark.parametrize("settings", [{}, {"store_per_client": False}])
 def test_the_readout_is_that_of_pooled_rows(settings: dict[str, Any]) -> None:
     held = clients()
     done = trained(held, ridge=1e-9, **settings)
     z, y = pooled(held)
     np.testing.assert_allclose(done.model.readout(z), by_numpy(z, y, 1e-9), atol=1e-9)
     assert done.state.total.n_rows == len(z)
-    kept = settings.get("keep_clients", True)
+    kept = settings.get("store_per_client", True)
     assert set(done.state.by_client) == (set(held) if kept else set())
 
 
-@pytest.mark.parametrize("standardise", [True, False])
-def test_it_chooses_the_ridge_of_the_sums_where_both_can(standardise: bool) -> None:
+@pytest.mark.parametrize("standardize", [True, False])
+def test_it_chooses_the_ridge_of_the_sums_where_both_can(standardize: bool) -> None:
     held = clients()
     rng = np.random.default_rng(0)
     noisy = {
@@ -84,8 +84,8 @@ def test_it_chooses_the_ridge_of_the_sums_where_both_can(standardise: bool) -> N
         ]
         for name, part in held.items()
     }
-    ours = trained(noisy, standardise=standardise)
-    sums = FederatedRidge(features=FEATURES, standardise=standardise)
+    ours = trained(noisy, standardize=standardize)
+    sums = FederatedRidge(features=FEATURES, standardize=standardize)
     theirs: Result[Any, Model] = run_locally(Plan(algorithm=sums), noisy, threads=1)
     assert ours.state.choice.best == pytest.approx(theirs.state.choice.best, rel=3)
     z, _ = pooled(noisy)
@@ -135,13 +135,13 @@ def test_a_client_is_left_out_by_merging_the_others_and_never_by_subtraction(
         unlearn_from_run(tmp_path / "run", "nobody", done.model)
 
 
-def hidden() -> SecureSum:
-    return SecureSum(make_identities(["a", "b", "c"]))
+def hidden() -> SecureAggregation:
+    return SecureAggregation(generate_keys(["a", "b", "c"]))
 
 
 @pytest.mark.parametrize(
     "protection",
-    [Float32(), SmallestUpload(), InfluenceCap(limit=1.0), "noise", "secure"],
+    [Float32(), LowRankUpload(), ContributionBound(limit=1.0), "noise", "secure"],
     ids=str,
 )
 def test_no_protection_goes_with_factors_and_each_refusal_says_what_to_use(protection: Any) -> None:
@@ -155,18 +155,18 @@ def test_no_protection_goes_with_factors_and_each_refusal_says_what_to_use(prote
 
 def test_settings_that_are_about_sums_are_refused() -> None:
     with pytest.raises(ValueError, match="use upload='statistics'"):
-        federate(EchoState(5), clients(), upload=FactoredRidge, protect=(Float32(),))
+        federate(EchoState(5), clients(), upload=FactoredRidge, protections=(Float32(),))
     with pytest.raises(ValueError, match="leaves no sum of statistics"):
         federate(EchoState(5), clients(), upload=FactoredRidge, row_stride=2)
     with pytest.raises(ValueError, match="no setting 'forgetting'"):
         parse_plan(
             '[data]\nsource = "wearables"\n[learn]\nalgorithm = "factors"\nforgetting = 0.5\n'
         )
-    for settings in ({"ridge": "best"}, {"keep_clients": "no"}):
+    for settings in ({"ridge": "best"}, {"store_per_client": "no"}):
         with pytest.raises(ValueError, match="give"):
             FactoredRidge(features=FEATURES, **settings)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="needs keep_clients"):
-        FactoredRidge(features=FEATURES, ridge="clients", keep_clients=False)
+    with pytest.raises(ValueError, match="needs store_per_client"):
+        FactoredRidge(features=FEATURES, ridge="clients", store_per_client=False)
     with pytest.raises(FederationError, match="needs 2 or more"):
         trained({"a": clients()[sorted(clients())[0]]}, ridge="clients")
 
@@ -201,7 +201,7 @@ files = "owners/*.csv"
 inputs = ["x"]
 test = 0.2
 test_of = "steps"
-[prepare]
+[preprocessing]
 horizon = 3
 scale = "none"
 [features]

@@ -15,10 +15,10 @@ from catchment.data import Recording, narma
 from catchment.engine import run_locally
 from catchment.errors import IntegrityError, TooFewClientsError, UploadError
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Plan, Rows, Turn
+from catchment.federation import Plan, RoundContext, Rows
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.federation.measure import evaluate
-from catchment.privacy import Clip, SecureSum, make_identities
+from catchment.privacy import Clip, SecureAggregation, generate_keys
 from catchment.privacy.dp import Clipped
 from catchment.readout import Readout
 from catchment.wire import NOTHING
@@ -41,7 +41,7 @@ CLIENTS = {
     "b": [Recording(SERIES.u[60:220], SERIES.y[60:220])] if SERIES.y is not None else [],
     "c": [Recording(SERIES.u[220:], SERIES.y[220:])] if SERIES.y is not None else [],
 }
-TURN = Turn(0, tuple(CLIENTS), client="a")
+TURN = RoundContext(0, tuple(CLIENTS), client="a")
 
 
 def averaged(algorithm: Any, rounds: int = 1) -> Readout:
@@ -97,8 +97,8 @@ def test_small_batches_pass_over_every_row_in_an_order_of_the_clients_own() -> N
     _, _, start = rows_and_start()
     algorithm = GradientAveraging(features=FEATURES, batch_size=1, learning_rate=0.5)
 
-    def update(turn: Turn) -> bytes:
-        made = algorithm.client_update(start.parts(), lambda: CLIENTS["b"], turn)
+    def update(context: RoundContext) -> bytes:
+        made = algorithm.client_update(start.parts(), lambda: CLIENTS["b"], context)
         return made.arrays[0].tobytes()
 
     assert update(TURN) == update(TURN)
@@ -135,7 +135,7 @@ def test_momentum_gets_further_in_the_same_rounds() -> None:
         return evaluate(model, lambda: CLIENTS["c"]).value
 
     plain = GradientAveraging(features=FEATURES)
-    assert error(replace(plain, optimiser=Momentum())) < error(plain)
+    assert error(replace(plain, optimizer=Momentum())) < error(plain)
 
 
 def test_it_begins_where_it_is_told_to() -> None:
@@ -224,7 +224,7 @@ def test_the_loss_falls_from_round_to_round(batch_size: int | None) -> None:
     assert losses[-1] < 0.5 * losses[0]
 
 
-def test_a_loss_fits_every_secure_sum_that_the_weights_fit() -> None:
+def test_a_loss_fits_every_secure_aggregation_that_the_weights_fit() -> None:
     plain = GradientAveraging(features=FEATURES, learning_rate=0.1)
     far = GradientAveraging(features=FEATURES, learning_rate=1e-20, relative=False)
     huge = {
@@ -232,7 +232,7 @@ def test_a_loss_fits_every_secure_sum_that_the_weights_fit() -> None:
         for name, held in CLIENTS.items()
     }
     for algorithm, clients in ((plain, CLIENTS), (far, huge)):
-        tight = SecureSum(make_identities(CLIENTS), min_clients=3, bits=64, bound=2.0**10)
+        tight = SecureAggregation(generate_keys(CLIENTS), min_clients=3, bits=64, bound=2.0**10)
         plan = Plan(algorithm=algorithm, protections=(tight,))
         (hidden,) = run_locally(plan, clients).records
         (clear,) = run_locally(Plan(algorithm=algorithm), clients).records
@@ -258,7 +258,7 @@ def test_a_loss_is_no_part_of_a_clipped_message() -> None:
     clip = Clip(bound=1.0)
     one, other, bare = (clip.clipped(sent, 2.0**-40) for sent in (quiet, loud, moved))
     assert one.parts().to_bytes() == other.parts().to_bytes() == bare.parts().to_bytes()
-    total = TrainedSum.from_parts(clip.upload(one + other))
+    total = TrainedSum.from_message(clip.upload(one + other))
     assert total.weight == 2.0
     assert total.progress(scored=True) == Progress()
     for wrong in ([9], "no"):

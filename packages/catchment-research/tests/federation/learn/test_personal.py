@@ -20,21 +20,21 @@ from catchment.data import ACTIVITIES, Recording, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import CatchmentError, TooFewClientsError
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Plan, Rows, Turn, first_part
+from catchment.federation import Plan, RoundContext, Rows, first_part
 from catchment.federation.learn import (
     SHARES,
     STRENGTHS,
     mixed,
     own_path,
     own_readout,
-    personalise,
+    personalize,
     smallest_good_step,
     towards,
 )
 from catchment.federation.measure import Comparisons, PersonalEvaluation
 from catchment.federation.measure.evaluation import Comparison
 from catchment.readout import Model, Readout, RidgeStatistics, train
-from catchment.wire import Parts, join
+from catchment.wire import Message, join
 from catchment_research.learn import cluster_clients, cluster_sums
 
 pytestmark = pytest.mark.processor
@@ -161,8 +161,8 @@ def test_one_who_is_different_moves_and_one_who_is_alike_stays() -> None:
     def path(own: RidgeStatistics) -> list[Readout]:
         return towards(own, shared, STRENGTHS)
 
-    stays = personalise(shared, as_rows(z, alike, 5), path, classes=False)
-    moves = personalise(shared, as_rows(z, different, 5), path, classes=False)
+    stays = personalize(shared, as_rows(z, alike, 5), path, classes=False)
+    moves = personalize(shared, as_rows(z, different, 5), path, classes=False)
     assert stays.step == 0
     assert stays.readout is shared
     assert moves.step > 0
@@ -171,7 +171,7 @@ def test_one_who_is_different_moves_and_one_who_is_alike_stays() -> None:
     truth = new @ np.array([[1.0], [1.0], [-2.0], [1.0]])
     assert ((moves.readout(new) - truth) ** 2).mean() < 0.05 * ((shared(new) - truth) ** 2).mean()
     with pytest.raises(ValueError, match="at least 2"):
-        personalise(shared, as_rows(z, alike, 1), path, classes=False)
+        personalize(shared, as_rows(z, alike, 1), path, classes=False)
 
 
 def shared_model(names: list[str], share: float | None = None) -> Model:
@@ -280,16 +280,16 @@ def test_wrong_settings_are_named() -> None:
 def test_malformed_comparisons_are_refused() -> None:
     model = shared_model(NEW)
     algorithm = PersonalEvaluation(model_under_test=model)
-    turn = Turn(0, (), client="a")
-    told = algorithm.broadcast(Comparisons(), turn)
-    good = algorithm.client_update(told, lambda: PEOPLE[NEW[0]], turn)
+    context = RoundContext(0, (), client="a")
+    told = algorithm.broadcast(Comparisons(), context)
+    good = algorithm.client_update(told, lambda: PEOPLE[NEW[0]], context)
     named = {"shared": good.shared.parts(), "personal": good.personal.parts()}
     for moved in (np.array([-1.0]), np.array([1.0, 2.0]), np.array([np.nan])):
-        wrong = join("comparison", {**named, "moved": Parts("moved", {}, (moved,))})
+        wrong = join("comparison", {**named, "moved": Message("moved", {}, (moved,))})
         with pytest.raises(CatchmentError):
-            Comparison.from_parts(wrong)
+            Comparison.from_message(wrong)
     with pytest.raises(CatchmentError):
-        Comparison.from_parts(join("comparison", named))
+        Comparison.from_message(join("comparison", named))
 
 
 def clients_of_two_kinds() -> dict[str, RidgeStatistics]:
@@ -344,7 +344,7 @@ def test_each_error_is_that_of_a_readout_fitted_without_the_block_by_scikit_lear
     blocks = Rows.of_arrays(z, y).blocks(4)
     mine = reduce(add, (block.statistics() for block in blocks))
     path = own_path(shared, blocks, others + mine, member=True)
-    found = personalise(shared, blocks, path, classes=False)
+    found = personalize(shared, blocks, path, classes=False)
     fold = Rows.of_arrays(z, y).folds(4)
     squares = np.zeros(1 + len(SHARES))
     for k in range(4):

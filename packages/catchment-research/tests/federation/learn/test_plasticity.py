@@ -1,4 +1,4 @@
-"""Federated plasticity: one client is centralised, moments do not depend on the split."""
+"""Federated plasticity: one client is centralized, moments do not depend on the split."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from catchment import Evaluation, FederatedRidge, Plan, Recipe, Recording, Reser
 from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
 from catchment.errors import TooFewClientsError, UploadError
 from catchment.features import EchoState
-from catchment.federation import Additive, Protection, Read, Turn, Upload, WeightedSum
-from catchment.privacy import SecureSum, make_identities
-from catchment.wire import Parts
+from catchment.federation import Additive, Protection, Read, RoundContext, Upload, WeightedSum
+from catchment.privacy import SecureAggregation, generate_keys
+from catchment.wire import Message
 from catchment_research.learn import Momentum
 from catchment_research.plasticity import (
     FederatedPlasticity,
@@ -42,7 +42,7 @@ def sequences(n: int, seed: int = 0, steps: int = 40) -> list[Recording]:
 
 @pytest.mark.parametrize("reservoir", [RESERVOIR, DEEP])
 @pytest.mark.parametrize("weighting", ["samples", "uniform"])
-def test_one_client_is_centralised_training(reservoir: Reservoir, weighting: Any) -> None:
+def test_one_client_is_centralized_training(reservoir: Reservoir, weighting: Any) -> None:
     data = sequences(6)
     algorithm = FederatedPlasticity(reservoir=reservoir, rule=RULE, weighting=weighting)
     state = federate(Plan(algorithm=algorithm, rounds=2), {"only": data}).state
@@ -112,7 +112,7 @@ def test_a_round_is_the_mean_weighted_by_sequences() -> None:
 def test_momentum_goes_on_after_the_mean() -> None:
     clients = {"a": sequences(2, seed=1), "b": sequences(2, seed=2)}
     plain = FederatedPlasticity(reservoir=RESERVOIR, rule=RULE)
-    moved = replace(plain, optimiser=Momentum(momentum=0.5))
+    moved = replace(plain, optimizer=Momentum(momentum=0.5))
     first = federate(Plan(algorithm=plain), clients).state
     after_first = replace(plain, reservoir=plain.result(first))
     second = federate(Plan(algorithm=after_first), clients).state
@@ -125,9 +125,9 @@ def test_momentum_goes_on_after_the_mean() -> None:
 
 def test_two_numbers_per_unit_travel_each_way() -> None:
     algorithm = FederatedPlasticity(reservoir=RESERVOIR, rule=RULE)
-    down = algorithm.broadcast(algorithm.start(), Turn(0, ("a",)))
+    down = algorithm.broadcast(algorithm.start(), RoundContext(0, ("a",)))
     assert sum(array.size for array in down.arrays) == 2 * RESERVOIR.n_units
-    up = algorithm.client_update(down, lambda: sequences(2), Turn(0, ("a",))).parts()
+    up = algorithm.client_update(down, lambda: sequences(2), RoundContext(0, ("a",))).parts()
     assert sum(array.size for array in up.arrays) == 2 * RESERVOIR.n_units + 2
 
 
@@ -135,13 +135,13 @@ def test_two_numbers_per_unit_travel_each_way() -> None:
 class Doubled(Protection):
     """A protection that sends twice the sums and halves what they add up to."""
 
-    def on_client(self, upload: Upload, turn: Turn) -> Upload:
+    def on_client(self, upload: Upload, context: RoundContext) -> Upload:
         parts = upload.parts()
         numbers, *arrays = parts.arrays
         twice = (numbers * [2.0, 1.0], *(2 * array for array in arrays))  # of one client still
-        return Sent(Parts(parts.kind, parts.facts, twice))
+        return Sent(Message(parts.kind, parts.facts, twice))
 
-    def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
+    def on_server(self, total: Additive, context: RoundContext, inner: Read) -> Additive:
         assert isinstance(total, WeightedSum)
         halves = tuple(array / 2 for array in total.arrays)
         return WeightedSum(halves, total.weight / 2, total.n_clients)
@@ -149,9 +149,9 @@ class Doubled(Protection):
 
 @dataclass(frozen=True)
 class Sent:
-    content: Parts
+    content: Message
 
-    def parts(self) -> Parts:
+    def parts(self) -> Message:
         return self.content
 
 
@@ -166,13 +166,13 @@ def test_protections_compose(kind: type[FederatedPlasticity] | type[MomentPlasti
 
 
 @pytest.mark.parametrize("kind", [FederatedPlasticity, MomentPlasticity])
-def test_a_secure_sum_gives_the_same(
+def test_secure_aggregation_gives_the_same(
     kind: type[FederatedPlasticity] | type[MomentPlasticity],
 ) -> None:
     clients = {name: sequences(2 + k, seed=k) for k, name in enumerate("abcd")}
-    identities = make_identities(clients)
+    identities = generate_keys(clients)
     memories = identities.memories
-    secure = SecureSum(identities=identities, min_clients=3)
+    secure = SecureAggregation(identities=identities, min_clients=3)
     algorithm: Any = kind(reservoir=RESERVOIR, rule=RULE)
     plain = federate(Plan(algorithm=algorithm, rounds=2), clients).state
     plan = Plan(algorithm=algorithm, rounds=2, protections=(secure,))
@@ -269,20 +269,20 @@ def test_a_diverging_client_is_refused_with_its_reason() -> None:
 @pytest.mark.parametrize("kind", [FederatedPlasticity, MomentPlasticity])
 def test_wrong_shapes_and_numbers_are_refused(kind: Any) -> None:
     algorithm = kind(reservoir=RESERVOIR)
-    turn = Turn(0, ("a",), client="a")
+    context = RoundContext(0, ("a",), client="a")
     good = algorithm.client_update(
-        algorithm.broadcast(algorithm.start(), turn), lambda: sequences(2), turn
+        algorithm.broadcast(algorithm.start(), context), lambda: sequences(2), context
     )
-    assert algorithm.read_update(good.parts(), turn).n_clients == 1
+    assert algorithm.read_update(good.parts(), context).n_clients == 1
     short = WeightedSum((good.arrays[0][:3], *good.arrays[1:]), good.weight)
     with pytest.raises(UploadError, match="25"):
-        algorithm.read_update(short.parts(), turn)
+        algorithm.read_update(short.parts(), context)
     bad = WeightedSum((np.full(25, np.nan), *good.arrays[1:]), good.weight)
     with pytest.raises(UploadError, match="finite"):
-        algorithm.read_update(bad.parts(), turn)
+        algorithm.read_update(bad.parts(), context)
     few = Plasticity(np.ones(3), np.ones(3)).parts()
     with pytest.raises(UploadError, match="for 25 units"):
-        algorithm.client_update(few, lambda: sequences(2), turn)
+        algorithm.client_update(few, lambda: sequences(2), context)
 
 
 def test_settings_out_of_range_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Federated plasticity on a grid: equal to the bit where float64 is equal to rounding."""
+"""Federated plasticity in fixed point: equal to the bit where float64 is equal to rounding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, evaluate, federate
 from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
 from catchment.features import EchoState
-from catchment.privacy import SecureSum, make_identities
+from catchment.privacy import SecureAggregation, generate_keys
 from catchment_research.learn import Momentum
 from catchment_research.plasticity import (
     FederatedPlasticity,
@@ -41,7 +41,7 @@ def bits_of(state: Any) -> tuple[bytes, bytes]:
     return state.gain.tobytes(), state.shift.tobytes()
 
 
-def test_one_client_is_centralised_training_to_the_bit() -> None:
+def test_one_client_is_centralized_training_to_the_bit() -> None:
     data = sequences(6)
     plan = Plan(algorithm=FederatedPlasticity(reservoir=RESERVOIR, rule=RULE), rounds=2)
     state = federate(plan, {"only": data}).state
@@ -62,11 +62,11 @@ def test_any_split_gives_the_moments_of_the_pool_to_the_bit() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_threads_and_secure_sums_do_not_change_a_bit(kind: Any) -> None:
+def test_names_threads_and_secure_aggregation_do_not_change_a_bit(kind: Any) -> None:
     clients = {name: sequences(2 + k, seed=k) for k, name in enumerate("abcd")}
     renamed = dict(zip("wzyx", clients.values(), strict=True))
-    identities = make_identities(clients)
-    secure = SecureSum(identities=identities, min_clients=3)
+    identities = generate_keys(clients)
+    secure = SecureAggregation(identities=identities, min_clients=3)
     plan = Plan(algorithm=kind(reservoir=RESERVOIR, rule=RULE), rounds=2)
     one = federate(plan, clients, threads=1).state
     other = federate(plan, renamed, threads=3).state
@@ -88,9 +88,9 @@ def test_it_is_near_the_result_in_float64(kind: Any) -> None:
     np.testing.assert_allclose(found[0].shift, found[1].shift, atol=2e-5)
 
 
-def test_an_optimiser_that_runs_away_stays_in_reach() -> None:
+def test_an_optimizer_that_runs_away_stays_in_reach() -> None:
     wild = FederatedPlasticity(
-        reservoir=RESERVOIR, rule=RULE, optimiser=Momentum(learning_rate=1e5)
+        reservoir=RESERVOIR, rule=RULE, optimizer=Momentum(learning_rate=1e5)
     )
     state = federate(Plan(algorithm=wild), {"a": sequences(4)}).state
     assert (state.gain > 0).all()

@@ -14,7 +14,7 @@ from catchment.data import synthetic_wearables
 from catchment.federation import messages_of, read_run
 from catchment.federation.learn import FederatedRidge
 from catchment.plans import parse_plan, run_plan
-from catchment.privacy import SecureSum
+from catchment.privacy import SecureAggregation
 from catchment_research.learn import ConjugateGradients
 
 MAP = EchoState(50, seed=1)
@@ -67,7 +67,10 @@ def test_gradients_end_in_the_readout_of_statistics() -> None:
     ("settings", "words"),
     [
         ({"upload": "least"}, "upload is 'least'; give 'auto' or 'statistics'"),
-        ({"protect": [SecureSum({"a": "00" * 32})], "ridge": "groups"}, "pass ridge='clients'"),
+        (
+            {"protect": [SecureAggregation({"a": "00" * 32})], "ridge": "groups"},
+            "pass ridge='clients'",
+        ),
         ({"upload": ConjugateGradients, "row_stride": 2}, "use upload='statistics'"),
     ],
 )

@@ -101,7 +101,7 @@ def test_few_rows_are_a_warning(shapes: tuple[tuple[int, ...], ...]) -> None:
 @pytest.mark.parametrize("distributed", [False, True])
 def test_what_is_bounded_is_said_with_delta_and_the_number_of_clients(distributed: bool) -> None:
     noise = {"epsilon": 2.5, "delta": 1e-5, "unit": "client", "distributed": distributed}
-    plan = {"Plan": {"protections": [{"GaussianNoise": noise}, {"SecureSum": {}}]}}
+    plan = {"Plan": {"protections": [{"GaussianNoise": noise}, {"SecureAggregation": {}}]}}
     run = a_run(up("clipped"))
     said = in_words(replace(run, stages=(Stage("training", "", 1, plan),)), [])
     assert "to whoever sees the model, epsilon 2.5 at delta 1e-05 for each of 9 clients" in said

@@ -1,4 +1,4 @@
-"""Noise as a protection of plans: ridge, averages, sequences, secure sums."""
+"""Noise as a protection of plans: ridge, averages, sequences, secure aggregation."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from catchment.data import ACTIVITIES, synthetic_wearables
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import BudgetError, IntegrityError, TooFewClientsError, UploadError
 from catchment.features import EchoState
-from catchment.federation import Cost, Engine, Reply, Turn, WeightedSum, run
+from catchment.federation import Cost, Engine, Reply, RoundContext, WeightedSum, run
 from catchment.federation.measure import Evaluation
 from catchment.federation.runs import EntryList
 from catchment.privacy import (
     Budget,
     Clip,
     GaussianNoise,
-    PerSequence,
-    SecureSum,
+    RecordLevel,
+    SecureAggregation,
     epsilon_spent,
-    make_identities,
+    generate_keys,
 )
 from catchment.privacy.dp import Clipped, Records
 from catchment.readout import RidgeStatistics, accumulate
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 from catchment_research.learn import GradientAveraging
 from catchment_research.plasticity import FederatedPlasticity
 
@@ -37,7 +37,7 @@ F = EchoState.of(Reservoir.from_recipe(Recipe(units=12, inputs=6, seed=1)), pool
 CLIENTS = synthetic_wearables(12, windows_per_user=24, steps=24)
 PUBLIC = [accumulate(F, data) for data in synthetic_wearables(4, 9, steps=24).values()]
 CLIP = Clip.from_public(PUBLIC)
-RIDGE = FederatedRidge(features=F, classes=ACTIVITIES, ridge=0.0, keep_clients=False)
+RIDGE = FederatedRidge(features=F, classes=ACTIVITIES, ridge=0.0, store_per_client=False)
 
 
 def noise(**settings: object) -> GaussianNoise:
@@ -86,15 +86,15 @@ def test_the_server_sees_no_statistics_of_any_client() -> None:
 
 
 def secure_plan(**settings: object) -> tuple[Plan[object, WeightedSum, object], dict[str, object]]:
-    identities = make_identities(CLIENTS)
+    identities = generate_keys(CLIENTS)
     memories = identities.memories
     shared = noise(distributed=True, min_clients=10, **settings)
-    secure = SecureSum(identities=identities, min_clients=10)
+    secure = SecureAggregation(identities=identities, min_clients=10)
     plan = Plan(algorithm=RIDGE, protections=(shared, secure))
     return plan, memories  # type: ignore[return-value]
 
 
-def test_distributed_noise_inside_a_secure_sum() -> None:
+def test_distributed_noise_inside_secure_aggregation() -> None:
     plan, memories = secure_plan()
     engine = LocalEngine(plan, CLIENTS, 1, memories)  # type: ignore[arg-type]
     result = run(plan, engine)
@@ -107,9 +107,9 @@ def test_distributed_noise_inside_a_secure_sum() -> None:
 def test_shares_add_up_to_the_promised_noise() -> None:
     shared = noise(epsilon=2.0, distributed=True, min_clients=10, colluding=2)
     assert shared.share**2 * (10 - 2) == pytest.approx(shared.spread**2)
-    turn = Turn(0, ())
+    context = RoundContext(0, ())
     zero = WeightedSum((np.zeros(4000),), 1.0)
-    sent = [shared.on_client(zero, turn) for _ in range(8)]
+    sent = [shared.on_client(zero, context) for _ in range(8)]
     total = sum(upload.parts().arrays[1] for upload in sent)
     assert np.std(total) == pytest.approx(shared.spread, rel=0.08)
     steps = total / shared.grid
@@ -117,37 +117,40 @@ def test_shares_add_up_to_the_promised_noise() -> None:
     assert shared.multiplier > noise(epsilon=2.0).multiplier
 
 
-def test_noise_counts_on_as_many_telling_theirs_as_the_secure_sum_does() -> None:
+def test_noise_counts_on_as_many_telling_theirs_as_secure_aggregation_does() -> None:
     """Of 40 registered clients 8 may be corrupt, and all of them in the smallest sum."""
-    registered = make_identities(f"c{k}" for k in range(40))
+    registered = generate_keys(f"c{k}" for k in range(40))
     shared = noise(distributed=True, min_clients=10)
     for n, colluding in ((10, 8), (12, 6), (16, 2), (30, 2)):
-        secure = SecureSum(registered, min_clients=n)
+        secure = SecureAggregation(registered, min_clients=n)
         settled, _ = Plan(algorithm=RIDGE, protections=(shared, secure)).protections
         assert isinstance(settled, GaussianNoise)
         assert settled.n_colluding == colluding
         assert settled.share * np.sqrt(n - 8) >= settled.spread * (1 - 1e-12)
-    few = SecureSum(registered, min_clients=10)
+    few = SecureAggregation(registered, min_clients=10)
     with pytest.raises(ValueError, match=r"8 of the 40 .* min_clients=16, or leave out colluding"):
         Plan(algorithm=RIDGE, protections=(replace(shared, colluding=2), few))
-    many = SecureSum(make_identities(f"c{k}" for k in range(50)), min_clients=10)
+    many = SecureAggregation(generate_keys(f"c{k}" for k in range(50)), min_clients=10)
     with pytest.raises(ValueError, match=r"10 of the 50 .* min_clients=18"):
         Plan(algorithm=RIDGE, protections=(shared, many))
 
 
-def test_distributed_noise_needs_its_secure_sum() -> None:
+def test_distributed_noise_needs_its_secure_aggregation() -> None:
     shared = noise(distributed=True, min_clients=10)
-    with pytest.raises(ValueError, match="only within a secure sum"):
+    with pytest.raises(ValueError, match="only within secure aggregation"):
         Plan(algorithm=RIDGE, protections=(shared,))
-    identities = make_identities(CLIENTS)
+    identities = generate_keys(CLIENTS)
     with pytest.raises(ValueError, match="pass it min_clients=10"):
-        Plan(algorithm=RIDGE, protections=(shared, SecureSum(identities=identities, min_clients=4)))
-    coarse = SecureSum(identities=identities, min_clients=10, bits=64, bound=2.0**40)
+        Plan(
+            algorithm=RIDGE,
+            protections=(shared, SecureAggregation(identities=identities, min_clients=4)),
+        )
+    coarse = SecureAggregation(identities=identities, min_clients=10, bits=64, bound=2.0**40)
     with pytest.raises(ValueError, match="use 128 bits"):
         Plan(algorithm=RIDGE, protections=(shared, coarse))
-    upload = shared.on_client(WeightedSum((np.zeros(3),), 1.0), Turn(0, ()))
+    upload = shared.on_client(WeightedSum((np.zeros(3),), 1.0), RoundContext(0, ()))
     with pytest.raises(IntegrityError, match="without its mask"):
-        shared.read_update(upload.parts(), Turn(0, (), client="ann"), lambda p, t: None)
+        shared.read_update(upload.parts(), RoundContext(0, (), client="ann"), lambda p, t: None)
 
 
 def test_averages_are_protected_too() -> None:
@@ -170,7 +173,7 @@ def test_averages_are_protected_too() -> None:
 
 def test_privacy_per_sequence() -> None:
     protection = noise(unit="sequence", min_clients=1, small_cohort=False)
-    plan = Plan(algorithm=PerSequence(algorithm=RIDGE), protections=(protection,))
+    plan = Plan(algorithm=RecordLevel(algorithm=RIDGE), protections=(protection,))
     result = federate(plan, CLIENTS)
     n = sum(map(len, CLIENTS.values()))
     assert result.state.total is not None
@@ -182,39 +185,39 @@ def test_privacy_per_sequence() -> None:
 
 
 def test_units_must_fit_the_algorithm() -> None:
-    with pytest.raises(ValueError, match="unit='sequence' with PerSequence"):
+    with pytest.raises(ValueError, match="unit='sequence' with RecordLevel"):
         Plan(algorithm=RIDGE, protections=(noise(unit="sequence"),))
-    with pytest.raises(ValueError, match="unit='sequence' with PerSequence"):
-        Plan(algorithm=PerSequence(algorithm=RIDGE), protections=(noise(),))
-    protection, turn = noise(unit="sequence"), Turn(0, ())
-    with pytest.raises(UploadError, match="needs PerSequence"):
-        protection.on_client(accumulate(F, CLIENTS["user-000"]), turn)
+    with pytest.raises(ValueError, match="unit='sequence' with RecordLevel"):
+        Plan(algorithm=RecordLevel(algorithm=RIDGE), protections=(noise(),))
+    protection, context = noise(unit="sequence"), RoundContext(0, ())
+    with pytest.raises(UploadError, match="needs RecordLevel"):
+        protection.on_client(accumulate(F, CLIENTS["user-000"]), context)
     with pytest.raises(UploadError, match="no sequences"):
-        protection.on_client(Records(lambda: iter(())), turn)
+        protection.on_client(Records(lambda: iter(())), context)
     with pytest.raises(UploadError, match="ridge statistics, not 'weighted-sum'"):
-        protection.on_client(Records(lambda: iter([WeightedSum((np.ones(2),), 1.0)])), turn)
+        protection.on_client(Records(lambda: iter([WeightedSum((np.ones(2),), 1.0)])), context)
     with pytest.raises(UploadError, match="must not leave"):
         Records(lambda: iter(())).parts()
 
 
 def test_the_ridge_must_be_a_number() -> None:
-    chosen = FederatedRidge(features=F, ridge="gcv", keep_clients=False)
+    chosen = FederatedRidge(features=F, ridge="gcv", store_per_client=False)
     with pytest.raises(ValueError, match="cannot be chosen by 'gcv'"):
         Plan(algorithm=chosen, protections=(noise(),))
     with pytest.raises(ValueError, match="cannot be chosen"):
         Plan(
-            algorithm=PerSequence(algorithm=chosen),
+            algorithm=RecordLevel(algorithm=chosen),
             protections=(noise(unit="sequence", min_clients=1),),
         )
 
 
 def test_a_client_that_does_not_clip_is_refused() -> None:
-    protection, turn = noise(), Turn(0, (), client="ann")
+    protection, context = noise(), RoundContext(0, (), client="ann")
     long = Clipped(np.full(200, 1.0), 1, {})
     with pytest.raises(UploadError, match="above the clip's bound"):
-        protection.read_update(long.parts(), turn, lambda p, t: None)
+        protection.read_update(long.parts(), context, lambda p, t: None)
     with pytest.raises(IntegrityError):
-        protection.read_update(NOTHING, turn, lambda p, t: None)
+        protection.read_update(NOTHING, context, lambda p, t: None)
 
 
 def test_noise_grows_with_releases_and_replacement() -> None:
@@ -224,7 +227,7 @@ def test_noise_grows_with_releases_and_replacement() -> None:
     assert math.log2(one.grid) == int(math.log2(one.grid))
     assert one.spread / one.grid >= 1 << 20
     with pytest.raises(UploadError, match="beyond the 1 agreed"):
-        one.on_client(accumulate(F, CLIENTS["user-000"]), Turn(1, ()))
+        one.on_client(accumulate(F, CLIENTS["user-000"]), RoundContext(1, ()))
 
 
 def test_a_budget_is_charged_before_clients_with_noise_of_their_own_are_asked(
@@ -238,8 +241,8 @@ def test_a_budget_is_charged_before_clients_with_noise_of_their_own_are_asked(
         def clients(self) -> list[str]:
             return sorted(CLIENTS)
 
-        def ask(self, letters: object) -> Iterator[Reply]:
-            asked.append(letters)
+        def ask(self, requests: object) -> Iterator[Reply]:
+            asked.append(requests)
             raise AssertionError
 
     with pytest.raises(BudgetError):
@@ -284,10 +287,10 @@ def test_noisy_statistics_cannot_be_claimed_by_a_client() -> None:
         s.fingerprint,
     )
     parts = broken.parts()
-    claimed = Parts(parts.kind, {**parts.facts, "noisy": True}, parts.arrays)
+    claimed = Message(parts.kind, {**parts.facts, "noisy": True}, parts.arrays)
     with pytest.raises(UploadError, match="one class per row"):
-        RIDGE.read_update(claimed, Turn(0, (), client="mallory"))
-    RIDGE.read_update(claimed, Turn(0, ()))
+        RIDGE.read_update(claimed, RoundContext(0, (), client="mallory"))
+    RIDGE.read_update(claimed, RoundContext(0, ()))
 
 
 def test_a_forecast_can_be_private_per_step_rows() -> None:
@@ -295,7 +298,7 @@ def test_a_forecast_can_be_private_per_step_rows() -> None:
     steps = EchoState.of(reservoir, washout=5)
     u = np.sin(np.arange(60.0))
     data = {f"c{k}": [Recording(u[k : 50 + k], u[k + 1 : 51 + k])] for k in range(5)}
-    algorithm = FederatedRidge(features=steps, ridge=0.0, keep_clients=False)
+    algorithm = FederatedRidge(features=steps, ridge=0.0, store_per_client=False)
     protection = noise(clip=Clip(bound=10.0))
     model = federate(Plan(algorithm=algorithm, protections=(protection,)), data).model
     assert model is not None

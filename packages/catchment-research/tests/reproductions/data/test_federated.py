@@ -109,7 +109,7 @@ def field(number: int, body: bytes) -> bytes:
 
 
 def example(**features: bytes) -> bytes:
-    """A tf.train.Example from features that are already serialised."""
+    """A tf.train.Example from features that are already serialized."""
     entries = (field(1, n.encode()) + field(2, f) for n, f in features.items())
     return field(1, b"".join(field(1, entry) for entry in entries))
 

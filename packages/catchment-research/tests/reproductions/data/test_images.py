@@ -124,7 +124,7 @@ def test_odd_idx_files(tmp_path: Path) -> None:
 def cifar_batch(images: NDArray[np.uint8], labels: list[int]) -> bytes:
     """The binary version: label, then red, green and blue planes, row by row."""
     return b"".join(
-        bytes([label]) + b"".join(image[:, :, colour].tobytes() for colour in range(3))
+        bytes([label]) + b"".join(image[:, :, color].tobytes() for color in range(3))
         for image, label in zip(images, labels, strict=True)
     )
 

@@ -348,7 +348,7 @@ def unlearn(
     typer.echo(f"after    {told.after}")
     alike = " that scales and adapts as this one did" if told.remains else ""
     if told.how == "equality":
-        typer.echo("after = before - removed, in whole numbers, to the last bit:")
+        typer.echo("after = before - removed, in integers, to the last bit:")
         typer.echo(f"the sum of a run without {client}{alike}")
         typer.echo(f"anybody can check it: catchment verify {folder}")
     if told.how == "summed-anew":

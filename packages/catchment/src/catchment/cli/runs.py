@@ -65,7 +65,7 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
     if done.comparison is not None:
         print_comparison(done.comparison)
     lines = [folds_sentence(done.facts, done.scores, done.metric)]
-    if file.protect and len(done.comparison or ()) > 1:
+    if file.protections and len(done.comparison or ()) > 1:
         own = done.facts["own_row"]
         lines.append(f"rows but {own!r} are from raw data, outside the federation's protections")
     lines += [f"privacy of the {bound}" for bound in bounds_of(done)]
@@ -228,7 +228,7 @@ def run(
     devices = _devices(device or [])
     processes = _processes(engine, workers, address, tree)
     if engine is Engine.flower and devices:
-        raise ValueError("--device goes with --engine local; simulated clients are invented")
+        raise ValueError("--device goes with --engine local; simulated clients are synthetic")
     if engine is Engine.flower:
         _simulate(file, folder, data, resume=resume, force=force, strict=strict)
         return
@@ -421,7 +421,7 @@ def demo(
     out: Annotated[Path, option("Folder of the demonstration's runs.", "DIR")] = Path("runs/demo"),
     data: DataOption = None,
 ) -> None:
-    """Compare ways to learn together, on invented wearables and, if it is here, on UCI HAR."""
+    """Compare ways to learn together, on synthetic wearables and, if it is here, on UCI HAR."""
     from catchment.demo import run_demo
 
     with progress() as watch:

@@ -8,7 +8,7 @@ from catchment.data.clients import (
 )
 from catchment.data.files import read as read
 from catchment.data.frames import from_frame as from_frame
-from catchment.data.prepare import Prepare as Prepare, RAW as RAW
+from catchment.data.preprocessing import Preprocessing as Preprocessing, RAW as RAW
 from catchment.data.recording import Recording as Recording
 from catchment.data.scaling import Scaler as Scaler
 from catchment.data.synthetic import (
@@ -53,7 +53,7 @@ from catchment.data.frames import (
     one_hot as one_hot,
     times_of as times_of,
 )
-from catchment.data.prepare import Prepared as Prepared, check_continuable as check_continuable
+from catchment.data.preprocessing import Prepared as Prepared, check_continuable as check_continuable
 from catchment.data.recording import trusted as trusted
 from catchment.data.scaling import (
     Moments as Moments,
@@ -84,7 +84,7 @@ __all__ = [
     "ACTIVITIES",
     "Cached",
     "Clients",
-    "Prepare",
+    "Preprocessing",
     "RAW",
     "Recording",
     "Scaler",

@@ -137,7 +137,7 @@ def label_skew(
     alpha
         Concentration: 0.1 gives most of a class to few clients, 100 nearly equal shares.
 
-    >>> data = [Recording.labelled([0.0], label=i % 2, classes=2) for i in range(40)]
+    >>> data = [Recording.labeled([0.0], label=i % 2, classes=2) for i in range(40)]
     >>> sum(len(part) for part in label_skew(data, 4, alpha=0.3).values())
     40
     """
@@ -248,7 +248,7 @@ def _label(sequence: Recording) -> int:
     if y.shape[1] < 2 or len(known) == 0:
         raise ValueError(
             f"a sequence has no one-hot class in its target of shape {sequence.y.shape}; "
-            "make labelled sequences with Recording.labelled"
+            "make labeled sequences with Recording.labeled"
         )
     return int(known.mean(axis=0).argmax())
 

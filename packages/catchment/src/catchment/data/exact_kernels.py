@@ -1,8 +1,8 @@
 """The compiled inner loop of exact sums: numbers split into pieces, and products of pieces added.
 
 Splitting rounds by adding and subtracting large constants, so it has no fast-math flag. The sums
-are of whole numbers that float64 holds exactly, so they may be reordered, and are, which is what
-makes them vectorise.
+are of integers that float64 holds exactly, so they may be reordered, and are, which is what
+makes them vectorize.
 """
 
 from __future__ import annotations

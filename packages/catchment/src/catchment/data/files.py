@@ -72,7 +72,7 @@ def read(
     per_step
         Whether every step has its own target. If not given: no where each recording has one label
         or target throughout, and yes for all recordings if it changes within any of them. Labels
-        that change are not cut apart here: `Prepare(window=...)` takes a window's label from its
+        that change are not cut apart here: `Preprocessing(window=...)` takes a window's label from its
         steps.
     client_by
         What is a client where no column names one: each "file", or each "folder" with files in it.
@@ -272,7 +272,7 @@ def inputs_of(tables: list[Table], named: set[str]) -> list[str]:
 
 
 def with_comparable_labels(tables: list[Table], label: str) -> list[Table]:
-    """Return the tables with labels of one kind: whole numbers as such, or text in all files."""
+    """Return the tables with labels of one kind: integers as such, or text in all files."""
     columns = [whole_labels(table.column(label)) for table in tables]
     kinds = {type(value) for values in columns for value in values if value is not None}
     if str in kinds and len(kinds) > 1:

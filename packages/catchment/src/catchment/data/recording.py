@@ -15,7 +15,7 @@ from catchment.arrays import LARGEST, Array, as_matrix, as_numbers, frozen, refu
 class Recording:
     """One sequence: inputs (T, I), and targets per step (T, K), per sequence (K,), or none.
 
-    Missing values are NaN. A class is a one-hot row; `labelled` makes it. `per_step` says whether
+    Missing values are NaN. A class is a one-hot row; `labeled` makes it. `per_step` says whether
     every step has its own target row. If it is not given, a matrix, and a list of numbers as long
     as the sequence, is a target per step; without targets it is None. To change a sequence use
     `dataclasses.replace`, which keeps it: a one-hot row may happen to be as long as the sequence.
@@ -33,7 +33,7 @@ class Recording:
     >>> s = Recording([0.0, 1.0, 2.0], y=[1.0, 2.0, 3.0])
     >>> s.u.shape, s.y.shape
     ((3, 1), (3, 1))
-    >>> Recording.labelled([[0.1, 0.2], [0.3, 0.4]], label="run", classes=("sit", "walk", "run")).y
+    >>> Recording.labeled([[0.1, 0.2], [0.3, 0.4]], label="run", classes=("sit", "walk", "run")).y
     array([0., 0., 1.])
     >>> timed = Recording([[0.1], [0.2], [0.4]], times=[0.0, 0.5, 1.0], channels=["load"])
     >>> timed.part(1, 3).times, timed.channels
@@ -87,7 +87,7 @@ class Recording:
             )
 
     @classmethod
-    def labelled(
+    def labeled(
         cls,
         u: Any,
         label: int | str,
@@ -140,7 +140,7 @@ class Recording:
 
         A recording without named classes stays as it is.
 
-        >>> Recording.labelled([0.0], "run", ("walk", "run")).among(("run", "sit", "walk")).y
+        >>> Recording.labeled([0.0], "run", ("walk", "run")).among(("run", "sit", "walk")).y
         array([1., 0., 0.])
         """
         names = tuple(classes)

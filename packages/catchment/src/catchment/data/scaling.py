@@ -1,9 +1,9 @@
-"""Standardising channels, by each client for itself or by all of them together.
+"""Standardizing channels, by each client for itself or by all of them together.
 
 What a client sends is, per channel, how many values it has, their sum and their sum of squares,
 all about a public origin: `Moments`. They add, so one scaler for a federation costs one sum and is
 the scaler of the pooled data. The server sees these three numbers per channel, summed over clients
-under a secure sum, each client's otherwise.
+under secure aggregation, each client's otherwise.
 
 Moments are exact (`catchment.data.scaling`): a value is rounded to 60 binary digits after the
 point, and nothing after it. Mean and deviation are then rounded once, correctly. So a scaler has
@@ -19,9 +19,9 @@ in absolute value. It is then split into pieces of 20 binary digits,
 
     u = p0 2^20 + p1 + p2 2^-20 + p3 2^-40 + p4 2^-60,    |p_k| <= 2^20, whole,
 
-so that products of two pieces, summed over up to 2^13 rows, are whole numbers below 2^53: float64
+so that products of two pieces, summed over up to 2^13 rows, are integers below 2^53: float64
 holds them exactly whatever the order of the sum, the blocks, the vector registers or the threads.
-Sums of blocks go into whole numbers of any length.
+Sums of blocks go into integers of any length.
 
 Numbers leave as limbs of 32 bits in 64-bit words, value = sum_i limb_i 2^(32 i), the low ones in
 [0, 2^32) and the top one signed; limbs of many clients can be added one by one and read afterwards.
@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from catchment.arrays import Array, Integers, as_matrix, frozen, refuse_infinite
 from catchment.data.recording import Recording
 
-Whole = NDArray[np.object_]  # Python's whole numbers
+Whole = NDArray[np.object_]  # Python's integers
 
 DIGITS = 60  # after the point
 BOUND = 2.0**40
@@ -84,7 +84,7 @@ def exact_sums(parts: Iterable[Array], origin: Array) -> tuple[Integers, Whole, 
 
 
 def _flush(sums: Integers, products: Integers, total: Whole, squares: Whole) -> None:
-    """Move the sums of pieces, which are zero then, to whole numbers of any length."""
+    """Move the sums of pieces, which are zero then, to integers of any length."""
     for p, shift in enumerate(_SHIFTS):
         total += sums[:, p].astype(object) << (DIGITS + shift)
         for q, other in enumerate(_SHIFTS[p:], p):
@@ -93,18 +93,18 @@ def _flush(sums: Integers, products: Integers, total: Whole, squares: Whole) -> 
     sums[:], products[:] = 0, 0
 
 
-def _too_large(centred: Array, first: int) -> ValueError:
-    large = ~(np.abs(centred) < BOUND) & ~np.isnan(centred)
+def _too_large(centered: Array, first: int) -> ValueError:
+    large = ~(np.abs(centered) < BOUND) & ~np.isnan(centered)
     row, channel = (int(k) for k in np.argwhere(large)[0])
     return ValueError(
-        f"channel {channel} has {centred[row, channel]:g} at row {first + row}; numbers to be "
+        f"channel {channel} has {centered[row, channel]:g} at row {first + row}; numbers to be "
         "scaled must be within 2^40 (about 1.1e12) of their origin, so change the unit of the "
         "channel, or make NaN of what stands for a missing value"
     )
 
 
 def limbs_of(values: Whole, n_limbs: int) -> Integers:
-    """Return whole numbers (I,) as limbs (n_limbs, I).
+    """Return integers (I,) as limbs (n_limbs, I).
 
     >>> limbs_of(np.array([2**32 + 5, -1], object), 2)
     array([[         5, 4294967295],
@@ -120,7 +120,7 @@ def limbs_of(values: Whole, n_limbs: int) -> Integers:
 
 
 def from_limbs(limbs: Integers) -> Whole:
-    """Return the whole numbers (I,) of limbs (m, I), which may be sums of limbs.
+    """Return the integers (I,) of limbs (m, I), which may be sums of limbs.
 
     >>> one = limbs_of(np.array([2**32 + 5, -1], object), 2)
     >>> from_limbs(one + one)
@@ -156,7 +156,7 @@ CONSTANT = Fraction(1, 10**12)  # a variance below this share of the mean square
 class Moments:
     """Additive counts, sums and sums of squares (I,) of channels, about an origin (I,): exact.
 
-    Sums are whole numbers of 2^-60, sums of squares of 2^-120. NaN values are not counted; others
+    Sums are integers of 2^-60, sums of squares of 2^-120. NaN values are not counted; others
     must be within 2^40 of the origin. A channel whose deviation is below a millionth of its size
     counts as constant; where that matters, agree on an origin near the mean.
 

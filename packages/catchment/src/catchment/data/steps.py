@@ -52,7 +52,7 @@ def fill_recording(
     """Return (first step, piece) for each piece that is left of a recording.
 
     "hold" repeats the last value of the channel; before the first value, that one. "interpolate"
-    draws a line between the neighbouring values; at the ends it holds. "restart" leaves out every
+    draws a line between the neighboring values; at the ends it holds. "restart" leaves out every
     step with a missing input; a target per step goes with its step, and one per sequence to every
     piece, which share the sequence's weight by length.
 
@@ -171,7 +171,7 @@ def _line(place: Array, values: Array, n_steps: int) -> Array:
         return np.full(n_steps, np.nan)
     place, values = place[known], values[known]
     grid = np.arange(float(n_steps))
-    nearest, apart = _neighbours(place, grid)
+    nearest, apart = _neighbors(place, grid)
     line: Array = np.interp(grid, place, values)
     line[apart] = np.nan
     hit = np.abs(place[nearest] - grid) <= _NEAR
@@ -181,13 +181,13 @@ def _line(place: Array, values: Array, n_steps: int) -> Array:
 
 def _nearest(place: Array, rows: Array, n_steps: int) -> Array:
     grid = np.arange(float(n_steps))
-    nearest, apart = _neighbours(place, grid)
+    nearest, apart = _neighbors(place, grid)
     taken: Array = rows[nearest]
     taken[apart & (np.abs(place[nearest] - grid) > _NEAR)] = np.nan
     return taken
 
 
-def _neighbours(place: Array, grid: Array) -> tuple[Integers, Booleans]:
+def _neighbors(place: Array, grid: Array) -> tuple[Integers, Booleans]:
     """Return the nearest place to each point, and whether those around it are too far apart."""
     right = np.searchsorted(place, grid)
     inside = (right > 0) & (right < len(place))

@@ -12,7 +12,7 @@ the usual constants.
 Only additions, multiplications and divisions are used, so that a chaotic series is the same on
 every machine.
 
-Synthetic wearables: labelled activity recordings of people who differ, without any download.
+Synthetic wearables: labeled activity recordings of people who differ, without any download.
 
 A recording has six channels at 50 Hz, as a phone in a pocket gives them: acceleration in g
 (forward, left, up, with gravity) and turning rate in rad/s. Movement is a stride, its harmonics up
@@ -21,7 +21,7 @@ comes early or late in a step, which a mean or a variance cannot see; sitting an
 differ in the direction of gravity, which each person's way of wearing the device turns. People
 differ in amplitude, tempo, gait, orientation, noise and in what they do how often.
 
-These are invented signals, for demonstrations and tests. Results on them say nothing about people.
+These are synthetic signals, for demonstrations and tests. Results on them say nothing about people.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ _IMPACT_PHASE = np.array([0.8, 0.2, 0.0, 1.1, 0.6, 1.9])
 def synthetic_wearables(
     n_users: int = 12, seed: int = 0, *, windows_per_user: int = 40, steps: int = 128
 ) -> dict[str, list[Recording]]:
-    """Return user name -> labelled windows, (steps, 6) inputs with a one-hot activity (6,) each.
+    """Return user name -> labeled windows, (steps, 6) inputs with a one-hot activity (6,) each.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ def wearable_user(
     for number in range(windows_per_user):
         rng = seeded_generator(seed, user, 1 + number)
         label = int(rng.choice(n, p=person.balance))
-        windows.append(Recording.labelled(_window(person, label, steps, rng), label, ACTIVITIES))
+        windows.append(Recording.labeled(_window(person, label, steps, rng), label, ACTIVITIES))
     return windows
 
 

@@ -1,5 +1,5 @@
 from catchment.engine.contenders import (
-    centralised as centralised,
+    centralized as centralized,
     compare as compare,
     guess as guess,
     local_only as local_only,
@@ -24,7 +24,7 @@ from catchment.engine.processes import (
 
 __all__ = [
     "LocalEngine",
-    "centralised",
+    "centralized",
     "compare",
     "guess",
     "local_only",

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from catchment.engine.local import Source, Workers, data_of, run_locally
 from catchment.features.base import FeatureMap
 from catchment.federation.client import REFUSED
-from catchment.federation.measure.baselines import Comparison, Guess, Outcome, Row, pooled
+from catchment.federation.measure.baselines import Comparison, Dummy, Outcome, Row, pooled
 from catchment.federation.measure.evaluation import Evaluation, Score, Scores
 from catchment.federation.plan import Plan
 from catchment.federation.rows import Rows
@@ -40,7 +40,7 @@ def compare(
     ----------
     contenders
         By name: a plan, whose model is tested; or a function of training and test clients, such as
-        `centralised`, `local_only` and `guess` return.
+        `centralized`, `local_only` and `guess` return.
     train, test
         Clients by name. The same client may be in both, with other data.
     threads
@@ -89,7 +89,7 @@ def trained(
     return contend
 
 
-def centralised(plan: AnyPlan, *, threads: int | None = None) -> Contender:
+def centralized(plan: AnyPlan, *, threads: int | None = None) -> Contender:
     """Return the contender that runs a plan on one client who holds everybody's data."""
     contend = trained(plan, threads=threads)
 
@@ -117,7 +117,7 @@ def local_only(
 
     def contend(train: Clients, test: Clients) -> Outcome:
         def alone(name: str) -> Readout | None:
-            how = {"classes": classes is not None, "standardise": features.standardise}
+            how = {"classes": classes is not None, "standardize": features.standardize}
             try:
                 own = accumulate(features, data_of(train[name])(), threads=1)
                 return chosen_readout(own, ridge, **how)[1]
@@ -144,7 +144,7 @@ def local_only(
     return contend
 
 
-def guess(algorithm: Guess, *, workers: int | Workers | None = None) -> Contender:
+def guess(algorithm: Dummy, *, workers: int | Workers | None = None) -> Contender:
     """Return the contender that guesses."""
 
     def contend(train: Clients, test: Clients) -> Outcome:

@@ -15,7 +15,7 @@ from operator import neg
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from catchment.data.clients import Changed, LazyClients
-from catchment.data.prepare import Prepare
+from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.data.units import ALL
 from catchment.errors import CatchmentError, DeviceError
@@ -87,16 +87,16 @@ class LocalEngine(Engine, Generic[S, U, R]):
 
         return sums_in_processes(self, message, blocks, first, self.workers)
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        size = self.plan.algorithm.group_size(len(letters), count_threads(self.threads))
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        size = self.plan.algorithm.group_size(len(requests), count_threads(self.threads))
 
         def answer(clients: Sequence[str]) -> list[Reply]:
             if len(clients) == 1:
                 (client,) = clients
-                return [Reply(client, self._node(client).answer(letters[client]))]
-            return answer_together([*map(self._node, clients)], letters[clients[0]])
+                return [Reply(client, self._node(client).answer(requests[client]))]
+            return answer_together([*map(self._node, clients)], requests[clients[0]])
 
-        groups = ordered_map(answer, _groups(letters, size), threads=self.threads)
+        groups = ordered_map(answer, _groups(requests, size), threads=self.threads)
         return chain.from_iterable(groups)
 
     def counted(self, round_: int, clients: Sequence[str]) -> None:
@@ -124,12 +124,12 @@ class LocalEngine(Engine, Generic[S, U, R]):
         memory = self.memories.setdefault(client, {})
         if self.plan.masking is None:
             return Node(client, self.plan, data, memory)
+        from catchment.privacy.ledger import PrivacyLedger
         from catchment.privacy.policy import Policy
-        from catchment.privacy.releases import Releases
 
         unit = self.units if isinstance(self.units, str) else self.units.get(client, ALL)
         return Node(
-            client, self.plan, data, memory, Releases(memory, self.policy or Policy(), unit)
+            client, self.plan, data, memory, PrivacyLedger(memory, self.policy or Policy(), unit)
         )
 
 
@@ -202,7 +202,7 @@ class LocalClients(Engines):
         if n_tested > MOST_APART:
             log.warning(MANY_TESTED, n_tested)
         algorithm: Any = plan.algorithm
-        tested = replace(algorithm, keep_clients=n_tested <= MOST_APART)
+        tested = replace(algorithm, store_per_client=n_tested <= MOST_APART)
         return replace(plan, algorithm=tested, protections=())
 
     def engine(self, stage: str, plan: Plan[Any, Any, Any]) -> Engine:
@@ -211,11 +211,11 @@ class LocalClients(Engines):
         return with_workers(here, self.workers)
 
 
-def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
+def _groups(requests: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
     """Yield runs of up to `size` clients that were sent the same letter."""
     group: list[str] = []
-    for client, letter in letters.items():
-        if group and (len(group) == size or letter is not letters[group[0]]):
+    for client, request in requests.items():
+        if group and (len(group) == size or request is not requests[group[0]]):
             yield group
             group = []
         group.append(client)
@@ -254,12 +254,12 @@ def run_locally(
         What is run.
     clients
         By name: sequences, or a function that makes them when asked (so that only the clients
-        being served are in memory), or a `Device`.
+        being served are in memory), or a `EdgeClient`.
     threads
         All cores if None; results do not depend on it.
     memories
-        What each client remembers between messages, its private key for secure sums included;
-        if not given, what a `SecureSum(make_identities(...))` of the plan holds.
+        What each client remembers between messages, its private key for secure aggregation included;
+        if not given, what a `SecureAggregation(generate_keys(...))` of the plan holds.
     policy
         What the clients' owners allow; the default policy if not given.
     journal
@@ -339,7 +339,9 @@ class Shared:
 
 
 def shared_by(
-    clients: Mapping[str, AnySource], prepare: Prepare, classes: Sequence[str] | None = None
+    clients: Mapping[str, AnySource],
+    preprocessing: Preprocessing,
+    classes: Sequence[str] | None = None,
 ) -> Shared:
     """Return what the first recordings of most clients have in common, whoever comes first.
 
@@ -355,11 +357,11 @@ def shared_by(
         try:
             first = first_recording(name, clients[name])
             channels = first.channels or first.n_inputs
-            per_step = has_target_per_step(prepare, first)
+            per_step = has_target_per_step(preprocessing, first)
             if first.y is not None:
                 n_targets = first.y.shape[-1]
-            elif prepare.horizon is not None:
-                n_targets = prepare.n_targets(channels)
+            elif preprocessing.horizon is not None:
+                n_targets = preprocessing.n_targets(channels)
             else:
                 n_targets = first.n_inputs
             found[Shared(channels, first.classes, per_step, n_targets)] += 1

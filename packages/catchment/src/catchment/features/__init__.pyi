@@ -14,9 +14,9 @@ from catchment.features.layers import Layers as Layers
 from catchment.features.minirocket import MiniRocket as MiniRocket
 from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
-from catchment.features.projected import Projected as Projected
-from catchment.features.random_fourier import RandomFourier as RandomFourier
-from catchment.features.union import Concat as Concat, WithNorm as WithNorm
+from catchment.features.random_projection import RandomProjection as RandomProjection
+from catchment.features.random_fourier import RandomFourierFeatures as RandomFourierFeatures
+from catchment.features.union import FeatureUnion as FeatureUnion, AppendNorm as AppendNorm
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 
 # For the other packages and the tests; may change without notice.
@@ -43,7 +43,7 @@ from catchment.features.onnx_session import (
     runs_on_gpus as runs_on_gpus,
 )
 from catchment.features.pipeline import gram_bytes as gram_bytes, spoken as spoken, suited as suited
-from catchment.features.projected import hadamard_sums as hadamard_sums
+from catchment.features.random_projection import hadamard_sums as hadamard_sums
 from catchment.features.random_fourier import (
     FARTHEST as FARTHEST,
     LARGEST_RELU as LARGEST_RELU,
@@ -76,7 +76,7 @@ from catchment.features.window_statistics import (
 
 __all__ = [
     "AutoMap",
-    "Concat",
+    "FeatureUnion",
     "DefaultMap",
     "DiagonalReservoir",
     "EchoState",
@@ -88,11 +88,11 @@ __all__ = [
     "Mixture",
     "NVAR",
     "Pipeline",
-    "Projected",
-    "RandomFourier",
+    "RandomProjection",
+    "RandomFourierFeatures",
     "Recipe",
     "Reservoir",
     "Spread",
     "WindowStatistics",
-    "WithNorm",
+    "AppendNorm",
 ]

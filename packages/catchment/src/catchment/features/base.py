@@ -19,12 +19,12 @@ That is all. The recipe of a map is the name of its class and the values of its 
 be plain (numbers, text, tuples of them), arrays, or maps; the fingerprint is their SHA-256. A class
 that gives a row per step says `per_step = True`; one whose code changed says so with another
 `version`. With `grid = 12` its features are rounded to 12 bits of their bounds, and its statistics
-are integers. With `standardise = True` a ridge acts on its features divided by their spread.
+are integers. With `standardize = True` a ridge acts on its features divided by their spread.
 
 A map that depends on the data has a field `n_inputs`, or a grid of "auto": `build` returns it bound
 to inputs of so many channels, which is the same class with these fields filled in.
 
-Feature j of a map with a grid of b bits is k 2^-d_j with |k| <= 2^b, where d_j = b - r_j binary
+Feature j of a map in fixed point of b bits is k 2^-d_j with |k| <= 2^b, where d_j = b - r_j binary
 digits after the point and 2^r_j is the feature's bound, rounded up to a power of two.
 """
 
@@ -53,7 +53,7 @@ from catchment.arrays import Array, Booleans, Integers, as_matrix, check_fields,
 from catchment.errors import ClippingWarning, IntegrityError, UnknownMapError
 from catchment.features.stacked import Part, stacked_rows
 from catchment.parallel import ordered_map
-from catchment.wire import Fact, Parts
+from catchment.wire import Fact, Message
 
 KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes on with a recording
 # The maps of this library by their names in plan files and in kept models: module and class.
@@ -62,16 +62,16 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "default": ("default_map", "DefaultMap"),
     "auto": ("default_map", "AutoMap"),
     "window_statistics": ("window_statistics", "WindowStatistics"),
-    "concat": ("union", "Concat"),
+    "concat": ("union", "FeatureUnion"),
     "hydra": ("hydra", "Hydra"),
     "minirocket": ("minirocket", "MiniRocket"),
     "encoder": ("encoder", "Encoder"),
-    "projected": ("projected", "Projected"),
+    "projected": ("projected", "RandomProjection"),
     "layers": ("layers", "Layers"),
     "diagonal": ("diagonal", "DiagonalReservoir"),
     "nvar": ("nvar", "NVAR"),
-    "random_fourier": ("random_fourier", "RandomFourier"),
-    "with_norm": ("union", "WithNorm"),
+    "random_fourier": ("random_fourier", "RandomFourierFeatures"),
+    "with_norm": ("union", "AppendNorm"),
 }
 NAMES = {place: name for name, place in LIBRARY.items()}
 # Maps that a training makes, and nobody describes.
@@ -102,7 +102,7 @@ class FeatureMap(ABC):
     [array([[3.]])]
     """
 
-    parts_kind: ClassVar[str] = KIND
+    message_kind: ClassVar[str] = KIND
     version: ClassVar[Fact] = None  # another one wherever rows of the same settings change
     pools_always: ClassVar[bool] = False  # whether it is no map for a target per step
     n_more_inputs: ClassVar[int] = 0  # that a map within has
@@ -144,7 +144,7 @@ class FeatureMap(ABC):
     def grid(self) -> Any:
         """Bits b of its features, None if they are plain float64; "auto" before it is bound.
 
-        With a grid feature j is a whole number, of absolute value up to 2^b, times 2^(r_j - b),
+        With a grid feature j is an integer, of absolute value up to 2^b, times 2^(r_j - b),
         where 2^r_j is its bound rounded up to a power of two.
         """
         return None
@@ -160,7 +160,7 @@ class FeatureMap(ABC):
         return False
 
     @property
-    def standardise(self) -> bool:
+    def standardize(self) -> bool:
         """Whether a ridge should act on features divided by their spread over all clients."""
         return False
 
@@ -185,7 +185,7 @@ class FeatureMap(ABC):
 
     @property
     def plan_name(self) -> str:
-        """What plans call it beside its fingerprint; runs are recognised by it."""
+        """What plans call it beside its fingerprint; runs are recognized by it."""
         return "Adapted"
 
     def title(self) -> str:
@@ -353,7 +353,7 @@ class FeatureMap(ABC):
 
         A map with a memory needs no old inputs, only what it remembers: the state of a reservoir,
         the last inputs of an autoregression, the sums of a pool. Rows of a recording in stretches
-        are those of the recording in one piece: the same bits on a grid, to rounding without one.
+        are those of the recording in one piece: the same bits in fixed point, to rounding without one.
 
         Parameters
         ----------
@@ -472,14 +472,14 @@ class FeatureMap(ABC):
         found: Array = np.ldexp(np.ceil(np.ldexp(self.bounds, digits)), -digits)
         return found
 
-    # The travelling form.
+    # The traveling form.
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of everything that could change a row, in hexadecimal."""
         return hashlib.sha256(self.parts().to_bytes()).hexdigest()
 
-    def parts(self) -> Parts:
+    def parts(self) -> Message:
         """Return the recipe as it travels and is kept; `restored` rebuilds the map from it."""
         name = name_of(self)
         if "__dataclass_fields__" not in vars(type(self)):
@@ -496,11 +496,11 @@ class FeatureMap(ABC):
             if not one.metadata.get("local"):
                 value = getattr(self, one.name)
                 settings[one.name] = _told(value, f"{name}.{one.name}", arrays)
-        return Parts(KIND, facts | {"settings": settings}, tuple(arrays))
+        return Message(KIND, facts | {"settings": settings}, tuple(arrays))
 
     def describes(
         self,
-        parts: Parts,
+        parts: Message,
         n_inputs: int,
         *,
         per_step: bool,
@@ -517,17 +517,17 @@ class FeatureMap(ABC):
         adapted
             Whether plasticity may have changed it since.
 
-        >>> from catchment import Concat, EchoState
-        >>> parts = Concat(EchoState(20), EchoState(10)).build(1, per_step=True).parts()
-        >>> Concat(EchoState(20), EchoState(10)).describes(parts, 1, per_step=True)
+        >>> from catchment import FeatureUnion, EchoState
+        >>> parts = FeatureUnion(EchoState(20), EchoState(10)).build(1, per_step=True).parts()
+        >>> FeatureUnion(EchoState(20), EchoState(10)).describes(parts, 1, per_step=True)
         True
-        >>> Concat(EchoState(10), EchoState(20)).describes(parts, 1, per_step=True)
+        >>> FeatureUnion(EchoState(10), EchoState(20)).describes(parts, 1, per_step=True)
         False
         """
         mine = self.build(n_inputs, per_step=per_step, classes=classes)
         return mine.is_told_by(parts, adapted=adapted)
 
-    def is_told_by(self, parts: Parts, *, adapted: bool) -> bool:
+    def is_told_by(self, parts: Message, *, adapted: bool) -> bool:
         """Return whether parts are those of this bound map, as `describes` compares."""
         if not self.inner_maps:
             return self.parts().to_bytes() == parts.to_bytes()
@@ -544,7 +544,7 @@ class FeatureMap(ABC):
         )
 
 
-def _is_told(own: object, told: object, parts: Parts, adapted: bool) -> bool:
+def _is_told(own: object, told: object, parts: Message, adapted: bool) -> bool:
     """Return whether what was told is one's own setting."""
     match told:
         case list():
@@ -556,7 +556,7 @@ def _is_told(own: object, told: object, parts: Parts, adapted: bool) -> bool:
         case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
             if not isinstance(own, FeatureMap) or not set(places) <= set(range(len(parts.arrays))):
                 return False
-            inside = Parts(kind, facts, tuple(parts.arrays[k] for k in places))
+            inside = Message(kind, facts, tuple(parts.arrays[k] for k in places))
             return own.is_told_by(inside, adapted=adapted)
         case {"array": int(k)}:
             if not isinstance(own, np.ndarray) or not 0 <= k < len(parts.arrays):
@@ -583,18 +583,18 @@ class Carried:
     """What is known of a recording that goes on: its steps so far, and what the map remembers.
 
     >>> import numpy as np
-    >>> Carried.from_parts(Carried(3, (np.ones(2),)).parts()).arrays
+    >>> Carried.from_message(Carried(3, (np.ones(2),)).parts()).arrays
     (array([1., 1.]),)
     """
 
     steps: int = 0
     arrays: Arrays = ()
 
-    def parts(self) -> Parts:
-        return Parts(CARRIED, {"steps": self.steps}, self.arrays)
+    def parts(self) -> Message:
+        return Message(CARRIED, {"steps": self.steps}, self.arrays)
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> Carried:
+    def from_message(cls, parts: Message) -> Carried:
         steps = parts.facts.get("steps")
         if parts.kind != CARRIED or type(steps) is not int:
             raise IntegrityError(f"what was carried is of kind {parts.kind!r} and lacks its steps")
@@ -662,7 +662,7 @@ def known_map(value: object) -> FeatureMap:
         )
     if value.is_bound:
         if not isinstance(value.n_features, int) or value.n_features < 1:
-            raise ValueError(f"n_features is {value.n_features!r}; give a whole number from 1 on")
+            raise ValueError(f"n_features is {value.n_features!r}; give an integer from 1 on")
         value.fingerprint  # noqa: B018  # raises now if a setting cannot travel
     return value
 
@@ -679,10 +679,10 @@ def name_of(features: FeatureMap) -> str:
 def label_of(features: FeatureMap) -> str:
     """Return what people read of a map: its name, maps inside it, and its number of features.
 
-    >>> from catchment import Concat, EchoState
+    >>> from catchment import FeatureUnion, EchoState
     >>> label_of(EchoState(50).build(3, per_step=True))
     'echo_state (50 units), 53 features'
-    >>> label_of(Concat(EchoState(5), EchoState(10, seed=1)).build(1, per_step=True))
+    >>> label_of(FeatureUnion(EchoState(5), EchoState(10, seed=1)).build(1, per_step=True))
     'echo_state (5 units) + echo_state (10 units), 17 features'
     """
     return f"{features.title()}, {features.n_features} features"
@@ -701,7 +701,7 @@ def library_class(name: str) -> type | None:
     return kind
 
 
-Allowed = Callable[[Parts], bool]
+Allowed = Callable[[Message], bool]
 _ALLOWED: ContextVar[Allowed | None] = ContextVar("allowed", default=None)
 
 
@@ -718,7 +718,7 @@ def building_only(allowed: Allowed) -> Iterator[None]:
         _ALLOWED.reset(token)
 
 
-def restored(parts: Parts, classes: Iterable[type] = ()) -> FeatureMap:
+def restored(parts: Message, classes: Iterable[type] = ()) -> FeatureMap:
     """Return the map that `parts` describes; no eigenvalue is solved.
 
     A file does not import anything: the class is one of the library, of `classes`, or of a module
@@ -735,8 +735,8 @@ def restored(parts: Parts, classes: Iterable[type] = ()) -> FeatureMap:
     if guard is not None and not guard(parts):
         raise IntegrityError("the feature map is not one that was agreed on; nothing was built")
     own: Any = library_class(parts.kind)
-    if own is not None and own.parts_kind == parts.kind:
-        kept: FeatureMap = own.from_parts(parts)
+    if own is not None and own.message_kind == parts.kind:
+        kept: FeatureMap = own.from_message(parts)
         return kept
     if parts.kind != KIND:
         raise IntegrityError(
@@ -829,7 +829,7 @@ def _value(told: Any, arrays: Sequence[NDArray[Any]], classes: tuple[type, ...])
         case {"array": int(place)}:
             return arrays[place]
         case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
-            inside = Parts(kind, facts, tuple(arrays[place] for place in places))
+            inside = Message(kind, facts, tuple(arrays[place] for place in places))
             if _ALLOWED.get() is None:
                 return restored(inside, classes)
             with building_only(lambda _: True):  # it was compared with the map around it

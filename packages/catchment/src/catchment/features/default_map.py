@@ -15,7 +15,7 @@ from typing import Any, Literal
 from catchment.arrays import PositiveInt
 from catchment.features.base import UNBOUND, FeatureMap, library_class
 from catchment.features.minirocket import MiniRocket
-from catchment.features.union import Concat, WithNorm
+from catchment.features.union import AppendNorm, FeatureUnion
 from catchment.features.window_statistics import WindowStatistics
 
 UNITS = 200  # of the reservoir
@@ -38,7 +38,7 @@ class DefaultMap(FeatureMap):
         Bits of the features, as in the maps themselves.
 
     >>> windows = DefaultMap().build(3, per_step=False, classes=True)
-    >>> windows.n_features, windows.standardise, windows.names()[0]
+    >>> windows.n_features, windows.standardize, windows.names()[0]
     (510, True, 'map0_mean_u0')
     >>> DefaultMap().build(3, per_step=True).n_features
     203
@@ -55,7 +55,7 @@ class DefaultMap(FeatureMap):
         """Return the map that this one stands for.
 
         >>> type(DefaultMap(100).meant(9, per_step=False)).__name__
-        'WithNorm'
+        'AppendNorm'
         """
         if per_step:
             return _reservoir(self.seed, self.grid)
@@ -65,8 +65,8 @@ class DefaultMap(FeatureMap):
         if left < FEWEST:
             meant: FeatureMap = MiniRocket(self.columns, seed=self.seed, grid=self.grid)
         else:
-            meant = Concat(statistics, MiniRocket(left, seed=self.seed, grid=self.grid))
-        return WithNorm(meant) if n_inputs > 1 else meant
+            meant = FeatureUnion(statistics, MiniRocket(left, seed=self.seed, grid=self.grid))
+        return AppendNorm(meant) if n_inputs > 1 else meant
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class AutoMap(FeatureMap):
     """One of a few maps, whichever has the least error on clients left out.
 
     Clients send the statistics of every candidate in one message, as large as all of theirs
-    together. One owner chooses by generalised cross-validation. Where nothing can be chosen,
+    together. One owner chooses by generalized cross-validation. Where nothing can be chosen,
     because the server sees only a sum or there is one client, it is the default map.
 
     Parameters

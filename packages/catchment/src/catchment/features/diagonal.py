@@ -19,7 +19,7 @@ square 20, so that all but the division is exact. Each rounding is by addition a
 1.5 2^(52 - digits).
 
 States lie in a ring, real parts before imaginary ones, which is written twice, so that a unit i of
-a block reads state i plus the block's shift: neighbours read neighbours, and no index is looked up.
+a block reads state i plus the block's shift: neighbors read neighbors, and no index is looked up.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class DiagonalReservoir(FeatureMap):
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
-    standardise = True
+    standardize = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -387,7 +387,7 @@ PI = 3.141592653589793
 
 @njit(cache=True, error_model="numpy")
 def on_circle(v, out):
-    """cos and sin (2, k) of pi v for v in 0..1, on a grid of 24 digits."""
+    """cos and sin (2, k) of pi v for v in 0..1, in fixed point of 24 digits."""
     for i in range(len(v)):
         out[0, i] = grid_sin(PI * (0.5 - v[i]), R_BENT, TOP)
         out[1, i] = grid_sin(PI * v[i], R_BENT, TOP)

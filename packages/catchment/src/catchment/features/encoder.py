@@ -3,7 +3,7 @@
 The recipe is the SHA-256 of the file, and how recordings enter it and features leave it; where the
 file lies is each machine's own affair. Other maps give the same bits on every machine. A network's
 own arithmetic is that of `onnxruntime`, whose last digits may differ between processors, devices
-and releases: a feature on a grid may then, rarely, be rounded to the neighbouring value elsewhere.
+and releases: a feature in fixed point may then, rarely, be rounded to the neighboring value elsewhere.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Encoder(FeatureMap):
         the mean over all axes but the last.
     bound
         Where outputs are cut off.
-    standardise
+    standardize
         Whether a ridge acts on features divided by their spread over all clients.
     grid
         Bits of the features within the bound; None to leave them as they are.
@@ -72,7 +72,7 @@ class Encoder(FeatureMap):
     output: str = ""
     pool: Literal["flatten", "mean"] = "flatten"
     bound: PositiveFloat = 64.0
-    standardise: bool = True
+    standardize: bool = True
     grid: Bits | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 

@@ -1,13 +1,13 @@
-"""Hydra in whole numbers, from a seed alone.
+"""Hydra in integers, from a seed alone.
 
 Groups of eight random kernels compete: at every step of a recording, or of its first difference,
 the largest response is added to its kernel's sum, and the kernel with the smallest one is counted
 (Dempster, Schmidt and Webb 2023, "Hydra: competing convolutional kernels for fast and accurate time
 series classification"). Dilations are powers of two up to what a recording holds.
 
-Inputs and weights are rounded, so responses are whole numbers, and who wins is the same on every
+Inputs and weights are rounded, so responses are integers, and who wins is the same on every
 machine. A feature is the square root, which the authors' scaler takes, of a sum or a count divided
-by the number of steps. The authors normalise sums no further; here they are also divided by the
+by the number of steps. The authors normalize sums no further; here they are also divided by the
 number of channels in them, and cut off at 1, so that a grid of few bits suits them.
 """
 
@@ -72,7 +72,7 @@ class Hydra(FeatureMap):
     n_inputs: int | None = None
 
     pools_always = True
-    standardise = True
+    standardize = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -172,10 +172,10 @@ def weights(n_groups: int, seed: int) -> NDArray[np.int32]:
     words = rng.take(n_groups * KERNELS * TAPS)
     # Sums of eight bytes are nearly normal, and the order of bytes in memory does not matter.
     drawn = words.view(np.uint8).reshape(-1, TAPS, 8).sum(axis=2, dtype=np.int64)
-    centred = TAPS * drawn - drawn.sum(axis=1, keepdims=True)
-    size = np.maximum(1, np.abs(centred).sum(axis=1, keepdims=True))
+    centered = TAPS * drawn - drawn.sum(axis=1, keepdims=True)
+    size = np.maximum(1, np.abs(centered).sum(axis=1, keepdims=True))
     # Sizes are rounded down, and what is then missing to a sum of 0 comes off the largest weight.
-    w = np.sign(centred) * (np.abs(centred) * 2**WEIGHT_BITS // size)
+    w = np.sign(centered) * (np.abs(centered) * 2**WEIGHT_BITS // size)
     excess = w.sum(axis=1)
     side = np.sign(excess)[:, None] * w
     w[np.arange(len(w)), side.argmax(axis=1)] -= excess

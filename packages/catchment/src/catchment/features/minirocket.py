@@ -1,4 +1,4 @@
-"""MiniRocket in whole numbers, from a seed alone.
+"""MiniRocket in integers, from a seed alone.
 
 A recording is convolved with 84 kernels of nine taps at several dilations, and a feature is the
 share of steps at which the output is above a bias (Dempster, Schmidt and Webb 2021, "MiniRocket: a
@@ -6,7 +6,7 @@ very fast (almost) deterministic transform for time series classification"). The
 biases from training data; here they are quantiles on noise that the seed draws, so that clients
 agree on the map without any data having been seen.
 
-Inputs are rounded to 2^-16 and cut off, an output is a whole number, and a feature is a count
+Inputs are rounded to 2^-16 and cut off, an output is an integer, and a feature is a count
 divided by the number of steps: every machine finds the same bits.
 
 A kernel has three weights 2 and six weights -1, so its output is 3 (x_a + x_b + x_c) minus the sum
@@ -20,7 +20,7 @@ loop over single steps for the rest: counts ignore the lanes beyond the end, and
 there too, so every array needs room for `LANES` more numbers.
 
 Each channel of the noise is a random walk, brought to mean 0 and deviation 1, plus white noise: the
-spectra of many recordings are of this kind. It is made of whole numbers by integer arithmetic, and
+spectra of many recordings are of this kind. It is made of integers by integer arithmetic, and
 a quantile is one of the outputs, so every machine finds the same biases.
 """
 
@@ -46,7 +46,7 @@ from catchment.compiling import njit
 from catchment.features.base import FeatureMap, handed, in_batches
 from catchment.features.echo_state.weights import Purpose, Words, distinct, log_uniform
 
-# An input is a whole number up to 2^22: nine channels of an output, 12 times that each, stay below
+# An input is an integer up to 2^22: nine channels of an output, 12 times that each, stay below
 # 2^31. Digits after the point are 16, fewer where the range leaves no room for them.
 INPUT_BITS, MOST_DIGITS = 22, 16
 
@@ -69,7 +69,7 @@ class MiniRocket(FeatureMap):
         as long are twice as long. A number of steps: they are those of a recording of this length
         for all, cut off where a recording is too short for them.
     biases
-        "noise": quantiles of outputs on noise from the seed, which no data enter. Or a whole number
+        "noise": quantiles of outputs on noise from the seed, which no data enter. Or an integer
         for every feature, in units of the rounded inputs (2^-16 where the range is 64 or less).
     input_range
         A power of two at which inputs are cut off, after preparation.
@@ -94,7 +94,7 @@ class MiniRocket(FeatureMap):
     n_inputs: int | None = None
 
     pools_always = True
-    standardise = True
+    standardize = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,7 +104,7 @@ class MiniRocket(FeatureMap):
         given = np.asarray(self.biases)
         if given.shape != (self.features,) or given.dtype.kind not in "iu":
             raise ValueError(
-                f"biases have shape {given.shape} and type {given.dtype}; give a whole number for "
+                f"biases have shape {given.shape} and type {given.dtype}; give an integer for "
                 f"each of {self.features} features"
             )
         if np.abs(given).max() >= 2**31:
@@ -181,7 +181,7 @@ GOLDEN = 2_654_435_769  # 2^32 divided by the golden ratio: its multiples fill a
 
 @dataclass(frozen=True, eq=False)
 class FeatureList:
-    """Features of recordings of one length, as whole numbers (F,)."""
+    """Features of recordings of one length, as integers (F,)."""
 
     kernel: Integers  # 0 to 83
     level: Integers  # which of the kernel's dilations, from the shortest
@@ -196,7 +196,7 @@ def feature_list(features: int, length: int) -> FeatureList:
     Kernels take turns, and each spaces its dilations evenly in the exponent, from one step to as
     many as the recording holds. The authors' kernels all have the same dilations; here each begins
     at a place of its own, so that few features see many scales. Padding alternates between
-    neighbours.
+    neighbors.
 
     >>> some = feature_list(504, 128)
     >>> some.dilation[::84].tolist()
@@ -381,7 +381,7 @@ def noise_biases(
     length
         Of the recordings that the features are listed for.
     one
-        What an input of 1 is as a whole number.
+        What an input of 1 is as an integer.
     """
     T = min(length, LONGEST)
     X = noise(seed, RECORDINGS, T, n_inputs, one)
@@ -413,12 +413,12 @@ def noise_biases(
 
 TILE = 1536  # steps whose sums stay in the first cache
 SHARED = 3  # kernels from which on a nine-tap sum of their own pays
-ROUND = 1.5 * 2.0**52  # adding and subtracting it rounds to a whole number, ties to even
+ROUND = 1.5 * 2.0**52  # adding and subtracting it rounds to an integer, ties to even
 
 
 @njit(inline="always", error_model="numpy")
 def whole_inputs(u, scale, limit, pad, X):
-    """Put u (T, I), rounded to whole numbers, into the middle of X (I, pad + T + pad)."""
+    """Put u (T, I), rounded to integers, into the middle of X (I, pad + T + pad)."""
     T, I = u.shape
     for i in range(I):
         for t in range(T):
@@ -443,7 +443,7 @@ def counts_above(U, scale, limit, pad, groups, channels, features, out):
     features
         (F, 2) number of the kernel and whether it is padded; (F,) biases; (F,) columns in `out`;
         (84, 9) positions of all kernels with the weight 2, then with -1. Features that share the
-        first two positions and the padding are neighbours.
+        first two positions and the padding are neighbors.
     """
     n, T, I = U.shape
     row = pad + T + pad + LANES
@@ -543,7 +543,7 @@ _ELEMENT, _INDEX = ir.IntType(32), ir.IntType(64)
 _VECTOR = ir.VectorType(_ELEMENT, LANES)
 
 
-def vectorised(returns=types.void):
+def vectorized(returns=types.void):
     """Make an intrinsic of a function that writes LLVM code, arrays being pointers to it."""
 
     def made(write):
@@ -645,7 +645,7 @@ def _sums(builder, bases, n, target, negative=False):
         _store(builder, builder.neg(total) if negative else total, target, t)
 
 
-@vectorised()
+@vectorized()
 def add_rows(builder, X, first, second, start, n, target):
     """target[start : start + n] = row `first` + row `second` of X (I, L), given by their places.
 
@@ -655,14 +655,14 @@ def add_rows(builder, X, first, second, start, n, target):
     _sums(builder, bases, n, _at(builder, target, start))
 
 
-@vectorised()
+@vectorized()
 def add_row(builder, X, row, start, n, target):
     """Add a row of X, given by its place, to target[start : start + n]."""
     goal = _at(builder, target, start)
     _sums(builder, [_at(builder, X, builder.add(row, start)), goal], n, goal)
 
 
-@vectorised()
+@vectorized()
 def minus_nine(builder, y, at, d, n, sums):
     """sums[:n] = minus the sum of nine taps, d steps apart, of which the first begins at `at`."""
     _sums(builder, _taps(builder, y, at, d), n, sums, negative=True)
@@ -673,13 +673,13 @@ def _taps(builder, y, at, d):
     return [_at(builder, base, builder.mul(d, _index(g))) for g in range(9)]
 
 
-@vectorised()
+@vectorized()
 def with_pair(builder, sums, y, a, b, n, pair):
     """pair[:n] = sums + y[a:] + y[b:]."""
     _sums(builder, [sums, _at(builder, y, a), _at(builder, y, b)], n, pair)
 
 
-@vectorised(types.int32)
+@vectorized(types.int32)
 def count_pair(builder, pair, at, y, c, n, bias):
     """Return in how many of n steps pair[at:] + y[c:] is above the bias."""
     one, two = _at(builder, pair, at), _at(builder, y, c)
@@ -687,7 +687,7 @@ def count_pair(builder, pair, at, y, c, n, bias):
     return _counts(builder, n, value, [bias])[0]
 
 
-@vectorised(types.int64)
+@vectorized(types.int64)
 def count_two(builder, pair, at, y, c, d, n, biases):
     """Return two counts as `count_pair` does, for y[c:] and y[d:] and a tuple of two biases.
 
@@ -705,7 +705,7 @@ def count_two(builder, pair, at, y, c, d, n, biases):
     return builder.or_(builder.zext(first, _INDEX), high)
 
 
-@vectorised(types.int32)
+@vectorized(types.int32)
 def count_alone(builder, y, at, d, kernel, n, bias):
     """Return in how many of n steps a kernel is above the bias, from its nine taps.
 
@@ -724,7 +724,7 @@ def count_alone(builder, y, at, d, kernel, n, bias):
     return _counts(builder, n, value, [bias])[0]
 
 
-@vectorised()
+@vectorized()
 def compete(builder, y, at, d, W, n, largest, winner, loser):
     """Put the largest of eight responses, whose it is and whose the smallest is, into arrays (n,).
 

@@ -69,7 +69,7 @@ class NVAR(FeatureMap):
     per_step = True
     streams = True
     constant = True
-    standardise = True
+    standardize = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

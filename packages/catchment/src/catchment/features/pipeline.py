@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.prepare import RAW, Prepare
+from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap, known_map
 
@@ -34,12 +34,12 @@ class Pipeline:
         channels are known; or the name of one that needs no settings, such as "default".
 
     >>> from catchment import EchoState
-    >>> pipeline = Pipeline(Prepare(scale="none"), EchoState(50))
+    >>> pipeline = Pipeline(Preprocessing(scale="none"), EchoState(50))
     >>> pipeline.is_built, pipeline.built(3, per_step=False).features.n_features
     (False, 106)
     """
 
-    prepare: Prepare
+    preprocessing: Preprocessing
     map: FeatureMap | str
 
     def __post_init__(self) -> None:
@@ -48,7 +48,7 @@ class Pipeline:
     @cached_property
     def known_map(self) -> FeatureMap:
         """The map as it suits the preparation; built, if it was given so."""
-        return suited(known_map(self.map), self.prepare)
+        return suited(known_map(self.map), self.preprocessing)
 
     @property
     def is_built(self) -> bool:
@@ -64,49 +64,49 @@ class Pipeline:
 
     def built(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> Pipeline:
         """Return the pipeline with its map built for recordings of this many channels."""
-        n_inputs = self.prepare.n_inputs(n_inputs)
+        n_inputs = self.preprocessing.n_inputs(n_inputs)
         built = self.known_map.build(n_inputs, per_step=per_step, classes=classes)
-        return self if built is self.map else Pipeline(self.prepare, built)
+        return self if built is self.map else Pipeline(self.preprocessing, built)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of everything that could change a feature, in hexadecimal."""
-        told = [self.prepare.fingerprint, self.features.fingerprint]
+        told = [self.preprocessing.fingerprint, self.features.fingerprint]
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
     def rows(self, recordings: Iterable[Recording], *, threads: int | None = None) -> list[Array]:
         """Return the feature rows of raw recordings, one array per prepared piece."""
-        pieces = self.prepare.inputs(recordings)
+        pieces = self.preprocessing.inputs(recordings)
         return self.features.rows([piece.u for piece in pieces], threads=threads)
 
 
-def suited(described: FeatureMap, prepare: Prepare) -> FeatureMap:
+def suited(described: FeatureMap, preprocessing: Preprocessing) -> FeatureMap:
     """Return a map for recordings that are prepared like this.
 
-    Recordings that start anew after a gap share one weight among their parts. Weights on a grid are
-    whole numbers, so there "auto" is no grid.
+    Recordings that start anew after a gap share one weight among their parts. Weights in fixed point are
+    integers, so there "auto" is no grid.
 
     >>> from catchment import EchoState
-    >>> suited(EchoState(20), Prepare(gaps="restart")).grid is None
+    >>> suited(EchoState(20), Preprocessing(gaps="restart")).grid is None
     True
-    >>> from catchment import Concat
-    >>> suited(Concat(EchoState(20)), Prepare(gaps="restart")).maps[0].grid is None
+    >>> from catchment import FeatureUnion
+    >>> suited(FeatureUnion(EchoState(20)), Preprocessing(gaps="restart")).maps[0].grid is None
     True
     """
-    if prepare.gaps != "restart" or described.is_bound:
+    if preprocessing.gaps != "restart" or described.is_bound:
         return described
-    made = described.with_inner([suited(one, prepare) for one in described.inner_maps])
+    made = described.with_inner([suited(one, preprocessing) for one in described.inner_maps])
     changed: dict[str, Any] = {"grid": None} if vars(made).get("grid") == "auto" else {}
     return replace(made, **changed)
 
 
-def as_pipeline(value: Pipeline | FeatureMap | str, prepare: Prepare = RAW) -> Pipeline:
+def as_pipeline(value: Pipeline | FeatureMap | str, preprocessing: Preprocessing = RAW) -> Pipeline:
     """Return a pipeline; a bare map, or its name, gets the preparation given.
 
     >>> as_pipeline("echo_state").map.units
     200
     """
-    return value if isinstance(value, Pipeline) else Pipeline(prepare, value)
+    return value if isinstance(value, Pipeline) else Pipeline(preprocessing, value)
 
 
 def as_recordings(new: Recording | Array | Sequence[Recording | Array]) -> list[Recording]:

@@ -1,4 +1,4 @@
-"""`RandomFourier`: random features of inputs, or of another map's rows.
+"""`RandomFourierFeatures`: random features of inputs, or of another map's rows.
 
     z_j = cos(w_j x + b_j)         the kernel exp(-scale^2 |x - x'|^2 / 2) (Rahimi and Recht 2007)
     z_j = max(0, w_j x)            random layers of rectifiers, as RanPAC has them
@@ -37,7 +37,7 @@ TURN = 26353589 / 2**22  # 2 pi to 22 binary digits
 
 
 @dataclass(frozen=True)
-class RandomFourier(FeatureMap):
+class RandomFourierFeatures(FeatureMap):
     """Random cosines, or random rectifiers, of another map's rows or of the inputs of each step.
 
     What enters is rounded to 14 binary digits after the point and cut off at 256 in absolute
@@ -59,7 +59,7 @@ class RandomFourier(FeatureMap):
     grid
         Bits of the features. "auto" is 24 for numbers, and for classes 8, or 12 with "relu".
 
-    >>> built = RandomFourier(features=5).build(2, per_step=True)
+    >>> built = RandomFourierFeatures(features=5).build(2, per_step=True)
     >>> z, = built.rows([np.ones((3, 2))])
     >>> z.shape, bool((abs(z) <= 1).all())
     ((3, 5), True)
@@ -79,7 +79,7 @@ class RandomFourier(FeatureMap):
         if self.map is None and not per_step:
             raise ValueError(
                 "random features of inputs are a row per step, and these recordings have one "
-                "target each; pass a map with one row each, such as RandomFourier(EchoState(200))"
+                "target each; pass a map with one row each, such as RandomFourierFeatures(EchoState(200))"
             )
         return {}
 

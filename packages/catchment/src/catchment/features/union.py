@@ -1,12 +1,12 @@
-"""Maps made of maps: `Concat`, side by side, and `WithNorm`, a channel more.
+"""Maps made of maps: `FeatureUnion`, side by side, and `AppendNorm`, a channel more.
 
-The further channel of `WithNorm` is the length of the input vector: sensors are worn in any
+The further channel of `AppendNorm` is the length of the input vector: sensors are worn in any
 direction, and the length of what they measure does not depend on it. With inputs of standard
 deviation 1 the length is about sqrt(I), which is taken off:
 
     x = round(2^16 u), cut off at 2^22;  r = floor(sqrt(sum_i x_i^2)) - floor(2^16 sqrt(I))
 
-in whole numbers but for the root, which IEEE 754 rounds the same way everywhere.
+in integers but for the root, which IEEE 754 rounds the same way everywhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from catchment.features.base import FeatureMap, handed, known_map, name_of
 
 
 @dataclass(frozen=True, init=False)
-class Concat(FeatureMap):
+class FeatureUnion(FeatureMap):
     """Several maps of the same recordings, whose features are one row.
 
     It has a grid if all of them have, the finest of theirs, on which the values of the others lie
@@ -39,7 +39,7 @@ class Concat(FeatureMap):
         one's own.
 
     >>> from catchment import EchoState
-    >>> both = Concat(EchoState(20, seed=1), EchoState(10, seed=2, input=False))
+    >>> both = FeatureUnion(EchoState(20, seed=1), EchoState(10, seed=2, input=False))
     >>> built = both.build(3, per_step=False)
     >>> built.n_features, name_of(built), built.names()[46]
     (66, 'concat', 'map1_mean_x0')
@@ -56,7 +56,9 @@ class Concat(FeatureMap):
     ) -> None:
         given = tuple(map(known_map, (*several, *maps)))
         if not given:
-            raise ValueError("a Concat of no maps; pass some, such as Concat(EchoState(100), own)")
+            raise ValueError(
+                "a FeatureUnion of no maps; pass some, such as FeatureUnion(EchoState(100), own)"
+            )
         object.__setattr__(self, "maps", given)
         if self.is_bound and len(set(map(attrgetter("per_step"), self.maps))) > 1:
             kinds = [f"{name_of(m)} {'step' if m.per_step else 'recording'}" for m in self.maps]
@@ -83,8 +85,8 @@ class Concat(FeatureMap):
         return np.concatenate(list(map(attrgetter("reached_bounds"), self.maps)))
 
     @property
-    def standardise(self) -> bool:
-        return any(map(attrgetter("standardise"), self.maps))
+    def standardize(self) -> bool:
+        return any(map(attrgetter("standardize"), self.maps))
 
     @property
     def cost(self) -> float:
@@ -110,7 +112,7 @@ RANGE = 64.0  # where inputs are cut off before they are squared
 
 
 @dataclass(frozen=True)
-class WithNorm(FeatureMap):
+class AppendNorm(FeatureMap):
     """Another map of the inputs and of their Euclidean norm, which is one channel more.
 
     Parameters
@@ -121,7 +123,7 @@ class WithNorm(FeatureMap):
         Channels without the norm; filled in by `build`.
 
     >>> from catchment import WindowStatistics
-    >>> built = WithNorm(WindowStatistics()).build(2, per_step=False)
+    >>> built = AppendNorm(WindowStatistics()).build(2, per_step=False)
     >>> built.n_inputs, built.n_features, built.names()[34]
     (2, 54, 'mean_u2')
     >>> round(float(built.rows([np.array([[3.0, 4.0]])])[0][0, 34]), 3)  # 5 - sqrt(2)
@@ -138,7 +140,7 @@ class WithNorm(FeatureMap):
     bounds = handed("map.reached_bounds")
     grid = handed("map.feature_grid")
     constant = handed("map.constant")
-    standardise = handed("map.standardise")
+    standardize = handed("map.standardize")
     cost = handed("map.cost")
 
     def names(self) -> list[str]:
@@ -165,7 +167,7 @@ def inputs_with_norm(u: Array) -> Array:
 def beside_norm(u, unit, largest, usual, out):
     """Put inputs u (T, I), and the length of each less `usual` / unit, into out (T, I + 1).
 
-    Inputs are cut off at `largest` and rounded to whole numbers of 1 / unit before they are
+    Inputs are cut off at `largest` and rounded to integers of 1 / unit before they are
     squared.
     """
     T, I = u.shape

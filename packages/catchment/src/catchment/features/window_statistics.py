@@ -2,24 +2,24 @@
 
 The plain baseline that any other map has to beat, and a good companion of maps that see shapes. It
 needs no data, no seed and no weights. Whatever a feature is, up to one last division or root it is
-a sum of whole numbers, so every machine gets the same bits:
+a sum of integers, so every machine gets the same bits:
 
-    x = round(4096 u), cut off at 4096 input_range                   whole numbers
-    mean, sd, correlation: sums of x, x^2 and x x' about a whole number near the mean
-    order:   the sorted x, at (T - 1) k / 4, between neighbours by quarters (as numpy.quantile)
+    x = round(4096 u), cut off at 4096 input_range                   integers
+    mean, sd, correlation: sums of x, x^2 and x x' about an integer near the mean
+    order:   the sorted x, at (T - 1) k / 4, between neighbors by quarters (as numpy.quantile)
     step:    log2(mean |u_t+1 - u_t| + 2^-7)
     bands:   B = ceil(T / 256) blocks of L = floor(T / B) steps; in each, with s_t = t + 1/2,
              X_k = sum_t sin(pi s_t / L) e^(-2 pi i k s_t / L) (u_t - m), of which the cosines and
              sines, taper and all, are rounded to 14 binary digits; log2(E + 2^-14), where E is the
              mean of 2 |X_k|^2 / L over the frequencies k of a band and over the blocks
 
-Logarithms are taken by squaring whole numbers. The ends of the bands, the taper, the logarithm of
+Logarithms are taken by squaring integers. The ends of the bands, the taper, the logarithm of
 the step and what is added before a logarithm were chosen by leaving out training people.
 
-A batch is n recordings of equal length with I channels, as whole numbers (n, I, T). Spectra come
+A batch is n recordings of equal length with I channels, as integers (n, I, T). Spectra come
 from two matrix products outside: of the sums and of the differences of values that lie equally far
 from either end of a block with a table of cosines and one of sines. Every product and every sum in
-them is a whole number below 2^53, so float64 and any order give the same.
+them is an integer below 2^53, so float64 and any order give the same.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class WindowStatistics(FeatureMap):
     n_inputs: int | None = None
 
     pools_always = True
-    standardise = True
+    standardize = True
     version = 1
 
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class WindowStatistics(FeatureMap):
         moments(x, center, sums, steps, products, bool(self._n_pairs))
         one = np.empty((n, I, len(KINDS)))
         one[..., 0] = (center * T + sums) / (T * unit)
-        # About a whole number near the mean, whose distance to the mean is taken off here.
+        # About an integer near the mean, whose distance to the mean is taken off here.
         variance = (products[:, :I] - sums * sums / T) / T
         one[..., 1] = np.sqrt(variance) / unit
         ranked = np.sort(x, axis=-1).astype(np.int64)
@@ -202,7 +202,7 @@ def _bands(x: NDArray[np.int32]) -> Array:
 
 @lru_cache(maxsize=64)
 def tables(length: int) -> tuple[Array, Array]:
-    """Return tapered cosines ((L + 1) // 2, L // 2) and sines (L // 2, L // 2) as whole numbers.
+    """Return tapered cosines ((L + 1) // 2, L // 2) and sines (L // 2, L // 2) as integers.
 
     Column k - 1 is of frequency k / L. No entry of a length up to 256 is near enough to a tie for
     the mathematical library to matter.
@@ -238,7 +238,7 @@ FRACTION = 12  # binary digits of a logarithm after the point
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def rounded(u, x, unit, most):
-    """Put inputs u (T, I) into x (I, T) as whole numbers of 1 / unit; return how many were cut."""
+    """Put inputs u (T, I) into x (I, T) as integers of 1 / unit; return how many were cut."""
     clipped = 0
     for t in range(u.shape[0]):
         for i in range(u.shape[1]):
@@ -252,7 +252,7 @@ def rounded(u, x, unit, most):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def moments(x, center, sums, steps, products, pairs):
-    """Sums about a whole number near the mean, of a batch x (n, I, T) that becomes centred.
+    """Sums about an integer near the mean, of a batch x (n, I, T) that becomes centered.
 
     Fills center (n, I), sums (n, I), steps (n, I) of absolute differences, and products: (n, I)
     squares, then (n, I (I - 1) / 2) of pairs of channels if they are wanted.
@@ -294,7 +294,7 @@ def _dot(one, other, T):
 def folded(x, n_blocks, even, odd):
     """Cut rows x (m, T) into blocks and fold each: even (m B, (L + 1) // 2), odd (m B, L // 2).
 
-    A whole number near the mean of the block is taken off first.
+    An integer near the mean of the block is taken off first.
     """
     m, T = x.shape
     L = T // n_blocks
@@ -337,7 +337,7 @@ def band_logs(cosine, sine, down, L, first, last, floor, out):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def logs_of(values, floor, out):
-    """Put the logarithms of whole numbers, with a floor added to each, into out."""
+    """Put the logarithms of integers, with a floor added to each, into out."""
     for r in range(values.shape[0]):
         for i in range(values.shape[1]):
             out[r, i] = log2_of(values[r, i] + floor)
@@ -345,7 +345,7 @@ def logs_of(values, floor, out):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def log2_of(value):
-    """The logarithm of a whole number from 1 on, in units of 2^-FRACTION, rounded down.
+    """The logarithm of an integer from 1 on, in units of 2^-FRACTION, rounded down.
 
     The mantissa is squared again and again; each time it passes 2 gives one binary digit.
     """

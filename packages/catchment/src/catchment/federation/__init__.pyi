@@ -1,8 +1,8 @@
 from catchment.federation.algorithm import (
     Algorithm as Algorithm,
     Data as Data,
-    Needs as Needs,
-    Turn as Turn,
+    Requirements as Requirements,
+    RoundContext as RoundContext,
 )
 from catchment.federation.checks import Limits as Limits
 from catchment.federation.increments import ByRound as ByRound
@@ -13,7 +13,7 @@ from catchment.federation.protection import (
     Float32 as Float32,
     Masking as Masking,
     Protection as Protection,
-    SmallestUpload as SmallestUpload,
+    LowRankUpload as LowRankUpload,
 )
 from catchment.federation.rows import Rows as Rows
 from catchment.federation.runs.explain import explain as explain
@@ -98,7 +98,7 @@ from catchment.federation.workflow import (
     DELIVERY as DELIVERY,
     EVALUATION as EVALUATION,
     Engines as Engines,
-    Known as Known,
+    StageInputs as StageInputs,
     LEARNING as LEARNING,
     TRAINING as TRAINING,
 )
@@ -112,15 +112,15 @@ __all__ = [
     "Float32",
     "Limits",
     "Masking",
-    "Needs",
+    "Requirements",
     "Plan",
     "Protection",
     "Record",
     "Result",
     "Rows",
     "RunFolder",
-    "SmallestUpload",
-    "Turn",
+    "LowRankUpload",
+    "RoundContext",
     "Workflow",
     "explain",
     "messages_of",

@@ -45,22 +45,22 @@ from catchment.wire import (
     POOLED,
     WEIGHT,
     Kind,
-    Parts,
+    Message,
     Summable,
+    deserialize,
     kind_of,
-    put_together,
-    taken_apart,
+    serialize,
 )
 from catchment.wire.structure import members_of
 
 if TYPE_CHECKING:
-    from catchment.data.prepare import Prepare
+    from catchment.data.preprocessing import Preprocessing
     from catchment.federation.measure.outliers import AnyFlag, Drift
     from catchment.readout.ridge_choice import RidgeChoice
 
 # What a client holds is its algorithm's business: sequences for reservoirs, examples for networks.
 Data = Callable[[], Iterable[Any]]
-# What leaves a client, which `taken_apart` makes a message of, and what the server adds: both are
+# What leaves a client, which `serialize` makes a message of, and what the server adds: both are
 # as their class declares (`catchment.wire`).
 Upload = Any
 Additive = Any
@@ -144,14 +144,14 @@ class Ledger(Protocol):
 
 
 @dataclass(frozen=True)
-class Turn:
+class RoundContext:
     """All that an algorithm or a protection may know of the moment: round, cohort, and client.
 
     `told` is the SHA-256 of what came with the request beside the algorithm's own letter (maps,
     preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
-    on a client; the server has none. `session` names the secure sum that an upload goes into: the
+    on a client; the server has none. `session` names secure aggregation that an upload goes into: the
     same one again is the same release. `vault` keeps the client's secrets of it, if its memory does
-    not (`catchment.privacy.secure_sum.client`). `prepare` and `memory` are the plan's and the
+    not (`catchment.privacy.secure_aggregation.client`). `preprocessing` and `memory` are the plan's and the
     client's where an algorithm carries its state from round to round.
     """
 
@@ -160,29 +160,29 @@ class Turn:
     seed: int = 0
     client: str = ""
     plan: str = ""  # fingerprint
-    changed: bool = False  # a protection changed the numbers: sums on a grid are float64 then
+    changed: bool = False  # a protection changed the numbers: sums in fixed point are float64 then
     told: str = ""
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
     session: str = ""
     vault: Any = field(default=None, compare=False, repr=False)
-    prepare: Prepare | None = field(default=None, compare=False, repr=False)
+    preprocessing: Preprocessing | None = field(default=None, compare=False, repr=False)
     memory: Memory | None = field(default=None, compare=False, repr=False)
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this client in this round, whoever answers first.
 
-        >>> turn = Turn(0, ("a", "b"), seed=1, client="a")
-        >>> turn.rng().random() == turn.rng().random()
+        >>> context = RoundContext(0, ("a", "b"), seed=1, client="a")
+        >>> context.rng().random() == context.rng().random()
         True
         """
         return np.random.default_rng([self.seed, self.round, zlib.crc32(self.client.encode())])
 
-    def at(self, client: str) -> Turn:
+    def at(self, client: str) -> RoundContext:
         return replace(self, client=client)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Needs:
+class Requirements:
     """What an algorithm or a protection asks of the plan around it.
 
     A wrapper hands on what the algorithm inside it needs, with `|` together with its own.
@@ -207,8 +207,8 @@ class Needs:
     longest
         The longest change that the server takes from a client, if there is a bound.
 
-    >>> Needs(rounds=2) | Needs(each_client="it keeps clients apart; pass keep_clients=False")
-    Needs(each_client='it keeps clients apart; pass keep_clients=False', data_choice='',
+    >>> Requirements(rounds=2) | Requirements(each_client="it keeps clients apart; pass store_per_client=False")
+    Needs(each_client='it keeps clients apart; pass store_per_client=False', data_choice='',
           per_sequence=False, rounds=2, other_targets=False, unchanged='', longest=None)
     """
 
@@ -220,8 +220,8 @@ class Needs:
     unchanged: str = ""
     longest: float | None = None
 
-    def __or__(self, other: Needs) -> Needs:
-        return Needs(
+    def __or__(self, other: Requirements) -> Requirements:
+        return Requirements(
             each_client=self.each_client or other.each_client,
             data_choice=self.data_choice or other.data_choice,
             per_sequence=self.per_sequence or other.per_sequence,
@@ -234,7 +234,7 @@ class Needs:
         )
 
 
-NO_NEEDS = Needs()
+NO_NEEDS = Requirements()
 
 
 @dataclass(frozen=True)
@@ -267,10 +267,10 @@ class Algorithm(ABC, Generic[S, U, R_co]):
     ...     n: int
     >>> class Counting(Algorithm[Rows, Rows, int]):
     ...     def start(self) -> Rows: return Rows(0)
-    ...     def client_update(self, received, data, turn) -> Rows: return Rows(len(list(data())))
-    ...     def server_update(self, state, total, turn) -> Rows: return total
+    ...     def client_update(self, received, data, context) -> Rows: return Rows(len(list(data())))
+    ...     def server_update(self, state, total, context) -> Rows: return total
     ...     def result(self, state) -> int: return state.n
-    >>> Counting().upload_type.__name__, Counting().needs.rounds
+    >>> Counting().upload_type.__name__, Counting().requirements.rounds
     ('Rows', 1)
     """
 
@@ -283,11 +283,11 @@ class Algorithm(ABC, Generic[S, U, R_co]):
         """Return the state before the first round."""
 
     @abstractmethod
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Any:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Any:
         """Return what one client sends; runs where the data is."""
 
     @abstractmethod
-    def server_update(self, state: S, total: U, turn: Turn) -> S:
+    def server_update(self, state: S, total: U, context: RoundContext) -> S:
         """Return the state after a round, from the sum of the updates."""
 
     @abstractmethod
@@ -295,21 +295,21 @@ class Algorithm(ABC, Generic[S, U, R_co]):
         """Return what the state amounts to; FederationError if it amounts to nothing yet."""
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What the plan around it must give or leave be."""
         return NO_NEEDS
 
-    def broadcast(self, state: S, turn: Turn) -> Parts:
+    def broadcast(self, state: S, context: RoundContext) -> Message:
         """Return what every client of the cohort is told: nothing, unless overridden."""
         return NOTHING
 
-    def read_update(self, parts: Parts, turn: Turn) -> U:
+    def read_update(self, parts: Message, context: RoundContext) -> U:
         """Return an upload ready to add; IntegrityError or UploadError if it is not acceptable.
 
         As its class declares, unless overridden. The turn names the client, unless a protection
         hides whose upload this is.
         """
-        read: U = put_together(self.upload_type, parts)
+        read: U = deserialize(self.upload_type, parts)
         return read
 
     def figures(self, state: S) -> Mapping[str, float]:
@@ -336,7 +336,7 @@ class Algorithm(ABC, Generic[S, U, R_co]):
         """Return the algorithm for one who has all data, with choices as the state has them."""
         return self
 
-    def save_state(self, state: S) -> Parts:
+    def save_state(self, state: S) -> Message:
         """Return the state as it is kept between rounds."""
         members = tuple(get_origin(one) or one for one in members_of(self.state_type))
         if state is not None and not isinstance(state, members):
@@ -344,11 +344,11 @@ class Algorithm(ABC, Generic[S, U, R_co]):
                 f"{type(self).__name__} returned a {type(state).__name__} as its state, expected "
                 f"{self.state_type}; annotate what server_update returns"
             )
-        return taken_apart(state)
+        return serialize(state)
 
-    def load_state(self, parts: Parts) -> S:
+    def load_state(self, parts: Message) -> S:
         """Return the state that was kept."""
-        state: S = put_together(self.state_type | None, parts, trusted=True)
+        state: S = deserialize(self.state_type | None, parts, trusted=True)
         return state
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
@@ -356,10 +356,10 @@ class Algorithm(ABC, Generic[S, U, R_co]):
         return 1
 
     def client_updates(
-        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+        self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> Sequence[Any]:
         """Return what each of several clients sends, as `client_update` would."""
-        return [self.client_update(received, data, turn) for data, turn in clients]
+        return [self.client_update(received, data, context) for data, context in clients]
 
     @property
     def carries(self) -> bool:

@@ -38,7 +38,7 @@ from catchment.readout.device import same_features
 from catchment.readout.grid import Grid
 from catchment.readout.integers import is_plain, largest
 from catchment.readout.statistics import SUMS, RidgeStatistics, mirror_lower, unpack_lower
-from catchment.wire import CLIENTS, COUNTED, ROWS, WEIGHT, Parts
+from catchment.wire import CLIENTS, COUNTED, ROWS, WEIGHT, Message
 from catchment.wire.structure import marks_of
 
 V = TypeVar("V")
@@ -46,7 +46,7 @@ FEWEST = 5  # clients of which a median says something
 MOST_HELD = 8  # uploads kept back because they look too large
 SLACK = 0.02  # of the weight: what a compressed upload may be off by
 TOLERANCE = 1e-7  # per row of a matrix of moments with ones on its diagonal: float32 is off by 6e-8
-_LARGEST = 1 << 62  # of the compiled look at whole numbers
+_LARGEST = 1 << 62  # of the compiled look at integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class Limits:
 
     def fewest(self, n_asked: int) -> int:
         """Return how many of so many clients must be usable."""
-        # A product such as 0.1 * 30 is a little more than the whole number that is meant.
+        # A product such as 0.1 * 30 is a little more than the integer that is meant.
         return math.ceil(self.min_usable * n_asked - 1e-9)
 
 
@@ -179,7 +179,7 @@ def claimed(value: object) -> Claim:
             waiting += one.values()
         elif isinstance(one, tuple):
             waiting += one
-        elif is_dataclass(one) and not isinstance(one, type | Parts):
+        elif is_dataclass(one) and not isinstance(one, type | Message):
             said = _said(type(one))
             if said:
                 found.append(_claim(vars(one), said))
@@ -403,7 +403,7 @@ def check_total(value: object, limits: Limits, n_clients: int) -> None:
         claimed(value).check(limits, n_clients)
     except UploadError as error:
         raise FederationError(
-            f"the sum of {n_clients} clients is not believed: {error}; a secure sum does not show "
+            f"the sum of {n_clients} clients is not believed: {error}; secure aggregation does not show "
             "who broke the rule, nothing is used"
         ) from error
 
@@ -536,7 +536,7 @@ def moment_matrix(statistics: RidgeStatistics) -> Array:
 def _can_be_moments(M: Array) -> bool:
     """Whether no eigenvalue of the lower triangle M, scaled to a unit diagonal, is negative.
 
-    With the diagonal enlarged by what rounding may have done, a Cholesky factorisation exists or it
+    With the diagonal enlarged by what rounding may have done, a Cholesky factorization exists or it
     does not; it does not mind the scale of rows, so that large targets do not hide a small
     impossible block. M is overwritten.
     """
@@ -558,7 +558,7 @@ def _has_factor(M: Array) -> bool:
 def _passes_whole(
     statistics: RidgeStatistics, bound: float | Array, *, constant: bool, one_hot: bool
 ) -> bool:
-    """Whether whole numbers certainly pass, in one compiled look at them.
+    """Whether integers certainly pass, in one compiled look at them.
 
     Of those that do not, the checks one by one say which of them and why.
     """
@@ -584,10 +584,10 @@ def _passes_whole(
 
 
 def _check_grid(statistics: RidgeStatistics, grid: Grid | None, *, bounded: bool) -> None:
-    """What is added to whole numbers is whole, in their units, and no larger than rows can be."""
+    """What is added to integers is whole, in their units, and no larger than rows can be."""
     if statistics.grid != grid:
         came, wanted = (
-            "float64" if g is None else f"whole numbers {g.to_json()[:60]}"
+            "float64" if g is None else f"integers {g.to_json()[:60]}"
             for g in (statistics.grid, grid)
         )
         raise UploadError("grid", f"the statistics came as {came}, the plan asks for {wanted}")

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from catchment.data.clients import LazyClients
-from catchment.data.prepare import RAW
+from catchment.data.preprocessing import RAW
 from catchment.errors import CatchmentError, IntegrityError
-from catchment.federation.algorithm import Data, Ledger, Memory, Turn, Upload
+from catchment.federation.algorithm import Data, Ledger, Memory, RoundContext, Upload
 from catchment.federation.checks import claimed
 from catchment.federation.messages import Reply
 from catchment.federation.plan import Plan
-from catchment.wire import NOTHING, Parts, digest, join, plain_text, split, taken_apart
+from catchment.wire import NOTHING, Message, digest, join, plain_text, serialize, split
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -33,36 +33,36 @@ LETTER_HEADER = 1 << 20  # bytes: JSON grows when it is read, and what is long t
 class Request:
     """What the server asks of a client at one stage of a round.
 
-    `context` is what the client must know to make the plan that is run, such as the maps that were
+    `stage_inputs` is what the client must know to make the plan that is run, such as the maps that were
     built and the scale that was fitted before; nothing where it has the plan already.
     """
 
     plan: str
-    turn: Turn
+    context: RoundContext
     stage: str
-    payload: Parts
-    context: Parts = NOTHING
+    payload: Message
+    stage_inputs: Message = NOTHING
 
     def to_bytes(self) -> bytes:
-        about = Parts(
+        about = Message(
             "turn",
             {
                 "plan": self.plan,
-                "round": self.turn.round,
-                "seed": self.turn.seed,
+                "round": self.context.round,
+                "seed": self.context.seed,
                 "stage": self.stage,
             },
         )
         named = {"turn": about, "payload": self.payload}
-        if self.context is not NOTHING:
-            named["context"] = self.context
+        if self.stage_inputs is not NOTHING:
+            named["context"] = self.stage_inputs
         return join("request", named).to_bytes()
 
     @classmethod
     def from_bytes(cls, message: bytes, client: str) -> Request:
         """Return the request as a client reads it; IntegrityError if it is malformed."""
-        named = split(Parts.from_bytes(message, header_limit=LETTER_HEADER), "request")
-        context = named.pop("context", NOTHING)
+        named = split(Message.from_bytes(message, header_limit=LETTER_HEADER), "request")
+        stage_inputs = named.pop("context", NOTHING)
         if named.keys() != {"turn", "payload"}:
             raise IntegrityError("the request lacks its turn or its payload")
         facts = named["turn"].facts
@@ -70,31 +70,31 @@ class Request:
         if type(round_) is not int or type(seed) is not int:
             raise IntegrityError("the request names no round")
         plan = str(facts.get("plan"))
-        turn = Turn(round_, (), seed, client, plan, told=digest_of(context))
-        return cls(plan, turn, str(facts.get("stage")), named["payload"], context)
+        context = RoundContext(round_, (), seed, client, plan, told=digest_of(stage_inputs))
+        return cls(plan, context, str(facts.get("stage")), named["payload"], stage_inputs)
 
 
-def digest_of(context: Parts) -> str:
+def digest_of(stage_inputs: Message) -> str:
     """Return the SHA-256 of what travels beside a letter, the same on both sides.
 
     >>> digest_of(NOTHING)
     ''
     """
-    return "" if context is NOTHING else digest(context.to_bytes()).hex()
+    return "" if stage_inputs is NOTHING else digest(stage_inputs.to_bytes()).hex()
 
 
 def refusal(error: Exception) -> bytes:
     """Return the message with which a client says why it does not answer.
 
-    >>> dict(Parts.from_bytes(refusal(ValueError("no data"))).facts)
+    >>> dict(Message.from_bytes(refusal(ValueError("no data"))).facts)
     {'code': 'refused', 'reason': 'no data'}
-    >>> dict(Parts.from_bytes(refusal(KeyError("y"))).facts)
+    >>> dict(Message.from_bytes(refusal(KeyError("y"))).facts)
     {'code': 'refused', 'reason': "KeyError: 'y'"}
     """
     said = str(error) if isinstance(error, SAYING) else f"{type(error).__name__}: {error}"
     code = getattr(error, "code", "refused")
     about = {"reason": plain_text(said), "code": plain_text(code, 40)}
-    return Parts("refusal", about).to_bytes()
+    return Message("refusal", about).to_bytes()
 
 
 class Elsewhere(ABC):
@@ -102,13 +102,13 @@ class Elsewhere(ABC):
 
     @abstractmethod
     def upload(
-        self, plan: Plan[Any, Any, Any], received: Parts, turn: Turn, memory: Memory
+        self, plan: Plan[Any, Any, Any], received: Message, context: RoundContext, memory: Memory
     ) -> Upload:
         """Return what the algorithm's `client_update` would, made where the data are."""
 
     @abstractmethod
     def vault(self, plan: Plan[Any, Any, Any], memory: Memory) -> Any:
-        """Return who keeps the client's secrets of a secure sum, None if its memory does."""
+        """Return who keeps the client's secrets of secure aggregation, None if its memory does."""
 
     @abstractmethod
     def counted(self, plan: Plan[Any, Any, Any], round_: int, memory: Memory) -> None:
@@ -153,7 +153,7 @@ class Node(Generic[S, U, R]):
     """One client: its name, the plan it agreed to, its raw data and its secrets, which stay.
 
     `ledger` is its own record of what was released of its data; without one, which is for clients
-    that only simulate, nothing is noted but what a secure sum notes by itself. Of data that are
+    that only simulate, nothing is noted but what secure aggregation notes by itself. Of data that are
     elsewhere whoever makes the upload notes what stands for them. `telling` says what of an error
     the server is told; all of it if not given.
     """
@@ -167,55 +167,55 @@ class Node(Generic[S, U, R]):
 
     def prepared(self, ledger: Ledger | None) -> Data:
         """Return the client's data as the algorithm sees them, noted in a ledger as it reads."""
-        prepare = self.plan.prepare
+        preprocessing = self.plan.preprocessing
         if isinstance(self.data, Elsewhere):
             raise TypeError(f"the data of {self.name} are elsewhere, they cannot be prepared here")
         data = self.data if ledger is None else ledger.reading(self.data)
-        return data if prepare == RAW else lambda: prepare.stream(data())
+        return data if preprocessing == RAW else lambda: preprocessing.stream(data())
 
     def answer(self, message: bytes) -> bytes:
         """Return the reply to a request, or a refusal with its reason."""
         try:
             request = Request.from_bytes(message, self.name)
             _check_agreed(self.plan, request)
-            masking, turn = self.plan.masking, replace(request.turn, ledger=self.ledger)
+            masking, context = self.plan.masking, replace(request.context, ledger=self.ledger)
             if masking is not None and isinstance(self.data, Elsewhere):
-                turn = replace(turn, vault=self.data.vault(self.plan, self.memory))
+                context = replace(context, vault=self.data.vault(self.plan, self.memory))
             if request.stage != "update":
                 if masking is None:
                     raise IntegrityError(f"the plan has no stage {request.stage!r}")
-                made = masking.on_stage(request.stage, request.payload, turn, self.memory)
+                made = masking.on_stage(request.stage, request.payload, context, self.memory)
             elif masking is not None:
-                made = taken_apart(masking.mask(request.payload, self.upload, turn, self.memory))
+                made = serialize(masking.mask(request.payload, self.upload, context, self.memory))
             else:
-                made = taken_apart(self.upload(request.payload, turn))
+                made = serialize(self.upload(request.payload, context))
                 if self.ledger is not None:
-                    self.ledger.upload(turn.plan, turn.round, made.kind)
+                    self.ledger.upload(context.plan, context.round, made.kind)
             return made.to_bytes()
         except REFUSED as error:
             return refusal(error if self.telling is None else self.telling(error))
 
-    def upload(self, payload: Parts, turn: Turn) -> Upload:
+    def upload(self, payload: Message, context: RoundContext) -> Upload:
         """Return the upload, made where the data are and protected, but not masked."""
         plan, algorithm = self.plan, self.plan.algorithm
         if isinstance(self.data, Elsewhere):
-            made = self.data.upload(plan, payload, turn, self.memory)
+            made = self.data.upload(plan, payload, context, self.memory)
         elif algorithm.carries:
-            here = replace(turn, prepare=plan.prepare, memory=self.memory)
+            here = replace(context, preprocessing=plan.preprocessing, memory=self.memory)
             made = algorithm.client_update(payload, self.data, here)
         else:
-            made = algorithm.client_update(payload, self.prepared(turn.ledger), turn)
-        return protected(plan, made, turn)
+            made = algorithm.client_update(payload, self.prepared(context.ledger), context)
+        return protected(plan, made, context)
 
 
-def protected(plan: Plan[Any, Any, Any], upload: Upload, turn: Turn) -> Upload:
+def protected(plan: Plan[Any, Any, Any], upload: Upload, context: RoundContext) -> Upload:
     """Return an upload as the plan lets it leave; UploadError if it claims more than it may.
 
-    Within a secure sum nobody else can say whose upload breaks the plan's limits.
+    Within secure aggregation nobody else can say whose upload breaks the plan's limits.
     """
     claimed(upload).check(plan.limits)
     for protection in plan.plain:
-        upload = protection.on_client(upload, turn)
+        upload = protection.on_client(upload, context)
     return upload
 
 
@@ -223,9 +223,9 @@ def _check_agreed(plan: Plan[S, U, R], request: Request) -> None:
     """Raise IntegrityError if a request is not one of the plan's, in plan, seed or round."""
     if request.plan != plan.fingerprint():
         raise IntegrityError("the server runs another plan than this client agreed to")
-    if request.turn.seed != plan.seed or not 0 <= request.turn.round < plan.rounds:
+    if request.context.seed != plan.seed or not 0 <= request.context.round < plan.rounds:
         raise IntegrityError(
-            f"the server names round {request.turn.round} and seed {request.turn.seed}; the plan "
+            f"the server names round {request.context.round} and seed {request.context.seed}; the plan "
             f"has {plan.rounds} rounds and seed {plan.seed}"
         )
 
@@ -247,16 +247,16 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Repl
             request = Request.from_bytes(message, "")
             _check_agreed(plan, request)
             if request.stage == "update":
-                turns = [request.turn.at(node.name) for node in nodes]
+                turns = [request.context.at(node.name) for node in nodes]
                 data = [node.prepared(None) for node in nodes]
                 pairs = list(zip(data, turns, strict=True))
                 made = []
-                for upload, turn in zip(
+                for upload, context in zip(
                     plan.algorithm.client_updates(request.payload, pairs), turns, strict=True
                 ):
-                    parts = taken_apart(protected(plan, upload, turn))
+                    parts = serialize(protected(plan, upload, context))
                     written = parts.to_bytes()
-                    made.append(Reply(turn.client, written, written=(written, parts.as_read())))
+                    made.append(Reply(context.client, written, written=(written, parts.as_read())))
                 return made
         except REFUSED:
             log.debug("clients answer one by one: together they cannot", exc_info=True)

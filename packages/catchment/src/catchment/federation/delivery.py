@@ -15,10 +15,10 @@ from typing import Annotated, ClassVar, Protocol
 import numpy as np
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.algorithm import Algorithm, Data, Needs, Tally, Turn
+from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
 from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
 from catchment.readout.predictor import Predictor
-from catchment.wire import GATHERED, Fact, Kind, Parts, Structure, Summable
+from catchment.wire import GATHERED, Fact, Kind, Message, Structure, Summable
 
 MODEL_FILE = "model-file"
 
@@ -110,8 +110,10 @@ class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
     about: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def needs(self) -> Needs:
-        return Needs(each_client="each client says for itself what it keeps; send it in the clear")
+    def requirements(self) -> Requirements:
+        return Requirements(
+            each_client="each client says for itself what it keeps; send it in the clear"
+        )
 
     def identity(self) -> str:
         return self.sha256
@@ -119,11 +121,11 @@ class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
     def start(self) -> Receipts:
         return Receipts()
 
-    def broadcast(self, state: Receipts, turn: Turn) -> Parts:
+    def broadcast(self, state: Receipts, context: RoundContext) -> Message:
         facts: dict[str, Fact] = {**self.about}
-        return Parts(MODEL_FILE, facts, (np.frombuffer(self.content, dtype=np.uint8),))
+        return Message(MODEL_FILE, facts, (np.frombuffer(self.content, dtype=np.uint8),))
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Receipt:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Receipt:
         (array,) = received.expect(MODEL_FILE, 1).arrays
         content = array.tobytes()
         if sha256_of(content) != self.sha256:
@@ -131,13 +133,13 @@ class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
         self.place.keep(content, {str(k): str(v) for k, v in received.facts.items()})
         return Receipt(self.sha256)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Receipts:
-        receipt = Receipt.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> Receipts:
+        receipt = Receipt.from_message(parts)
         if receipt.sha256 != self.sha256:
             raise UploadError("other-model", "it keeps another model than it was sent")
-        return Receipts({turn.client: receipt})
+        return Receipts({context.client: receipt})
 
-    def server_update(self, state: Receipts, total: Receipts, turn: Turn) -> Receipts:
+    def server_update(self, state: Receipts, total: Receipts, context: RoundContext) -> Receipts:
         return total  # whoever has the model of an earlier round need not have this one
 
     def result(self, state: Receipts) -> tuple[str, ...]:
@@ -155,7 +157,7 @@ class DeliveredEvaluation(Algorithm[Scores, Tally[Score], Scores]):
         Of the model's file.
     place
         Where a client keeps it.
-    keep_clients
+    store_per_client
         Whether the server keeps each client's score apart, or only their sum.
     rule
         A client's own, told the model's SHA-256 and the score before the score leaves; it raises
@@ -164,30 +166,30 @@ class DeliveredEvaluation(Algorithm[Scores, Tally[Score], Scores]):
 
     sha256: str
     place: Place
-    keep_clients: bool = True
+    store_per_client: bool = True
     rule: Callable[[str, Score], None] | None = field(default=None, repr=False)
 
     @property
-    def needs(self) -> Needs:
-        return Needs(each_client=KEPT_APART if self.keep_clients else "")
+    def requirements(self) -> Requirements:
+        return Requirements(each_client=KEPT_APART if self.store_per_client else "")
 
     def identity(self) -> str:
-        return f"{self.sha256} {self.keep_clients}"
+        return f"{self.sha256} {self.store_per_client}"
 
     def start(self) -> Scores:
         return Scores()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
-        score = evaluate(self.place.model(self.sha256), data, turn.client)
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Score:
+        score = evaluate(self.place.model(self.sha256), data, context.client)
         if self.rule is not None:
             self.rule(self.sha256, score)
         return score
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
-        score = Score.from_parts(parts).checked()
-        return Tally.of(score, turn.client if self.keep_clients else "")
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[Score]:
+        score = Score.from_message(parts).checked()
+        return Tally.of(score, context.client if self.store_per_client else "")
 
-    def server_update(self, state: Scores, total: Tally[Score], turn: Turn) -> Scores:
+    def server_update(self, state: Scores, total: Tally[Score], context: RoundContext) -> Scores:
         return Scores(total.total, total.by_client)
 
     def result(self, state: Scores) -> Scores:

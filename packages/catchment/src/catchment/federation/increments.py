@@ -22,15 +22,15 @@ from typing import ClassVar
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.prepare import Prepare, Waiting, check_continuable, prepared_stretch
+from catchment.data.preprocessing import Preprocessing, Waiting, check_continuable, prepared_stretch
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
 from catchment.features.base import Carried, FeatureMap
-from catchment.federation.algorithm import Data, Memory, Turn
+from catchment.federation.algorithm import Data, Memory, RoundContext
 from catchment.readout.accumulation import accumulate
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Fact, Kind, Parts, Structure, join, split
+from catchment.wire import Fact, Kind, Message, Structure, join, split
 
 KIND = "increments"
 STEPS = 4096  # of a recording that are turned into rows together
@@ -89,13 +89,13 @@ class OpenRecording:
     waiting: Waiting
     carried: Carried = field(default_factory=Carried)
 
-    def parts(self) -> Parts:
+    def parts(self) -> Message:
         w = self.waiting
         facts = {"steps": self.steps, "skip": w.skip, "rows": self.carried.steps}
-        return Parts("open-recording", facts, (w.u, w.y, w.last, *self.carried.arrays))
+        return Message("open-recording", facts, (w.u, w.y, w.last, *self.carried.arrays))
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> OpenRecording:
+    def from_message(cls, parts: Message) -> OpenRecording:
         u, y, last, *arrays = parts.arrays
         steps, skip, rows = (int(parts.facts[name]) for name in ("steps", "skip", "rows"))  # type: ignore[arg-type]
         return cls(steps, Waiting(u, y, last, skip), Carried(rows, tuple(arrays)))
@@ -115,7 +115,7 @@ class Progress:
         facts: dict[str, Fact] = {"after": self.after, "ended": dict(self.ended)}
         if self.noted:
             facts["noted"] = self.noted
-        named = {"about": Parts("about", facts)}
+        named = {"about": Message("about", facts)}
         if self.answer is not None:
             named["answer"] = self.answer.parts()
         named |= {f"recording {name}": one.parts() for name, one in self.recordings.items()}
@@ -124,16 +124,16 @@ class Progress:
     @classmethod
     def from_bytes(cls, kept: bytes) -> Progress:
         """Return what was kept; IntegrityError if it is damaged."""
-        named = split(Parts.from_bytes(kept), KIND)
+        named = split(Message.from_bytes(kept), KIND)
         facts, answer = named.pop("about").facts, named.pop("answer", None)
         ended = facts.get("ended")
         if not isinstance(ended, dict):
             raise IntegrityError("what this client carried from round to round is damaged")
         return cls(
             str(facts.get("after")),
-            None if answer is None else RidgeStatistics.from_parts(answer),
+            None if answer is None else RidgeStatistics.from_message(answer),
             {
-                name.removeprefix("recording "): OpenRecording.from_parts(one)
+                name.removeprefix("recording "): OpenRecording.from_message(one)
                 for name, one in named.items()
             },
             ended,
@@ -146,19 +146,21 @@ class Increments:
     """What makes a client's increments: the map, the preparation and the kind of targets."""
 
     features: FeatureMap
-    prepare: Prepare
+    preprocessing: Preprocessing
     classes: tuple[str, ...] | None = None
 
-    def answer(self, asked: Asked, data: Data, turn: Turn, memory: Memory) -> RidgeStatistics:
+    def answer(
+        self, asked: Asked, data: Data, context: RoundContext, memory: Memory
+    ) -> RidgeStatistics:
         """Return a client's increment, and keep what it carries in its memory.
 
         The memory is written before the answer leaves, all of it at once: killed before that, the
         client reads its new data again; killed after it, it gives the same answer again.
 
-        Into a secure sum what was missed is not sent again with what is new: it may be in the sum
+        Into secure aggregation what was missed is not sent again with what is new: it may be in the sum
         that it had left for, and two sums would differ by it.
         """
-        check_continuable(self.prepare)
+        check_continuable(self.preprocessing)
         place = asked.place
         known = Progress.from_bytes(memory[place]) if place in memory else Progress()
         if known.after and not asked.after:
@@ -166,14 +168,18 @@ class Increments:
         before = known.answer
         counted = before is None or before.n_rows == 0
         if before is not None and not counted and known.after == asked.after:
-            if turn.ledger is not None:
-                turn.ledger.about = known.noted
+            if context.ledger is not None:
+                context.ledger.about = known.noted
             return before
-        missed = turn.client in asked.missed and not turn.session
+        missed = context.client in asked.missed and not context.session
         owed = before if missed and not counted else None
-        found = data.at(turn.round) if isinstance(data, ByRound) else data()
+        found = data.at(context.round) if isinstance(data, ByRound) else data()
         new = list(_unread(found, known))
-        noted = new if turn.ledger is None else list(turn.ledger.reading(lambda: new, apart=True)())
+        noted = (
+            new
+            if context.ledger is None
+            else list(context.ledger.reading(lambda: new, apart=True)())
+        )
         made, after = self._read(noted, known)
         if owed is not None:
             made = [owed, *made]
@@ -184,7 +190,7 @@ class Increments:
         if not made:
             raise ValueError("this client has nothing new, and never had; ask it later")
         answer = reduce(add, made)
-        about = "" if turn.ledger is None else turn.ledger.about
+        about = "" if context.ledger is None else context.ledger.about
         kept = replace(after, after=asked.after, answer=answer, noted=about)
         memory[place] = kept.to_bytes()
         return answer
@@ -213,7 +219,7 @@ class Increments:
             n_targets = self._n_targets(stretch)
             made = made or [self._zero(n_targets)]
             pieces, opened = self._prepared(stretch, opened)
-            if self.prepare.window is not None:
+            if self.preprocessing.window is not None:
                 ready += pieces
             else:
                 rows, opened = self._rows(stretch, pieces, opened)
@@ -231,13 +237,13 @@ class Increments:
         if stretch.y is not None:
             return int(stretch.y.shape[-1])
         channels = stretch.channels or stretch.n_inputs
-        horizon = self.prepare.horizon
-        return stretch.n_inputs if horizon is None else self.prepare.n_targets(channels)
+        horizon = self.preprocessing.horizon
+        return stretch.n_inputs if horizon is None else self.preprocessing.n_targets(channels)
 
     def _prepared(
         self, stretch: Recording, opened: OpenRecording
     ) -> tuple[list[Recording], OpenRecording]:
-        if stretch.y is None and self.prepare.horizon is None:
+        if stretch.y is None and self.preprocessing.horizon is None:
             raise ValueError(
                 f"recording {stretch.name!r} has no targets; statistics need inputs and targets"
             )
@@ -247,13 +253,15 @@ class Increments:
             steps = stretch.part(read, stretch.n_steps)
         elif len(waiting.u):  # it ends with steps that were read before: those that wait are left
             y = waiting.y if stretch.per_step else stretch.y
-            y = None if self.prepare.horizon is not None else y
+            y = None if self.preprocessing.horizon is not None else y
             steps = replace(stretch, u=waiting.u, y=y, times=None)
             nothing = Waiting.at_first(steps)
             waiting = replace(waiting, u=nothing.u, y=nothing.y)
         else:
             return [], opened
-        pieces, after = prepared_stretch(self.prepare, steps, waiting, ends=not stretch.goes_on)
+        pieces, after = prepared_stretch(
+            self.preprocessing, steps, waiting, ends=not stretch.goes_on
+        )
         stop = stretch.first_step + stretch.n_steps
         return pieces, replace(opened, steps=stop, waiting=after)
 

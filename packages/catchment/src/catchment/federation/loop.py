@@ -35,7 +35,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.data.prepare import Prepare
+from catchment.data.preprocessing import Preprocessing
 from catchment.errors import (
     CatchmentError,
     FederationError,
@@ -43,7 +43,7 @@ from catchment.errors import (
     TooFewClientsError,
     UploadError,
 )
-from catchment.federation.algorithm import Additive, Tally, Turn, check_base
+from catchment.federation.algorithm import Additive, RoundContext, Tally, check_base
 from catchment.federation.checks import Screen, ScreenState, check_total, claimed
 from catchment.federation.client import Request, digest_of
 from catchment.federation.messages import (
@@ -64,16 +64,16 @@ from catchment.readout.predictor import Predictor
 from catchment.wire import (
     NOTHING,
     Fact,
-    Parts,
+    Message,
+    deserialize,
     digest,
     equal,
     is_whole,
     join,
     measured,
     plus,
-    put_together,
+    serialize,
     split,
-    taken_apart,
 )
 
 BLOCK = 256  # clients summed together before their sums are; the order of sums is part of a result
@@ -207,7 +207,7 @@ def _outline(group: Group) -> bytes:
     """Return the SHA-256 (32,) of a sum apart from its numbers: its kind, its facts, its shapes."""
     total = group.total()
     # Whose the parts are that a tally keeps says who came, not what.
-    parts = taken_apart(total.total if isinstance(total, Tally) else total)
+    parts = serialize(total.total if isinstance(total, Tally) else total)
     told = [parts.kind, parts.facts, [*map(np.shape, parts.arrays)]]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).digest()
 
@@ -289,7 +289,7 @@ def sum_block(
     """
     ledger = EntryList()
     claims: list[tuple[float, float]] = []
-    asked = Round(plan, Request.from_bytes(message, "").turn, engine, ledger)
+    asked = Round(plan, Request.from_bytes(message, "").context, engine, ledger)
     sums = Sums(clients)
     for client, update in asked.replies(dict.fromkeys(clients, message), plan.read):
         sums.add(client, update)
@@ -357,11 +357,11 @@ class Round:
     """
 
     plan: AnyPlan
-    turn: Turn
+    context: RoundContext
     engine: Engine
     keeper: Keeper[Any] = field(default_factory=Keeper)
     watch: Watch | None = None
-    context: Parts = NOTHING
+    stage_inputs: Message = NOTHING
     started: float = field(default_factory=time.perf_counter)
     bytes_down: int = 0
     bytes_up: int = 0
@@ -375,23 +375,27 @@ class Round:
     def _refuse(self, client: str, error: Exception) -> None:
         self.refused.append(Refusal.because(client, error))
 
-    def send(self, stage: str, letters: Mapping[str, Parts], copies: int = 1) -> dict[str, bytes]:
+    def send(
+        self, stage: str, requests: Mapping[str, Message], copies: int = 1
+    ) -> dict[str, bytes]:
         """Return letters as they are sent, all of them noted; "" is everybody."""
         messages, last = {}, (NOTHING, b"")
-        for client, payload in letters.items():
+        for client, payload in requests.items():
             # Written once where all clients get one and the same letter.
             if payload is not last[0] or not last[1]:
-                request = Request(self.turn.plan, self.turn, stage, payload, self.context)
+                request = Request(
+                    self.context.plan, self.context, stage, payload, self.stage_inputs
+                )
                 last = payload, request.to_bytes()
             messages[client] = last[1]
             self.bytes_down += len(last[1]) * copies
-            self.keeper.note(Entry.of(self.turn.round, client, "down", payload, last[1]))
+            self.keeper.note(Entry.of(self.context.round, client, "down", payload, last[1]))
         self.done = 0
         return messages
 
-    def sum(self, payload: Parts) -> tuple[Additive, int]:
+    def sum(self, payload: Message) -> tuple[Additive, int]:
         """Return the sum of the answers to one letter to everybody, and how many are in it."""
-        cohort = self.turn.cohort
+        cohort = self.context.cohort
         self.sums, self.screen = Sums(cohort), Screen(self.plan.limits, len(cohort), self._refuse)
         self.message = self.send("update", {"": payload}, len(cohort))[""]
         first = self._take_up() if self.keeper.keep_every < math.inf else 0
@@ -412,8 +416,8 @@ class Round:
 
     def _ask(self, clients: Sequence[str]) -> None:
         """Ask clients one by one and add what may be added by now."""
-        letters = dict.fromkeys(clients, self.message)
-        for client, update in self.replies(letters, self.plan.read):
+        requests = dict.fromkeys(clients, self.message)
+        for client, update in self.replies(requests, self.plan.read):
             for name, passed in self.screen.take(client, update, claimed(update)):
                 self.sums.add(name, passed)
 
@@ -430,7 +434,7 @@ class Round:
             self.bytes_up += block.bytes_up
             self.refused.extend(block.refused)
             self.keeper.note_all(block.entries)
-            self._progress(block.asked[-1], len(block.asked), len(self.turn.cohort))
+            self._progress(block.asked[-1], len(block.asked), len(self.context.cohort))
         assert next(left, None) is None, "an engine gave fewer sums than there are blocks"
 
     def _takes(self, block: BlockSum) -> bool:
@@ -445,20 +449,20 @@ class Round:
         return False
 
     def replies(
-        self, letters: Mapping[str, bytes], read: Callable[[Parts, Turn], V]
+        self, requests: Mapping[str, bytes], read: Callable[[Message, RoundContext], V]
     ) -> Iterator[tuple[str, V]]:
         """Yield each client's first answer; one that cannot be used is noted with its reason."""
         seen: dict[str, bytes] = {}
         # Answers to long letters are mostly as long, and take long to open.
-        long = max(map(len, letters.values()), default=0) > LONG_LETTER
+        long = max(map(len, requests.values()), default=0) > LONG_LETTER
         threads = min(4, available_cores()) if long else 1
-        n_asked = len(self.turn.cohort) if self.message else len(letters)
-        for reply, content in ordered_map(_opened, self.engine.ask(letters), threads=threads):
+        n_asked = len(self.context.cohort) if self.message else len(requests)
+        for reply, content in ordered_map(_opened, self.engine.ask(requests), threads=threads):
             try:
-                if reply.client not in letters:
+                if reply.client not in requests:
                     raise UploadError("stranger", f"{reply.client} was not asked")
                 parts = self._entered(reply, content, seen)
-                value = None if parts is None else read(parts, self.turn.at(reply.client))
+                value = None if parts is None else read(parts, self.context.at(reply.client))
             except Exception as error:  # one client's answer never ends the run of the others
                 self._refuse(reply.client, error)
             else:
@@ -467,15 +471,15 @@ class Round:
             self._progress(reply.client, 1, n_asked)
 
     def _entered(
-        self, reply: Reply, parts: Parts | str | None, seen: dict[str, bytes]
-    ) -> Parts | None:
+        self, reply: Reply, parts: Message | str | None, seen: dict[str, bytes]
+    ) -> Message | None:
         """Return a reply's content, or None if the same came before; raise if it has none."""
         if reply.message is None or parts is None:
             raise UploadError("no-answer", reply.error or "the client did not answer")
         if isinstance(parts, str):
             raise IntegrityError(parts)
         self.bytes_up += len(reply.message)
-        self.keeper.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
+        self.keeper.note(Entry.of(self.context.round, reply.client, "up", parts, reply.message))
         before = seen.get(reply.client)
         seen[reply.client] = before or digest(reply.message)
         if before is not None:
@@ -491,15 +495,15 @@ class Round:
     def _progress(self, last: str, n: int, n_asked: int) -> None:
         self.done += n
         if self.watch:
-            self.watch(self.turn.round, self.done, n_asked)
+            self.watch(self.context.round, self.done, n_asked)
         if self.due < math.inf:
             self._keep(last)
 
     def record(self, n_used: int, figures: Mapping[str, float]) -> Record:
         """Return what is known of the round when it is over."""
         return Record(
-            self.turn.round,
-            len(self.turn.cohort),
+            self.context.round,
+            len(self.context.cohort),
             n_used,
             time.perf_counter() - self.started,
             self.bytes_down,
@@ -511,10 +515,10 @@ class Round:
     @property
     def _identity(self) -> dict[str, Fact]:
         """What another round, or this one with other clients, differs in."""
-        names = json.dumps(self.turn.cohort).encode()
+        names = json.dumps(self.context.cohort).encode()
         return {
             "plan": self.plan.fingerprint(),
-            "round": self.turn.round,
+            "round": self.context.round,
             "letter": digest(self.message).hex(),
             "cohort": hashlib.sha256(names).hexdigest(),
             "block": BLOCK,
@@ -523,7 +527,7 @@ class Round:
     def _take_up(self) -> int:
         """Put back what was kept of this very round; return how many of its blocks are done."""
         self.due = time.monotonic() + self.keeper.keep_every
-        kept = self.keeper.begun(self.turn.round)
+        kept = self.keeper.begun(self.context.round)
         if kept is None:
             return 0
         try:
@@ -534,9 +538,9 @@ class Round:
             groups = [self._read_group(parts) for parts in named.values()]
             told = json.loads(about.arrays[0].tobytes())
             # What was kept back is not written: its clients send it once more.
-            again = Round(self.plan, self.turn, self.engine)
-            letters = dict.fromkeys(told["held"], self.message)
-            held = list(again.replies(letters, self.plan.read)) if letters else []
+            again = Round(self.plan, self.context, self.engine)
+            requests = dict.fromkeys(told["held"], self.message)
+            held = list(again.replies(requests, self.plan.read)) if requests else []
             if [client for client, _ in held] != told["held"]:
                 raise ValueError("a client whose upload was kept back does not send it again")
         except (CatchmentError, ValueError, TypeError, KeyError) as error:
@@ -550,25 +554,25 @@ class Round:
         self.refused[:] = [Refusal(*one) for one in told["refused"]]
         self.bytes_up, self.done = told["bytes_up"], told["blocks"] * BLOCK
         self.started -= told["seconds"]
-        log.info("round %d goes on after %d clients", self.turn.round + 1, self.done)
+        log.info("round %d goes on after %d clients", self.context.round + 1, self.done)
         return int(told["blocks"])
 
     def _keep(self, last: str) -> None:
         """Keep what is done if it is time to and a block is complete; `last` answered last."""
         done, began = self.done, time.monotonic()
-        whole = done % BLOCK == 0 and done < len(self.turn.cohort)
-        if began < self.due or not whole or self.turn.cohort[done - 1] != last:
+        whole = done % BLOCK == 0 and done < len(self.context.cohort)
+        if began < self.due or not whole or self.context.cohort[done - 1] != last:
             return
         state = self.screen.state()
         if state is not None:
             try:
-                self.keeper.keep_begun(self.turn.round, self._parts(state))
+                self.keeper.keep_begun(self.context.round, self._parts(state))
             except (CatchmentError, ValueError, TypeError) as error:
                 log.debug("a round under way is not kept: %s", error)
         now = time.monotonic()
         self.due = now + max(self.keeper.keep_every, SHARE * (now - began))
 
-    def _parts(self, screen: ScreenState) -> Parts:
+    def _parts(self, screen: ScreenState) -> Message:
         told = {
             "blocks": self.done // BLOCK,
             "bytes_up": self.bytes_up,
@@ -580,37 +584,37 @@ class Round:
         }
         content = np.frombuffer(json.dumps(told).encode(), np.uint8)
         limits = np.array([screen.limit, screen.largest[0]])
-        about = Parts(KIND, {"identity": self._identity}, (content, limits, screen.sizes))
+        about = Message(KIND, {"identity": self._identity}, (content, limits, screen.sizes))
         groups = enumerate(self.sums.groups)
         return join(KIND, {"about": about} | {f"{k}": self._group(one) for k, one in groups})
 
-    def _group(self, group: Group) -> Parts:
-        cohort, among = self.turn.cohort, set(group.clients)
+    def _group(self, group: Group) -> Message:
+        cohort, among = self.context.cohort, set(group.clients)
         marks = np.fromiter(map(among.__contains__, cohort), np.uint8, len(cohort))
         if [cohort[k] for k in np.flatnonzero(marks)] != group.clients:
             raise ValueError("a client was added after others that come later")
-        named = {"about": Parts("group", {"number": group.number}, (marks,))}
+        named = {"about": Message("group", {"number": group.number}, (marks,))}
         for name, value in (("whole", group.whole), ("block", group.block)):
             if value is not None:
-                named[name] = taken_apart(value)
+                named[name] = serialize(value)
                 if not equal(self._read(named[name]), value):
                     raise ValueError(f"a {type(value).__name__} is another when it is read back")
         return join("group", named)
 
-    def _read_group(self, parts: Parts) -> Group:
+    def _read_group(self, parts: Message) -> Group:
         named = split(parts, "group")
         about = named["about"]
-        clients = [self.turn.cohort[k] for k in np.flatnonzero(about.arrays[0])]
+        clients = [self.context.cohort[k] for k in np.flatnonzero(about.arrays[0])]
         whole, block = (self._read(named.get(name)) for name in ("whole", "block"))
         return Group(clients, int(str(about.facts["number"])), whole, block)
 
-    def _read(self, parts: Parts | None) -> Additive | None:
+    def _read(self, parts: Message | None) -> Additive | None:
         if parts is None:
             return None
-        return put_together(self.plan.algorithm.sum_type, parts, trusted=True)
+        return deserialize(self.plan.algorithm.sum_type, parts, trusted=True)
 
 
-def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
+def _opened(reply: Reply) -> tuple[Reply, Message | str | None]:
     """Return a reply with its content, or with what is wrong with it."""
     if reply.message is None:
         return reply, None
@@ -619,7 +623,7 @@ def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
     if content is not None and message is reply.message:
         return reply, content
     try:
-        return reply, Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
+        return reply, Message.from_bytes(reply.message, header_limit=REPLY_HEADER)
     except Exception as error:
         # Its words alone: the error itself would keep the message in memory.
         return reply, Refusal.because(reply.client, error).reason
@@ -629,7 +633,7 @@ def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
 class Preparing(Protocol):
     """A result that predicts from recordings, and so must know how they are prepared."""
 
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None) -> Self: ...
+    def prepared_by(self, preprocessing: Preprocessing, channels: Sequence[str] | None) -> Self: ...
 
 
 @runtime_checkable
@@ -661,7 +665,7 @@ class Result(Generic[S, R]):
         """
         made = self.plan.algorithm.result(self.state)
         if isinstance(made, Preparing):
-            return made.prepared_by(self.plan.prepare, self.plan.channels)
+            return made.prepared_by(self.plan.preprocessing, self.plan.channels)
         return made
 
     @property
@@ -702,7 +706,7 @@ def run(
     keeper: Keeper[S] | None = None,
     watch: Watch | None = None,
     journal: Any = None,
-    context: Parts = NOTHING,
+    stage_inputs: Message = NOTHING,
     onto: S | None = None,
 ) -> Result[S, R]:
     """Return the result of a plan's rounds; with a keeper, go on where the last run stopped.
@@ -729,29 +733,29 @@ def run(
     keeper = Keeper[S]() if keeper is None else keeper
     begun = algorithm.start() if onto is None else onto
     state, records = keeper.resume() or (begun, ())
-    told = digest_of(context)
+    told = digest_of(stage_inputs)
     for number in range(len(records), plan.rounds):
         if algorithm.finished(state):
             break
         clients = engine.clients()
         check_client_names(clients)
         cohort = plan.cohort(clients, number)
-        turn = Turn(number, cohort, plan.seed, plan=plan.fingerprint(), told=told)
+        context = RoundContext(number, cohort, plan.seed, plan=plan.fingerprint(), told=told)
         for protection in plan.protections:
-            protection.before(turn)
-        under_way = Round(plan, turn, engine, keeper, watch, context)
-        payload = algorithm.broadcast(state, turn)
+            protection.before(context)
+        under_way = Round(plan, context, engine, keeper, watch, stage_inputs)
+        payload = algorithm.broadcast(state, context)
         exchange = None
         if plan.masking is None:
             total, n_used = under_way.sum(payload)
         else:
             fewest = max(plan.min_clients, plan.limits.fewest(len(cohort)))
-            exchange = plan.masking.open(turn, min_clients=fewest, journal=journal)
+            exchange = plan.masking.open(context, min_clients=fewest, journal=journal)
             total, n_used = masked(under_way, exchange, payload)
         for k, protection in reversed(list(enumerate(plan.plain))):
             inner = partial(plan.read, protections=plan.plain[:k])
-            total = protection.on_server(total, turn, inner)
-        state = algorithm.server_update(state, total, turn)
+            total = protection.on_server(total, context, inner)
+        state = algorithm.server_update(state, total, context)
         records = (*records, under_way.record(n_used, algorithm.figures(state)))
         keeper.close_round(state, records[-1])
         if exchange is not None:
@@ -763,13 +767,13 @@ def run(
     return Result(state, plan, records)
 
 
-def masked(under_way: Round, exchange: Exchange, payload: Parts) -> tuple[Additive, int]:
+def masked(under_way: Round, exchange: Exchange, payload: Message) -> tuple[Additive, int]:
     """Return the sum of a round's masked uploads, every mask off, and how many there were."""
     try:
         for stage in exchange.stages:
             clients = exchange.asked(stage)
-            letters = {client: exchange.letter(stage, client, payload) for client in clients}
-            sent = under_way.send(stage, letters)
+            requests = {client: exchange.request(stage, client, payload) for client in clients}
+            sent = under_way.send(stage, requests)
             deque(under_way.replies(sent, partial(exchange.take, stage)), maxlen=0)
             try:
                 exchange.close(stage)

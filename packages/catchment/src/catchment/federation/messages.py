@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catchment.errors import CatchmentError, RefusedClientsWarning
-from catchment.wire import Parts, plain_text
+from catchment.wire import Message, plain_text
 
 if TYPE_CHECKING:
     from catchment.federation.loop import BlockSum
@@ -60,7 +60,7 @@ class Reply:
     client: str
     message: bytes | None
     error: str = ""
-    written: tuple[bytes, Parts | None] | None = field(default=None, repr=False, compare=False)
+    written: tuple[bytes, Message | None] | None = field(default=None, repr=False, compare=False)
 
 
 class Engine(ABC):
@@ -71,7 +71,7 @@ class Engine(ABC):
         """Return the names of the clients that can be asked."""
 
     @abstractmethod
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
         """Yield the clients' replies to their letters, in the order of the letters."""
 
     def sums(

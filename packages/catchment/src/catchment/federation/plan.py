@@ -13,15 +13,22 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from catchment.arrays import Factor, PositiveInt, check_fields
-from catchment.data.prepare import RAW, Prepare
+from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.federation.algorithm import Additive, Algorithm, Needs, Tally, Turn, check_base
+from catchment.federation.algorithm import (
+    Additive,
+    Algorithm,
+    Requirements,
+    RoundContext,
+    Tally,
+    check_base,
+)
 from catchment.federation.checks import Limits
 from catchment.federation.protection import Masking, Protection, Read
-from catchment.wire import Fact, Kind, Parts, measured
+from catchment.wire import Fact, Kind, Message, measured
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -38,7 +45,7 @@ class Plan(Generic[S, U, R]):
         What is learned.
     rounds
         How many rounds to run, unless the algorithm says before that it is done.
-    share
+    client_fraction
         Fraction of the clients asked in each round, drawn anew from the seed.
     min_clients
         Fewest answers with which a round may end.
@@ -61,7 +68,7 @@ class Plan(Generic[S, U, R]):
     min_clients: PositiveInt = 1
     protections: tuple[Protection, ...] = ()
     seed: int = 0
-    prepare: Prepare = RAW
+    preprocessing: Preprocessing = RAW
     limits: Limits = field(default_factory=Limits)
     channels: tuple[str, ...] | None = None
     n_targets: int | None = None
@@ -71,13 +78,13 @@ class Plan(Generic[S, U, R]):
         for k, part in enumerate(self.protections, start=1):
             check_base(part, Protection)
             if isinstance(part, Masking) and k < len(self.protections):
-                raise ValueError("a secure sum must be the last of the protections")
+                raise ValueError("secure aggregation must be the last of the protections")
         check_fields(self)
         masking = self.masking
         if masking is not None:
             settled = tuple(protection.beside(masking) for protection in self.protections)
             object.__setattr__(self, "protections", settled)
-        unchanged = self.algorithm.needs.unchanged
+        unchanged = self.algorithm.requirements.unchanged
         if unchanged and self.plain:
             raise ValueError(
                 f"{type(self.algorithm).__name__} sends what {type(self.plain[0]).__name__} cannot "
@@ -87,17 +94,17 @@ class Plan(Generic[S, U, R]):
             protection.check(self)
         parts: tuple[Algorithm[S, U, R] | Protection, ...] = (self.algorithm, *self.plain)
         for one in parts if masking is not None else ():
-            reason = one.needs.each_client
+            reason = one.requirements.each_client
             if reason:
                 raise ValueError(
-                    f"{type(one).__name__} needs every client's message by itself, a secure sum "
+                    f"{type(one).__name__} needs every client's message by itself, secure aggregation "
                     f"shows the server nothing but their sum: {reason}"
                 )
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What the algorithm needs."""
-        return self.algorithm.needs
+        return self.algorithm.requirements
 
     def messages(self) -> dict[str, Kind]:
         """Return the kinds of messages that clients may send, by name, as far as declared."""
@@ -111,7 +118,7 @@ class Plan(Generic[S, U, R]):
     @cached_property
     def plain(self) -> tuple[Protection, ...]:
         """The protections that change an upload by themselves."""
-        # A secure sum is always the last.
+        # Secure aggregation is always the last.
         return self.protections if self.masking is None else self.protections[:-1]
 
     @cached_property
@@ -121,7 +128,10 @@ class Plan(Generic[S, U, R]):
         return last if isinstance(last, Masking) else None
 
     def read(
-        self, parts: Parts, turn: Turn, protections: tuple[Protection, ...] | None = None
+        self,
+        parts: Message,
+        context: RoundContext,
+        protections: tuple[Protection, ...] | None = None,
     ) -> Additive:
         """Return an upload as the algorithm reads it, behind these protections; all if not given.
 
@@ -131,8 +141,8 @@ class Plan(Generic[S, U, R]):
         inner: Read = self.algorithm.read_update
         if len(outer) > 1:
             inner = partial(self.read, protections=outer[:-1])
-        update = outer[-1].read_update(parts, turn, inner) if outer else inner(parts, turn)
-        if self.n_targets is not None and not self.algorithm.needs.other_targets:
+        update = outer[-1].read_update(parts, context, inner) if outer else inner(parts, context)
+        if self.n_targets is not None and not self.algorithm.requirements.other_targets:
             # Of a client's tally the parts that are kept are what the total is.
             for found in measured(update.total if isinstance(update, Tally) else update):
                 came = found.sizes.get("targets", self.n_targets)
@@ -143,9 +153,9 @@ class Plan(Generic[S, U, R]):
     def cohort(self, clients: Sequence[str], round_: int) -> tuple[str, ...]:
         """Return the clients of a round, by name; the draw depends on the seed and round alone."""
         names = sorted(clients)
-        if self.share == 1:
+        if self.client_fraction == 1:
             return tuple(names)
-        n = max(1, min(len(names), round(self.share * len(names))))
+        n = max(1, min(len(names), round(self.client_fraction * len(names))))
         rng = np.random.default_rng([self.seed, round_, 0xC0407])
         return tuple(names[k] for k in sorted(rng.choice(len(names), n, replace=False)))
 
@@ -181,7 +191,7 @@ def describe(value: object) -> Fact:
             return {type(value).__name__: value.identity()}
         case FeatureMap() if value.is_bound:
             return {value.plan_name: value.fingerprint}
-        case Reservoir() | Prepare():
+        case Reservoir() | Preprocessing():
             return {type(value).__name__: value.fingerprint}
         case np.ndarray():
             return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": value.shape}

@@ -1,12 +1,12 @@
 """What a protection is: a change to uploads on the client, undone on the sum if it can be.
 
-A `Masking` has messages of its own before and after the upload, such as a secure sum; `Exchange` is
+A `Masking` has messages of its own before and after the upload, such as secure aggregation; `Exchange` is
 the server's half of those in one round.
 
 Two make uploads smaller: in float32, or in fewer numbers that say exactly the same. `Float32`
 halves any upload, with a bound on what that does to a readout: float32 statistics change it by at
-most (|dC| + |W| |dG|) / ridge, besides what float64 itself rounds. `SmallestUpload` is for
-statistics on a grid: of a Gram matrix of low rank a client sends a few rows, from which
+most (|dC| + |W| |dG|) / ridge, besides what float64 itself rounds. `LowRankUpload` is for
+statistics in fixed point: of a Gram matrix of low rank a client sends a few rows, from which
 `catchment.readout.low_rank` makes the whole matrix without a rounding, and all else as always.
 """
 
@@ -22,18 +22,25 @@ from numpy.typing import NDArray
 
 from catchment.arrays import check_fields
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.algorithm import NO_NEEDS, Additive, Memory, Needs, Turn, Upload
+from catchment.federation.algorithm import (
+    NO_NEEDS,
+    Additive,
+    Memory,
+    Requirements,
+    RoundContext,
+    Upload,
+)
 from catchment.federation.checks import moment_matrix
 from catchment.readout import integers
 from catchment.readout.grid import Grid
 from catchment.readout.low_rank import LARGEST, independent_rows, low_rank_length, whole_gram
 from catchment.readout.statistics import SUMS, Readout, RidgeStatistics, packed_length
-from catchment.wire import Kind, Parts, Structure, taken_apart
+from catchment.wire import Kind, Message, Structure, serialize
 
 if TYPE_CHECKING:
     from catchment.federation.plan import Plan
 
-Read = Callable[[Parts, Turn], Additive]
+Read = Callable[[Message, RoundContext], Additive]
 SINGLE = 2.0**-24  # relative rounding of a float32
 LOW_RANK = "low-rank-statistics"
 WORTHWHILE = 0.1  # share of the Gram matrix; for less nobody looks for its rank
@@ -45,7 +52,7 @@ class Protection:
 
     Override what differs: by default everything is handed through.
 
-    >>> Protection().on_client("upload", Turn(0, ()))
+    >>> Protection().on_client("upload", RoundContext(0, ()))
     'upload'
     """
 
@@ -56,7 +63,7 @@ class Protection:
         check_fields(self)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         """What the plan around it must give or leave be."""
         return NO_NEEDS
 
@@ -65,22 +72,22 @@ class Protection:
         """The kinds of messages that it makes of uploads; each says what it holds and tells."""
         return ()
 
-    def on_client(self, upload: Upload, turn: Turn) -> Upload:
+    def on_client(self, upload: Upload, context: RoundContext) -> Upload:
         """Return what leaves the client instead."""
         return upload
 
-    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
+    def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Additive:
         """Return what came, ready to add; `inner` reads what was there before this protection."""
-        return inner(parts, turn)
+        return inner(parts, context)
 
-    def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
+    def on_server(self, total: Additive, context: RoundContext, inner: Read) -> Additive:
         """Return the sum as it would be without this protection, as far as it can be had."""
         return total
 
     def check(self, plan: Plan[Any, Any, Any]) -> None:
         """Raise ValueError if the plan would break what is promised."""
 
-    def before(self, turn: Turn) -> None:
+    def before(self, context: RoundContext) -> None:
         """Raise to refuse a round before any client is asked."""
 
     def beside(self, masking: Masking) -> Self:
@@ -89,7 +96,7 @@ class Protection:
 
 
 class Masking(Protection, ABC):
-    """A protection with messages of its own before and after the upload, such as a secure sum."""
+    """A protection with messages of its own before and after the upload, such as secure aggregation."""
 
     @property
     def memories(self) -> dict[str, Memory]:
@@ -104,19 +111,25 @@ class Masking(Protection, ABC):
         """
 
     @abstractmethod
-    def open(self, turn: Turn, *, min_clients: int, journal: Any) -> Exchange:
+    def open(self, context: RoundContext, *, min_clients: int, journal: Any) -> Exchange:
         """Return the server's half of one round, or of the one that the journal left unfinished.
 
         A journal is the protection's own: what that half writes down before it acts on it.
         """
 
     @abstractmethod
-    def on_stage(self, stage: str, received: Parts, turn: Turn, memory: Memory) -> Parts:
+    def on_stage(
+        self, stage: str, received: Message, context: RoundContext, memory: Memory
+    ) -> Message:
         """Return a client's answer to a stage; secrets stay in its memory."""
 
     @abstractmethod
     def mask(
-        self, received: Parts, upload: Callable[[Parts, Turn], Upload], turn: Turn, memory: Memory
+        self,
+        received: Message,
+        upload: Callable[[Message, RoundContext], Upload],
+        context: RoundContext,
+        memory: Memory,
     ) -> Upload:
         """Return the masked upload; `upload` makes it from the algorithm's own letter.
 
@@ -134,10 +147,10 @@ class Exchange(Protocol):
     def asked(self, stage: str) -> Sequence[str]:
         """Return the clients whose answers to a stage are wanted and not yet here."""
 
-    def letter(self, stage: str, client: str, payload: Parts) -> Parts:
+    def request(self, stage: str, client: str, payload: Message) -> Message:
         """Return what a client is sent at a stage; "update" carries the algorithm's payload."""
 
-    def take(self, stage: str, parts: Parts, turn: Turn) -> bool:
+    def take(self, stage: str, parts: Message, context: RoundContext) -> bool:
         """Note a client's answer; raise IntegrityError or UploadError if it cannot be used."""
 
     def close(self, stage: str) -> None:
@@ -155,38 +168,38 @@ class Exchange(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Single(Structure):
-    """An upload in float32, and what it was made of, where a secure sum counts its rows."""
+    """An upload in float32, and what it was made of, where secure aggregation counts its rows."""
 
-    content: Parts
+    content: Message
     source: Upload
 
-    def parts(self) -> Parts:
+    def parts(self) -> Message:
         return self.content
 
 
 @dataclass(frozen=True, kw_only=True)
 class Float32(Protection):
-    """Send every float64 array as float32: half the bytes, seven digits; whole numbers stay.
+    """Send every float64 array as float32: half the bytes, seven digits; integers stay.
 
     Counts of up to 2^24 rows stay exact. Statistics that fit an ill-posed readout (a small ridge)
     do not survive this; `readout_bound` says so.
 
-    >>> sent = Float32().on_client(RidgeStatistics.zero(3, 1), Turn(0, ()))
+    >>> sent = Float32().on_client(RidgeStatistics.zero(3, 1), RoundContext(0, ()))
     >>> {array.dtype.name for array in sent.parts().arrays}
     {'float32'}
     """
 
-    def on_client(self, upload: Upload, turn: Turn) -> Single:
-        parts = taken_apart(upload)
+    def on_client(self, upload: Upload, context: RoundContext) -> Single:
+        parts = serialize(upload)
         arrays = tuple(_single(array) for array in parts.arrays)
         return Single(replace(parts, arrays=arrays), upload)
 
-    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
+    def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Additive:
         arrays = tuple(
             array.astype(np.float64) if array.dtype == np.float32 else array
             for array in parts.arrays
         )
-        return inner(replace(parts, arrays=arrays), turn)
+        return inner(replace(parts, arrays=arrays), context)
 
     def readout_bound(self, total: RidgeStatistics, readout: Readout) -> float:
         """Return a bound on the Frobenius norm of the readout's error, infinite at ridge 0.
@@ -213,25 +226,25 @@ def _single(array: NDArray[Any]) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmallestUpload(Protection):
-    """Send statistics on a grid as they are, or in fewer numbers that say exactly the same.
+class LowRankUpload(Protection):
+    """Send statistics in fixed point as they are, or in fewer numbers that say exactly the same.
 
     The Gram matrix of fewer rows than features has that rank, and that many of its rows say the
     rest. Each client sends what is smaller for it, after it has put its own message together again
     and found every number equal; the message says which. The server therefore adds the very same
-    whole numbers, and their digests, what is unlearned and what is verified do not change by a bit.
+    integers, and their digests, what is unlearned and what is verified do not change by a bit.
     Messages of other kinds, and statistics that are float64, are sent as they are.
 
     >>> rng = np.random.default_rng(0)
     >>> z, y = np.round(256 * rng.uniform(-1, 1, size=(5, 80))) / 256, np.ones((5, 1))
     >>> s = RidgeStatistics.from_states(z, y, grid=Grid(8, ((80, 8),)))
-    >>> sent = [s.parts(), SmallestUpload().on_client(s, Turn(0, ()))]
+    >>> sent = [s.parts(), LowRankUpload().on_client(s, RoundContext(0, ()))]
     >>> [(parts.kind, len(parts.to_bytes())) for parts in sent]
     [('ridge-statistics', 8274), ('low-rank-statistics', 1687)]
     """
 
-    needs: ClassVar[Needs] = Needs(
-        each_client="rows of Gram matrices do not add; leave it out: a secure sum hides sums of "
+    requirements: ClassVar[Requirements] = Requirements(
+        each_client="rows of Gram matrices do not add; leave it out: secure aggregation hides sums of "
         "one shape"
     )
     messages: ClassVar[tuple[Kind, ...]] = (
@@ -248,16 +261,16 @@ class SmallestUpload(Protection):
         ),
     )
 
-    def on_client(self, upload: Upload, turn: Turn) -> Upload:
+    def on_client(self, upload: Upload, context: RoundContext) -> Upload:
         if not isinstance(upload, RidgeStatistics) or upload.grid is None:
             return upload
         return _low_rank(upload) or upload
 
-    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
-        return inner(_whole(parts) if parts.kind == LOW_RANK else parts, turn)
+    def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Additive:
+        return inner(_whole(parts) if parts.kind == LOW_RANK else parts, context)
 
 
-def _low_rank(statistics: RidgeStatistics) -> Parts | None:
+def _low_rank(statistics: RidgeStatistics) -> Message | None:
     """Return the statistics in fewer numbers, None if there are none that say the same."""
     F, grid, gram = statistics.n_features, statistics.grid, statistics.gram
     most = min(statistics.n_rows, F)
@@ -271,7 +284,7 @@ def _low_rank(statistics: RidgeStatistics) -> Parts | None:
     plain = statistics.parts()
     arrays = list(plain.arrays)
     arrays[_GRAM] = integers.to_limbs(entries, grid.limbs["gram"])
-    found = Parts(LOW_RANK, plain.facts, (*arrays, pivots.astype(np.uint32)))
+    found = Message(LOW_RANK, plain.facts, (*arrays, pivots.astype(np.uint32)))
     try:
         same = np.array_equal(_whole(found).arrays[_GRAM], plain.arrays[_GRAM])
     except UploadError:  # independent, but not modulo every prime
@@ -279,7 +292,7 @@ def _low_rank(statistics: RidgeStatistics) -> Parts | None:
     return found if same else None
 
 
-def _whole(parts: Parts) -> Parts:
+def _whole(parts: Message) -> Message:
     """Return low-rank statistics as they would have come otherwise."""
     *arrays, pivots = parts.expect(LOW_RANK, len(SUMS) + 2).arrays
     grid = Grid.from_json(str(parts.facts.get("grid")))
@@ -301,4 +314,4 @@ def _whole(parts: Parts) -> Parts:
         raise UploadError("range", "gram holds more than 64 bits")
     gram = whole_gram(pivots.astype(np.int64), entries, F, int(numbers[1]) << 2 * grid.bits)
     arrays[_GRAM] = integers.to_limbs(gram, n_limbs)
-    return Parts(RidgeStatistics.KIND.name, parts.facts, tuple(arrays))
+    return Message(RidgeStatistics.KIND.name, parts.facts, tuple(arrays))

@@ -56,7 +56,7 @@ class Rows:
         Parameters
         ----------
         classes
-            Whether targets are whole, for a map on a grid; if None they are if all are 0 or 1.
+            Whether targets are whole, for a map in fixed point; if None they are if all are 0 or 1.
 
         >>> from catchment import Recipe, Reservoir
         >>> from catchment.features import EchoState
@@ -138,7 +138,7 @@ class Rows:
         >>> from catchment import Recipe, Reservoir
         >>> from catchment.features import EchoState
         >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)), pool="mean")
-        >>> waves = [Recording.labelled([0.0, 1.0], k // 4, 2) for k in range(8)]
+        >>> waves = [Recording.labeled([0.0, 1.0], k // 4, 2) for k in range(8)]
         >>> Rows.of(features, waves).blocks(4)[0].y.tolist()
         [[1.0, 0.0], [0.0, 1.0]]
         """
@@ -150,7 +150,7 @@ class Rows:
         """Return the fold (n,) of each row, for what is chosen or predicted without the answer.
 
         Rows of a fold lie together: a fold is a share of the recordings where there are enough of
-        them, else a stretch of each, because neighbours in time tell each other's targets.
+        them, else a stretch of each, because neighbors in time tell each other's targets.
         """
         many = not self.per_step or self.n_recordings >= n_folds
         return self.recording % n_folds if many else _cut(self.moment, n_folds)
@@ -257,7 +257,7 @@ def first_part(
     A sequence with a target per step is cut; of those with one target each, the first of every
     class are the earlier part.
 
-    >>> waves = [Recording.labelled([float(k)], k % 2, 2) for k in range(6)]
+    >>> waves = [Recording.labeled([float(k)], k % 2, 2) for k in range(6)]
     >>> [[float(s.u[0, 0]) for s in part] for part in first_part(waves, 0.67)]
     [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0]]
     """

@@ -2,7 +2,7 @@
 
 Every way in (a call in Python, scikit-learn, a plan file in one process, Flower) describes what it
 wants as a `Workflow`, and `Workflow.run` runs its stages, each a `Plan` of its own, on the engines
-of whoever carries the messages: `Engines` says where the clients are. What a stage finds is `Known`
+of whoever carries the messages: `Engines` says where the clients are. What a stage finds is `StageInputs`
 to the next ones; where clients are elsewhere it travels with every request, and a client builds the
 stage's plan from it and from the workflow that it agreed to. Maps are built once, by whoever runs
 it: nobody else solves an eigenvalue. A client compares the recipe that it is sent with its own
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from catchment.data.prepare import RAW, Prepare
+from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
 from catchment.features.base import FeatureMap, building_only, restored
@@ -36,7 +36,7 @@ from catchment.federation.plan import Plan, describe
 from catchment.federation.protection import Masking, Protection
 from catchment.federation.runs.folder import RunFolder
 from catchment.federation.runs.ledger import Keeper
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.wire import NOTHING, Message, join, split
 
 if TYPE_CHECKING:
     from catchment.federation.delivery import Place
@@ -51,7 +51,7 @@ Maps = tuple[FeatureMap, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class StageInputs:
     """What is settled before a stage: the maps, the preparation once it is fitted, the model.
 
     Parameters
@@ -63,23 +63,28 @@ class Known:
     """
 
     maps: Maps = ()
-    prepare: Prepare | None = None
+    preprocessing: Preprocessing | None = None
     workflow: str = ""
     model: str = ""
 
-    def parts(self) -> Parts:
+    def parts(self) -> Message:
         """Return it as it travels: recipes and settings, a few hundred bytes."""
-        named = {"about": Parts("about", {"course": self.workflow, "model": self.model})}
+        named = {"about": Message("about", {"course": self.workflow, "model": self.model})}
         named |= {f"map/{k}": one.parts() for k, one in enumerate(self.maps)}
-        if self.prepare is not None:
-            named["prepare"] = Parts("prepare", {"settings": self.prepare.settings()})
+        if self.preprocessing is not None:
+            named["prepare"] = Message("prepare", {"settings": self.preprocessing.settings()})
         return join("known", named)
 
     @classmethod
-    def from_parts(
-        cls, parts: Parts, use: Iterable[type] = (), *, of: Workflow | None = None, stage: str = ""
-    ) -> Known:
-        """Return what travelled; IntegrityError if it is malformed.
+    def from_message(
+        cls,
+        parts: Message,
+        use: Iterable[type] = (),
+        *,
+        of: Workflow | None = None,
+        stage: str = "",
+    ) -> StageInputs:
+        """Return what traveled; IntegrityError if it is malformed.
 
         Parameters
         ----------
@@ -106,7 +111,7 @@ class Known:
             if not isinstance(settings, Mapping):
                 raise IntegrityError("the preparation lacks its settings")
             try:
-                known = replace(known, prepare=Prepare.from_settings(settings))
+                known = replace(known, preprocessing=Preprocessing.from_settings(settings))
             except (TypeError, ValueError) as error:
                 raise IntegrityError(f"the preparation is not valid: {error}") from error
         if of is not None and not of.agrees(stage, known):
@@ -143,7 +148,7 @@ class Workflow:
         given as many as the algorithm needs.
     """
 
-    prepare: Prepare
+    preprocessing: Preprocessing
     maps: tuple[FeatureMap, ...]
     learn: Callable[[Maps], Algorithm[Any, Any, Any]]
     channels: tuple[str, ...] | int
@@ -160,7 +165,7 @@ class Workflow:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        fitting = map(partial(suited, prepare=self.prepare), self.maps)
+        fitting = map(partial(suited, preprocessing=self.preprocessing), self.maps)
         object.__setattr__(self, "maps", tuple(fitting))
 
     @property
@@ -170,25 +175,25 @@ class Workflow:
     @property
     def n_inputs(self) -> int:
         """How many inputs maps get: the channels, and what the preparation puts beside them."""
-        return self.prepare.n_inputs(self.n_channels)
+        return self.preprocessing.n_inputs(self.n_channels)
 
     @property
     def n_targets(self) -> int | None:
         """How many targets every row has, None if only the clients know."""
         if self.classes is not None:
             return len(self.classes)
-        if self.prepare.horizon is not None:
-            return self.prepare.n_targets(self.channels)
+        if self.preprocessing.horizon is not None:
+            return self.preprocessing.n_targets(self.channels)
         return self.targets
 
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages that this workflow has, in their order."""
-        scaling = () if self.prepare.is_fitted else (SCALING,)
+        scaling = () if self.preprocessing.is_fitted else (SCALING,)
         plasticity = () if self.adapt is None else (PLASTICITY,)
         return *scaling, *plasticity, TRAINING, DELIVERY, EVALUATION
 
-    def start(self, *, named: bool = True) -> Known:
+    def start(self, *, named: bool = True) -> StageInputs:
         """Return what is known at first: the maps, built here and carried from here on.
 
         Parameters
@@ -199,12 +204,12 @@ class Workflow:
         classes, maps = self.classes is not None, []
         for one in self.maps:
             maps.append(one.build(self.n_inputs, per_step=self.per_step, classes=classes))
-        prepare = self.prepare if self.prepare.is_fitted else None
-        return Known(tuple(maps), prepare, self.fingerprint if named else "")
+        preprocessing = self.preprocessing if self.preprocessing.is_fitted else None
+        return StageInputs(tuple(maps), preprocessing, self.fingerprint if named else "")
 
     def run(
         self, engines: Engines, folder: RunFolder | None = None, *, onto: Any = None
-    ) -> tuple[Known, Result[Any, Any]]:
+    ) -> tuple[StageInputs, Result[Any, Any]]:
         """Run the stages up to the training, and return what is known and what the training gave.
 
         Parameters
@@ -224,7 +229,7 @@ class Workflow:
             known = self.after(known, engines.run(stage, plan, known, folder).result)
         return known, engines.run(TRAINING, plan, known, folder, onto=onto)
 
-    def upload(self, known: Known) -> str:
+    def upload(self, known: StageInputs) -> str:
         """Return in one sentence what clients send in the training, and why."""
         return self.learn(known.maps).sends(self.protections)
 
@@ -234,24 +239,24 @@ class Workflow:
         lines = [_line(k + 1) for k in range(len(self.maps))]
         maps = tuple(EchoState.of(one, pool=None if self.per_step else "mean") for one in lines)
         described = {
-            "prepare": self.prepare,
+            "prepare": self.preprocessing,
             "maps": self.maps,
             "channels": self.channels,
             "per_step": self.per_step,
             "adapt": None if self.adapt is None else (self.adapt(_line(1)), self.adapt_rounds),
-            "training": self._training(Known(maps, RAW)),
+            "training": self._training(StageInputs(maps, RAW)),
         }
         text = json.dumps(describe(described), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def agrees(self, stage: str, known: Known) -> bool:
+    def agrees(self, stage: str, known: StageInputs) -> bool:
         """Return whether maps and preparation are those described here.
 
         Maps are in everything but the scale and the fingerprint of their weights, and the
         preparation in everything but the numbers that were to be fitted.
         """
-        if known.prepare is not None:
-            own, came = self.prepare, known.prepare
+        if known.preprocessing is not None:
+            own, came = self.preprocessing, known.preprocessing
             if not own.is_fitted:
                 if not isinstance(came.scale, Scaler):
                     return False
@@ -263,20 +268,20 @@ class Workflow:
         adapted = self.adapt is not None and stage == TRAINING
         return self.has([one.parts() for one in known.maps], adapted)
 
-    def has(self, maps: Sequence[Parts], adapted: bool) -> bool:
+    def has(self, maps: Sequence[Message], adapted: bool) -> bool:
         """Return whether these are the parts of all the maps, in their order."""
         return len(maps) == len(self.maps) and all(
             self._is(one, parts, adapted) for one, parts in zip(self.maps, maps, strict=True)
         )
 
-    def describes(self, parts: Parts) -> bool:
+    def describes(self, parts: Message) -> bool:
         """Return whether parts are those of one of the maps, before anything is built.
 
         The scale may differ, and gains and shifts if maps are adapted.
         """
         return any(self._is(one, parts, self.adapt is not None) for one in self.maps)
 
-    def _is(self, one: FeatureMap, parts: Parts, adapted: bool) -> bool:
+    def _is(self, one: FeatureMap, parts: Message, adapted: bool) -> bool:
         return one.describes(
             parts,
             self.n_inputs,
@@ -285,7 +290,7 @@ class Workflow:
             adapted=adapted,
         )
 
-    def plan(self, stage: str, known: Known, place: Place | None = None) -> AnyPlan:
+    def plan(self, stage: str, known: StageInputs, place: Place | None = None) -> AnyPlan:
         """Return the plan of a stage.
 
         Parameters
@@ -293,16 +298,18 @@ class Workflow:
         place
             Where the model is kept, for the stages after the training.
         """
-        if known.prepare is None and stage in (PLASTICITY, TRAINING):
+        if known.preprocessing is None and stage in (PLASTICITY, TRAINING):
             raise IntegrityError("the scale is to be fitted first, and no fitted one came")
         match stage:
             case "scaling":
-                return self._exact(FederatedScaling(prepare=self.prepare, channels=self.n_channels))
+                return self._exact(
+                    FederatedScaling(preprocessing=self.preprocessing, channels=self.n_channels)
+                )
             case "plasticity" if self.adapt is not None:
                 adapting = self.adapt(_reservoir(known.maps))
                 before = self._exact(adapting, rounds=self.adapt_rounds, share=self.share)
-                prepare = known.prepare or RAW
-                return replace(before, prepare=prepare, min_clients=self.min_clients)
+                preprocessing = known.preprocessing or RAW
+                return replace(before, preprocessing=preprocessing, min_clients=self.min_clients)
             case "training":
                 return self._training(known)
         if place is not None and stage in (DELIVERY, EVALUATION):
@@ -312,21 +319,23 @@ class Workflow:
                 delivery = Delivery(sha256=known.model, place=place)
                 return Plan(algorithm=delivery, limits=self.limits)
             masks = self._masks(of_few=True)
-            tested = DeliveredEvaluation(sha256=known.model, place=place, keep_clients=not masks)
+            tested = DeliveredEvaluation(
+                sha256=known.model, place=place, store_per_client=not masks
+            )
             return Plan(algorithm=tested, limits=self.limits, protections=masks)
         raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
 
-    def _training(self, known: Known) -> AnyPlan:
+    def _training(self, known: StageInputs) -> AnyPlan:
         algorithm = self.learn(known.maps)
         return Plan(
             algorithm=algorithm,
-            rounds=self.rounds or algorithm.needs.rounds,
-            share=self.share,
+            rounds=self.rounds or algorithm.requirements.rounds,
+            client_fraction=self.share,
             min_clients=self.min_clients,
             protections=self.protections,
             seed=self.seed,
             limits=self.limits,
-            prepare=known.prepare or RAW,
+            preprocessing=known.preprocessing or RAW,
             channels=None if isinstance(self.channels, int) else self.channels,
             n_targets=self.n_targets,
         )
@@ -341,7 +350,7 @@ class Workflow:
         return Plan(
             algorithm=algorithm,
             rounds=rounds,
-            share=share,
+            client_fraction=share,
             protections=self._masks(),
             seed=self.seed,
             limits=self.limits,
@@ -355,10 +364,10 @@ class Workflow:
         return ()
 
     @staticmethod
-    def after(known: Known, result: object) -> Known:
+    def after(known: StageInputs, result: object) -> StageInputs:
         """Return what is known when a stage has given its result."""
-        if isinstance(result, Prepare):
-            return replace(known, prepare=result)
+        if isinstance(result, Preprocessing):
+            return replace(known, preprocessing=result)
         if isinstance(result, Reservoir):
             (one,) = known.maps
             assert isinstance(one, EchoState)
@@ -411,7 +420,7 @@ class Engines(ABC):
         self,
         stage: str,
         plan: AnyPlan,
-        known: Known,
+        known: StageInputs,
         folder: RunFolder | None,
         *,
         onto: Any = None,
@@ -431,7 +440,7 @@ class Engines(ABC):
             keeper=keeper,
             watch=partial(self.watch, stage) if self.watch else None,
             journal=self.journal if plan.masking else None,
-            context=known.parts() if self.telling else NOTHING,
+            stage_inputs=known.parts() if self.telling else NOTHING,
             onto=onto,
         )
         self.records[stage] = result.records

@@ -1,4 +1,4 @@
-"""The data of a plan, all of them raw: one's own files, invented or public; who holds them, and
+"""The data of a plan, all of them raw: one's own files, synthetic or public; who holds them, and
 what is kept for the test.
 
 Every client is a source that is read when it is asked, once per process (`Cached`).
@@ -19,7 +19,7 @@ from annotated_types import Ge, Gt, Lt, MinLen
 from catchment.data.clients import Cached, Changed, cohorts, contiguous, iid, label_skew, part_of
 from catchment.data.clients import Clients as ReadClients
 from catchment.data.files import find_files, is_uri, read
-from catchment.data.prepare import Prepare
+from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.data.synthetic import ACTIVITIES, CHANNELS, mackey_glass, narma, wearable_user
 from catchment.data.tables import kind_of
@@ -102,7 +102,7 @@ class Files(Origin):
     label
         Column of classes.
     target
-        Columns of numbers to predict, in the place of a label. With neither, a horizon in [prepare]
+        Columns of numbers to predict, in the place of a label. With neither, a horizon in [preprocessing]
         says how far ahead the inputs are predicted.
     client, recording, time
         Columns that name a row's client and recording, and by which rows are sorted.
@@ -245,7 +245,7 @@ class Files(Origin):
             )
         parquet = plugin("readers", "parquet", needed_for="folders of Parquet files")
         places, left = self._places(base), self.leave_out
-        lake = parquet.read_lake(places, leave_out=left, warn=False, **self.columns)
+        lake = parquet.read_parquet(places, leave_out=left, warn=False, **self.columns)
         return Recordings(lake, self.about(), notices=tuple(parquet.slow_parts(lake, self.client)))
 
     def _readable(self, paths: list[Path]) -> tuple[ReadClients, Files, list[Path], list[str]]:
@@ -344,7 +344,7 @@ def listed(names: tuple[str, ...] | str | None) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Wearables(Origin):
-    """Invented activity recordings of people who differ, made on the spot.
+    """Synthetic activity recordings of people who differ, made on the spot.
 
     Parameters
     ----------
@@ -370,7 +370,7 @@ class Wearables(Origin):
 
 @dataclass(frozen=True)
 class Wearer:
-    """One invented person's recordings; equal ones are read once (`Cached`)."""
+    """One synthetic person's recordings; equal ones are read once (`Cached`)."""
 
     seed: int
     user: int
@@ -383,7 +383,7 @@ class Wearer:
 
 @dataclass(frozen=True, kw_only=True)
 class MackeyGlass(Origin):
-    """A Mackey-Glass series, to be forecast: say how far with a horizon in [prepare].
+    """A Mackey-Glass series, to be forecast: say how far with a horizon in [preprocessing].
 
     Parameters
     ----------
@@ -543,17 +543,17 @@ class PlanData:
         )
         return replace(self, train=train, whole=whole)
 
-    def prepared(self, prepare: Prepare) -> PlanData:
+    def prepared(self, preprocessing: Preprocessing) -> PlanData:
         """Return the data as a map sees them, for what is measured beside the plan."""
-        ready = partial(partial, _prepared, prepare)
+        ready = partial(partial, _prepared, preprocessing)
         return PlanData(Changed(self.train, ready), Changed(self.test, ready), self.about)
 
 
 # What a client holds is a function of none: `partial(partial, f, ...)` makes it of its source.
 
 
-def _prepared(prepare: Prepare, source: Source) -> Iterable[Recording]:
-    return prepare.stream(data_of(source)())
+def _prepared(preprocessing: Preprocessing, source: Source) -> Iterable[Recording]:
+    return preprocessing.stream(data_of(source)())
 
 
 def _steps(source: Source, *, begin: float, end: float, washout: int) -> list[Recording]:

@@ -3,14 +3,14 @@
     title = "What this is"        # optional
 
     [data]                        # files = "recordings/*.csv" and its columns; or source = "..."
-    [prepare]                     # gaps, rate, window, horizon, scale: the settings of Prepare
+    [preprocessing]                     # gaps, rate, window, horizon, scale: the settings of Prepare
     [features]                    # map = "default", "minirocket", "echo_state", ..., and its
                                   # settings, or map = "module:Class"; maps in maps are tables too
     [plasticity]                  # optional: gains and shifts that clients find before training
     [learn]                       # algorithm = "ridge", ..., and its settings, or "module:Class"
     [[candidates]]                # for algorithm = "candidates": changes to [features], each a map
     [run]                         # rounds, share, min_clients, limits, seed, baselines
-    [[protect]]                   # name = ..., in the order in which clients apply them
+    [[protections]]                   # name = ..., in the order in which clients apply them
     [search]                      # ranges and settings of `catchment search`; a run ignores it
 
 Only [data] is needed. `catchment.plans.settings` has the tables of what can be named.
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from catchment.data.clients import Changed
-from catchment.data.prepare import Prepare
+from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.features.base import FeatureMap, imported
@@ -40,16 +40,16 @@ from catchment.features.nvar import NVAR
 from catchment.features.pipeline import refuse_large
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import LIMITS, Limits
+from catchment.federation.learn.anomaly import FederatedAnomalyDetector
 from catchment.federation.learn.automatic import (
     Offered,
     automatic_ridge,
     offered_maps,
     refuse_settings,
 )
-from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.protection import Masking, SmallestUpload
+from catchment.federation.protection import LowRankUpload, Masking
 from catchment.federation.workflow import Maps, Workflow
 from catchment.plans.data import (
     SOURCES,
@@ -100,8 +100,8 @@ DATA_SUFFIXES = (".csv", ".tsv", ".gz", ".parquet", ".npz")
 NORMAL_PLAN = "normal"
 HOW_OFTEN = ("rounds", "share", "min_clients", "limits", "seed")
 WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
-Baseline = Literal["random", "majority", "mean", "persistence", "autoregression", "local",
-                   "averaging", "centralised", "personalised"]  # fmt: skip
+Baseline = Literal["uniform", "most_frequent", "mean", "persistence", "autoregression", "local",
+                   "averaging", "centralized", "personalized"]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ class RunSettings:
         Names the draws of clients and the algorithm's own.
     baselines
         What to measure beside it; if not given, guesses: of classes random and majority, of
-        forecasts persistence and a linear autoregression. "personalised" needs test_after in
+        forecasts persistence and a linear autoregression. "personalized" needs test_after in
         [data].
     lags
         How many inputs back the autoregression sees.
@@ -205,18 +205,18 @@ TESTED_UNDER_NOISE = (
 
 def check(file: PlanFile) -> None:
     """Raise ValueError if a setting is wrong, as far as can be told without the data."""
-    if file.origin.has_targets and file.prepare.horizon is not None:
+    if file.origin.has_targets and file.preprocessing.horizon is not None:
         raise ValueError(
-            "[data] has a label or target, and [prepare] a horizon, which predicts the inputs "
+            "[data] has a label or target, and [preprocessing] a horizon, which predicts the inputs "
             "instead; leave one out"
         )
     normal = file.algorithm == NORMAL_PLAN
     if normal:
         _check_normal(file)
-    if not file.origin.has_targets and file.prepare.horizon is None and not normal:
+    if not file.origin.has_targets and file.preprocessing.horizon is None and not normal:
         raise ValueError(
             'there is nothing to predict; write label = "column" or target = "column" into '
-            "[data] or, to forecast the inputs, horizon = 1 into [prepare]"
+            "[data] or, to forecast the inputs, horizon = 1 into [preprocessing]"
         )
     if file.sharing.test == "folds" and file.run.baselines:
         raise ValueError(
@@ -224,8 +224,8 @@ def check(file: PlanFile) -> None:
             "baselines, or give a share such as test = 0.25"
         )
     _check_weeks(file)
-    if "personalised" in (file.run.baselines or ()) and file.sharing.test_after == 0:
-        raise ValueError("a personalised baseline needs test_after in [data]; try test_after = 0.5")
+    if "personalized" in (file.run.baselines or ()) and file.sharing.test_after == 0:
+        raise ValueError("a personalized baseline needs test_after in [data]; try test_after = 0.5")
     if file.run.intervals or file.run.bands:
         _check_intervals(file)
     if file.plasticity and (file.candidates or file.map_name != "echo_state"):
@@ -233,7 +233,7 @@ def check(file: PlanFile) -> None:
             '[plasticity] adapts one reservoir; use map = "echo_state" and leave out [[candidates]]'
         )
     # Built of tiny stand-ins: what is wrong with any setting shows now.
-    classes = None if file.prepare.horizon is not None else _some_classes(file)
+    classes = None if file.preprocessing.horizon is not None else _some_classes(file)
     channels = _some_channels(file)
     _ = file.workflow(About(channels, classes, per_step=classes is None or normal)).fingerprint
     if file.is_noisy:
@@ -247,9 +247,9 @@ def _check_normal(file: PlanFile) -> None:
             "[data] has a target of numbers, and what is normal is learned of the inputs; leave it "
             'out, or name a column of two labels, label = "..."'
         )
-    if file.prepare.horizon is not None:
+    if file.preprocessing.horizon is not None:
         raise ValueError(
-            'horizon in [prepare] is for targets; write score = "error" and the horizon into '
+            'horizon in [preprocessing] is for targets; write score = "error" and the horizon into '
             "[learn], which forecasts the inputs itself"
         )
     if file.run.baselines and not file.origin.has_targets:
@@ -264,13 +264,13 @@ def _check_intervals(file: PlanFile) -> None:
     if not file.run.intervals:
         raise ValueError("bands divide intervals; write intervals = true into [run], too")
     checked_cuts(file.run.bands)
-    if file.prepare.horizon is None and _some_classes(file) is not None:
+    if file.preprocessing.horizon is None and _some_classes(file) is not None:
         raise ValueError(
             "intervals are of numbers, and [data] has a label: its classes have probabilities; "
             "leave intervals out of [run]"
         )
     several = bool(file.candidates) or file.map_name == "auto"
-    if file.algorithm != "ridge" or several or file.protect:
+    if file.algorithm != "ridge" or several or file.protections:
         raise ValueError(
             "intervals are made from every client's own statistics, which only a ridge with one "
             "map and without protections leaves to the server; leave intervals out of [run], and "
@@ -281,9 +281,9 @@ def _check_intervals(file: PlanFile) -> None:
 def _check_noise(file: PlanFile, about: About) -> None:
     """Raise ValueError if something beside the training would tell of those who train."""
     before = {"[plasticity]": bool(file.plasticity)}
-    before['scale = "federated"'] = not file.prepare.is_fitted
+    before['scale = "federated"'] = not file.preprocessing.is_fitted
     for stage in (name for name, present in before.items() if present):
-        remedy = 'write scale = "own" into [prepare]' if "scale" in stage else "leave one out"
+        remedy = 'write scale = "own" into [preprocessing]' if "scale" in stage else "leave one out"
         raise ValueError(f"gaussian_noise covers the training, not {stage}; {remedy}")
     sharing = file.sharing
     # A publisher's own test part is looked at when the data are here.
@@ -293,8 +293,8 @@ def _check_noise(file: PlanFile, about: About) -> None:
 
 
 def _some_channels(file: PlanFile) -> tuple[str, ...]:
-    """Return channels that have all that [prepare] names, and one more."""
-    asked = (*file.prepare.known, *(file.prepare.predicted or ()))
+    """Return channels that have all that [preprocessing] names, and one more."""
+    asked = (*file.preprocessing.known, *(file.preprocessing.predicted or ()))
     texts = tuple(one for one in asked if isinstance(one, str))
     last = max((int(one) for one in asked if one not in texts), default=0)
     return ("x", *texts, *(f"x{k}" for k in range(last)))
@@ -334,13 +334,13 @@ class PlanFile:
     source: str
     origin: Origin
     sharing: Sharing
-    prepare: Prepare
+    preprocessing: Preprocessing
     features: Table
     learn: Table
     plasticity: Table = field(default_factory=dict)
     candidates: tuple[Table, ...] = ()
     run: RunSettings = field(default_factory=RunSettings)
-    protect: tuple[Table, ...] = ()
+    protections: tuple[Table, ...] = ()
     search: Table = field(default_factory=dict)
     base: Path = Path()
     fingerprint: str = ""
@@ -353,8 +353,8 @@ class PlanFile:
 
     @property
     def is_secret(self) -> bool:
-        """Whether clients need keys: there is a secure sum."""
-        return any(table.get("name") == "secure_sum" for table in self.protect)
+        """Whether clients need keys: there is secure aggregation."""
+        return any(table.get("name") == "secure_aggregation" for table in self.protections)
 
     @property
     def carries(self) -> bool:
@@ -364,12 +364,12 @@ class PlanFile:
     @property
     def is_noisy(self) -> bool:
         """Whether noise bounds what the training tells of a client."""
-        return any(table.get("name") == "gaussian_noise" for table in self.protect)
+        return any(table.get("name") == "gaussian_noise" for table in self.protections)
 
     @property
     def own_row(self) -> str:
         """What the plan is called in a comparison."""
-        changed = any(table.get("name") != "secure_sum" for table in self.protect)
+        changed = any(table.get("name") != "secure_aggregation" for table in self.protections)
         return "exact federated" if self.algorithm == "ridge" and not changed else self.algorithm
 
     @property
@@ -387,7 +387,7 @@ class PlanFile:
         found = []
         for where, table in tables.items():
             made = map_of(self._filled(table), where)
-            steps = self.prepare.window is None and not getattr(self.origin, "label", "")
+            steps = self.preprocessing.window is None and not getattr(self.origin, "label", "")
             made = entered(made, table) if steps and self.algorithm == NORMAL_PLAN else made
             found.append(beside(made, self.base))
         return tuple(found)
@@ -408,7 +408,7 @@ class PlanFile:
         """
         found = self.origin.load(self.sharing.seed, directory, self.base)
         # Windows are entered one by one, wherever a recording is cut.
-        washout = self.washout if self.prepare.window is None else 0
+        washout = self.washout if self.preprocessing.window is None else 0
         classes = found.about.classes
         if classes is not None and len(classes) < 2:
             raise ValueError(
@@ -457,19 +457,19 @@ class PlanFile:
         Parameters
         ----------
         identities
-            Public keys of the clients, for a secure sum.
+            Public keys of the clients, for secure aggregation.
         n_clients
             How many train; None for many.
         """
         protections = tuple(
-            self._protection(table, f"[[protect]] {k}", identities or {})
-            for k, table in enumerate(self.protect, start=1)
+            self._protection(table, f"[[protections]] {k}", identities or {})
+            for k, table in enumerate(self.protections, start=1)
         )
         # What is normal is a matter of every step, unless recordings have a label each.
         bare = self.algorithm == NORMAL_PLAN and about.classes is None
-        per_step = about.per_step or bare or self.prepare.horizon is not None
-        per_step = per_step and self.prepare.window is None
-        n_inputs = self.prepare.n_inputs(len(about.channels))
+        per_step = about.per_step or bare or self.preprocessing.horizon is not None
+        per_step = per_step and self.preprocessing.window is None
+        n_inputs = self.preprocessing.n_inputs(len(about.channels))
         offered = self.offered(n_inputs, per_step, n_clients)
         table = self._learning(offered)
         hidden = any(isinstance(one, Masking) for one in protections)
@@ -479,7 +479,7 @@ class PlanFile:
         if kind is FederatedRidge:
             own = values(kind, rest, "[learn]", given, MORE["ridge"])
             if own.pop("upload", "auto") == "auto" and not protections:
-                protections = (SmallestUpload(),)
+                protections = (LowRankUpload(),)
         if self.algorithm not in WITHOUT_GRAM:
             for one in self.maps:
                 classes, remedy = about.classes is not None, 'algorithm = "conjugate_gradients", '
@@ -494,7 +494,7 @@ class PlanFile:
             return _settled(read(kind, rest, "[learn]", known), hidden=hidden)
 
         return Workflow(
-            prepare=self.prepare,
+            preprocessing=self.preprocessing,
             maps=offered.maps,
             learn=learn,
             channels=about.channels,
@@ -564,8 +564,8 @@ def _settled(made: Any, *, hidden: bool) -> Algorithm[Any, Any, Any]:
     """Return what [learn] describes as the algorithm that it is for those who take part."""
     if isinstance(made, PersonalReadouts) and made.ridge.carries:
         return PersonalIncrements(ridge=made.ridge, method=made.method)
-    if isinstance(made, FederatedNormal) and hidden:
-        return replace(made, keep_clients=False)
+    if isinstance(made, FederatedAnomalyDetector) and hidden:
+        return replace(made, store_per_client=False)
     learner: Algorithm[Any, Any, Any] = made if isinstance(made, Algorithm) else made.algorithm()
     return learner
 
@@ -636,7 +636,7 @@ def plan_of_tables(
     refuse_unknown(tables, SECTIONS, name)
     source, origin, sharing = _data(tables.get("data"), name)
     learn = {"algorithm": "ridge", **_table(tables, "learn")}
-    candidates, protect = _tables(tables, "candidates"), _tables(tables, "protect")
+    candidates, protections = _tables(tables, "candidates"), _tables(tables, "protect")
     if bool(candidates) != (learn["algorithm"] == "candidates"):
         raise ValueError(
             '[[candidates]] go with algorithm = "candidates" in [learn]; add the one or the other'
@@ -646,13 +646,13 @@ def plan_of_tables(
         source=source,
         origin=origin,
         sharing=sharing,
-        prepare=read(Prepare, _table(tables, "prepare"), "[prepare]"),
+        preprocessing=read(Preprocessing, _table(tables, "prepare"), "[preprocessing]"),
         features=_table(tables, "features"),
         learn=learn,
         plasticity=_table(tables, "plasticity"),
         candidates=candidates,
         run=read(RunSettings, _table(tables, "run"), "[run]"),
-        protect=protect,
+        protections=protections,
         search=_table(tables, "search"),
         base=base,
         fingerprint=fingerprint_of(tables),
@@ -724,7 +724,7 @@ def plan_schema() -> dict[str, object]:
     properties: dict[str, object] = {
         "title": {"type": "string"},
         "data": {"oneOf": [_data_schema(None), *map(_data_schema, SOURCES)]},
-        "prepare": schema(Prepare),
+        "prepare": schema(Preprocessing),
         "features": features,
         "plasticity": {
             "oneOf": [
@@ -791,7 +791,7 @@ def example_plan(name: str) -> str:
     """Return the text of an example.
 
     >>> example_plan("wearables").splitlines()[0]
-    '# Exact federated ridge on invented wearables: one round, no download, a few seconds.'
+    '# Exact federated ridge on synthetic wearables: one round, no download, a few seconds.'
     >>> example_plan("waerables")
     Traceback (most recent call last):
     ValueError: no example is called 'waerables'; did you mean 'wearables'?

@@ -53,7 +53,7 @@ def propose(
     command
         What was typed, for the first line.
     window
-        As in [prepare], "none" for whole recordings; proposed if not given.
+        As in [preprocessing], "none" for whole recordings; proposed if not given.
     map
         Name of the feature map; proposed if not given.
     horizon
@@ -333,16 +333,16 @@ def oddities(file: PlanFile) -> tuple[str, ...]:
         for one in client.recordings
         if len(one.stretches) > 1
     ]
-    if file.prepare.window is None and 0 < len(changing) <= len(every) / 10:
+    if file.preprocessing.window is None and 0 < len(changing) <= len(every) / 10:
         said.append(
             f"the label changes within {len(changing)} of {len(every)} recordings "
             f"({', '.join(dict.fromkeys(changing))}), and so every step is classified by itself; "
             "mend them if each recording should have one label"
         )
-    if found.gaps and file.prepare.gaps != "error":
+    if found.gaps and file.preprocessing.gaps != "error":
         said.append(
             f"{100 * found.gaps:.2g} % of the inputs are missing and are filled: "
-            f'gaps = "{file.prepare.gaps}" in [prepare]'
+            f'gaps = "{file.preprocessing.gaps}" in [preprocessing]'
         )
     return tuple(said)
 

@@ -37,10 +37,10 @@ from urllib.parse import quote
 
 import numpy as np
 
-from catchment.data.prepare import RAW
+from catchment.data.preprocessing import RAW
 from catchment.data.recording import Recording
 from catchment.data.synthetic import seeded_generator
-from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
+from catchment.engine.contenders import Contender, centralized, compare, guess, local_only, trained
 from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
 from catchment.features.base import FeatureMap, label_of
@@ -52,7 +52,13 @@ from catchment.federation.increments import unread
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.loop import EVERY, Result, model_of
-from catchment.federation.measure.baselines import Guess, Outcome, Row, autoregression, mean_target
+from catchment.federation.measure.baselines import (
+    Dummy,
+    Outcome,
+    Row,
+    autoregression,
+    constant_baseline,
+)
 from catchment.federation.measure.calibration import Calibration, without_each
 from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
 from catchment.federation.plan import Plan
@@ -89,7 +95,7 @@ from catchment.federation.workflow import (
     TRAINING,
     AnyPlan,
     Engines,
-    Known,
+    StageInputs,
     Workflow,
 )
 from catchment.files import replace_file
@@ -98,9 +104,9 @@ from catchment.plans.file import NORMAL_PLAN, PlanFile, own_kinds
 from catchment.plugins import installed, plugin
 from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.dp.noise import GaussianNoise
-from catchment.privacy.secure_sum.client_store import FileMemory
-from catchment.privacy.secure_sum.protection import is_name
-from catchment.privacy.secure_sum.server_journal import Journal
+from catchment.privacy.secure_aggregation.client_store import FileMemory
+from catchment.privacy.secure_aggregation.protection import is_name
+from catchment.privacy.secure_aggregation.server_journal import Journal
 from catchment.readout.answers import output_names
 from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model, PersonalModels
@@ -121,7 +127,7 @@ log = logging.getLogger(__name__)
 class Done:
     """What came of a plan's stages."""
 
-    known: Known
+    known: StageInputs
     result: Result[Any, Any]
     model: Predictor
     scores: Scores
@@ -214,7 +220,7 @@ class PlanRun:
             self.store.write_facts({"untested": FIRST})
         elif self.week is not None and self.week.earlier is not None:
             place = InMemory(to_bytes(self.week.earlier), self.week.earlier)
-            scores = self._scores(Known(workflow=self.workflow.fingerprint), place)
+            scores = self._scores(StageInputs(workflow=self.workflow.fingerprint), place)
         known, result = self.workflow.run(self.engines, self.store)
         model = self._with_intervals(result, known).read_from(dict(self.about.columns))
         self.store.save_model(model)
@@ -233,7 +239,7 @@ class PlanRun:
         log.info("model: %s, SHA-256 %s", path, sha256_of(path.read_bytes()))
         return done
 
-    def _with_intervals(self, result: Result[Any, Any], known: Known) -> Predictor:
+    def _with_intervals(self, result: Result[Any, Any], known: StageInputs) -> Predictor:
         """Return what was trained, with intervals if the plan asks for them."""
         model, settings = result.predictor, self.file.run
         if not settings.intervals:
@@ -269,20 +275,20 @@ class PlanRun:
             protections.append(one)
         return replace(plan, protections=tuple(protections))
 
-    def _deliver(self, known: Known, place: InMemory) -> None:
+    def _deliver(self, known: StageInputs, place: InMemory) -> None:
         known = replace(known, model=sha256_of(place.content))
         started = self.store.facts()["started"]
         about = {"plan": known.workflow, "run": f"{self.store.folder.name} {started}"}
         algorithm = Delivery(sha256=known.model, place=place, content=place.content, about=about)
         self._after(DELIVERY, Plan(algorithm=algorithm), known, "delivered")
 
-    def _scores(self, known: Known, place: InMemory) -> Scores:
+    def _scores(self, known: StageInputs, place: InMemory) -> Scores:
         """Return how a model does; with too few clients for a test, nothing, and it says why."""
         known = replace(known, model=sha256_of(place.content))
         plan = self.workflow.plan(EVALUATION, known, place)
         return self._after(EVALUATION, plan, known, "tested") or Scores()
 
-    def _after(self, stage: str, plan: AnyPlan, known: Known, what: str) -> Any:
+    def _after(self, stage: str, plan: AnyPlan, known: StageInputs, what: str) -> Any:
         """Return what a stage after the training gave; None, and it is said, with too few."""
         try:
             return self.engines.run(stage, plan, known, self.store).result
@@ -306,7 +312,7 @@ class PlanRun:
             "features_fingerprint": features.fingerprint,
             "plan_fingerprint": done.result.plan.fingerprint(),
             "course": done.known.workflow,
-            "scaling": str(self.file.prepare.settings()["scale"]),
+            "scaling": str(self.file.preprocessing.settings()["scale"]),
             "upload": self.workflow.upload(done.known),
         }
 
@@ -329,7 +335,7 @@ class PlanRun:
         if "finished" in self.store.facts():
             return
         rows, records = list(beside), done.result.records
-        after = [row for row in rows if row.name in ("centralised", "personalised")]
+        after = [row for row in rows if row.name in ("centralized", "personalized")]
         rows = [row for row in rows if row not in after]
         if done.scores.total is not None:
             seconds = sum(record.seconds for record in records)
@@ -513,10 +519,10 @@ class Beside:
         contenders = self._contenders(plan, done)
         if not contenders:
             return []
-        ready, watch = self.held.prepared(done.model.prepare), self.watch
+        ready, watch = self.held.prepared(done.model.preprocessing), self.watch
         began = None if watch is None else lambda name: watch(f"for comparison: {name}", 0, 0, 0)
         rows = list(compare(contenders, ready.train, ready.test, began=began))
-        if not self.file.protect:
+        if not self.file.protections:
             return rows
         told = "from raw data, outside the federation and its protections"
         return [replace(row, note=f"{row.note}; {told}" if row.note else told) for row in rows]
@@ -525,12 +531,15 @@ class Beside:
         """Return the baselines that stand beside the plan, by name; they take prepared data."""
         file, classes, features = self.file, self.held.about.classes, done.features
         forecast = ("persistence", "autoregression") if features.per_step else ("mean",)
-        usual: tuple[str, ...] = ("random", "majority") if classes else forecast
+        usual: tuple[str, ...] = ("uniform", "most_frequent") if classes else forecast
         if file.algorithm == NORMAL_PLAN and not classes:
             usual = ()  # nothing is known that a guess could be compared with
         lags = {"lags": file.run.lags, "washout": features.washout}
-        told: dict[str, Any] = {"horizon": file.prepare.horizon or 1, "washout": features.washout}
-        n_inputs = file.prepare.n_inputs(len(self.held.about.channels))
+        told: dict[str, Any] = {
+            "horizon": file.preprocessing.horizon or 1,
+            "washout": features.washout,
+        }
+        n_inputs = file.preprocessing.n_inputs(len(self.held.about.channels))
         own: dict[str, Any] = {"features": features, "classes": classes}
         # With nobody to leave out, the ridge is kept.
         bare: dict[str, Any] = {"share": 1.0, "min_clients": 1, "protections": (), "prepare": RAW}
@@ -539,25 +548,25 @@ class Beside:
         training = partial(trained, threads=threads, workers=workers)
         guessing = partial(guess, workers=workers)
         known: dict[str, Callable[[], Contender]] = {
-            "random": lambda: guessing(Guess(how="random", classes=classes)),
-            "majority": lambda: training(mean_target(features, classes=classes)),
-            "mean": lambda: training(mean_target(features)),
-            "persistence": lambda: guessing(Guess(how="persistence", **told)),
+            "random": lambda: guessing(Dummy(how="uniform", classes=classes)),
+            "majority": lambda: training(constant_baseline(features, classes=classes)),
+            "mean": lambda: training(constant_baseline(features)),
+            "persistence": lambda: guessing(Dummy(how="persistence", **told)),
             "autoregression": lambda: training(autoregression(n_inputs, **lags)),
             "local": lambda: local_only(**own, threads=threads),
             "averaging": lambda: training(Plan(algorithm=ReadoutAveraging(ridge="gcv", **own))),
-            "centralised": lambda: centralised(alone, threads=threads),
-            "personalised": lambda: self._personalised(done.model),
+            "centralized": lambda: centralized(alone, threads=threads),
+            "personalized": lambda: self._personalized(done.model),
         }
         chosen = usual if file.run.baselines is None else file.run.baselines
         return {name: known[name]() for name in chosen}
 
-    def _personalised(self, model: Predictor) -> Contender:
+    def _personalized(self, model: Predictor) -> Contender:
         """Return the contender in which test clients adapt the readout to their earlier data."""
         shared, held = model_of(model), self.held
         if shared is None:
             raise ValueError(
-                'the baseline "personalised" adapts a shared readout, and there is none here; '
+                'the baseline "personalized" adapts a shared readout, and there is none here; '
                 "leave it out of baselines"
             )
         plan = Plan(algorithm=PersonalEvaluation(model_under_test=shared, share=held.test_after))
@@ -715,14 +724,14 @@ def forget_clients(store: RunFolder, identities: dict[str, str]) -> None:
 def _keys(
     file: PlanFile, store: RunFolder, names: list[str]
 ) -> tuple[dict[str, Memory], dict[str, str]]:
-    """Return what clients remember, where they need to, and their public keys for secure sums."""
+    """Return what clients remember, where they need to, and their public keys for secure aggregation."""
     # Of a finished run only the public keys are left.
     identities: dict[str, str] = json.loads(store.facts().get("identities", "{}"))
     new = file.is_secret and not identities
     if not new:
         return client_memories(store.folder, names) if file.carries else {}, identities
-    # Of the extra "secure", which a plan without a secure sum does not need.
-    from catchment.privacy.secure_sum.keys import new_identity
+    # Of the extra "secure", which a plan without secure aggregation does not need.
+    from catchment.privacy.secure_aggregation.keys import new_identity
 
     memories = client_memories(store.folder, names, secret=True)
     return memories, {name: new_identity(memory) for name, memory in memories.items()}
@@ -734,13 +743,13 @@ def client_memories(
     """Return what each client remembers, its private key included, in a folder of its own.
 
     All clients are in this process; elsewhere a client's memory is with the client. With `secret`
-    a ValueError names a client whose name no secure sum could carry.
+    a ValueError names a client whose name no secure aggregation could carry.
     """
     names = list(clients)
     for name in names:
         if secret and not is_name(name):
             raise ValueError(
-                f"a client is called {name[:80]!r}; a secure sum needs names of 1 to 64 letters, "
+                f"a client is called {name[:80]!r}; secure aggregation needs names of 1 to 64 letters, "
                 "digits, '.', '_' and '-'"
             )
     return {name: FileMemory(folder / CLIENTS / quote(name, safe="")) for name in names}
@@ -797,7 +806,7 @@ def write_forecast(store: RunFolder, model: Predictor, scores: Scores, held: Pla
     client, _ = scores.worst()
     if client not in held.test:
         return
-    first = model.prepare.apply(list(data_of(held.test[client])()))[0]
+    first = model.preprocessing.apply(list(data_of(held.test[client])()))[0]
     assert first.y is not None
     y, guessed = first.y[model.washout :], model.outputs_of([first], client)[0]
     known = ~np.isnan(y).any(axis=1)

@@ -43,26 +43,26 @@ from pydantic import PlainValidator, TypeAdapter, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from catchment.arrays import LIMITS, Array
-from catchment.data.prepare import Prepare
+from catchment.data.preprocessing import Preprocessing
 from catchment.data.scaling import Scaler
 from catchment.features.base import LEARNED, LIBRARY, FeatureMap, imported, known_map, library_class
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.encoder import Encoder
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import Limits
+from catchment.federation.learn.anomaly import FederatedAnomalyDetector
 from catchment.federation.learn.automatic import Ridge
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates, SelectedRidge
-from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.measure.outliers import InfluenceCap
-from catchment.federation.protection import Float32, SmallestUpload
+from catchment.federation.measure.outliers import ContributionBound
+from catchment.federation.protection import Float32, LowRankUpload
 from catchment.plugins import CHOICES, Named
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
-from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_aggregation.protection import SecureAggregation
 from catchment.readout.heads import HEADS, Head
 
 D = TypeVar("D")
@@ -81,7 +81,7 @@ ALGORITHMS = Named(
         "personal": PersonalReadouts,
         "selected": SelectedRidge,
         "balanced": BalancedRidge,
-        "normal": FederatedNormal,
+        "normal": FederatedAnomalyDetector,
     },
 )
 # Algorithms that need a reservoir: a plan of one of them that names no map has one.
@@ -93,10 +93,10 @@ PROTECTIONS = Named(
     "protections",
     {
         "float32": Float32,
-        "smallest": SmallestUpload,
-        "influence_cap": InfluenceCap,
+        "smallest": LowRankUpload,
+        "contribution_bound": ContributionBound,
         "gaussian_noise": GaussianNoise,
-        "secure_sum": SecureSum,
+        "secure_aggregation": SecureAggregation,
     },
 )
 CHOICES[Head] = HEADS
@@ -121,7 +121,7 @@ MORE: Mapping[str, Mapping[str, Any]] = {
             ),
         ],
         "ridge": Annotated[Ridge, pydantic.Field(default="auto")],
-        "keep_clients": bool | Literal["groups"] | None,
+        "store_per_client": bool | Literal["groups"] | None,
     },
     "gaussian_noise": {
         "budget": Annotated[
@@ -146,7 +146,7 @@ STRICT = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True, allow_in
 WORDS = {
     "string_type": "a text",
     "bool_type": "true or false",
-    "int_type": "a whole number",
+    "int_type": "an integer",
     "float_type": "a number",
     "finite_number": "a finite number",
     "tuple_type": "a list",
@@ -206,9 +206,9 @@ def read(kind: type[D], table: object, where: str, given: Mapping[str, Any] = NO
     given
         Fields that are already known and are not in the file.
 
-    >>> read(InfluenceCap, {"cap": 2.0}, "[[protect]] 1")
+    >>> read(ContributionBound, {"cap": 2.0}, "[[protections]] 1")
     Traceback (most recent call last):
-    ValueError: [[protect]] 1 has no setting 'cap'; ...
+    ValueError: [[protections]] 1 has no setting 'cap'; ...
     """
     return made(kind, values(kind, table, where, given), where)
 
@@ -299,7 +299,7 @@ def _made_of(hint: Any, value: object, info: pydantic.ValidationInfo) -> object:
     if not isinstance(value, Mapping):
         raise PydanticCustomError("dict_type", "no table")
     if hint is Scaler:
-        return Prepare.from_settings({"scale": value}).scale
+        return Preprocessing.from_settings({"scale": value}).scale
     if hint is Recipe:
         given: Any = info.context
         reservoir, classes = given["features"].reservoir, given["classes"] is not None

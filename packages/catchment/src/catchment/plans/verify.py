@@ -132,6 +132,6 @@ def _of_files(
     about = About(model.channels or (), model.classes, columns=tuple(model.columns.items()))
     if file.sharing.test == "folds" or file.sharing.tests_of(about) == "clients":
         return held
-    washout = file.washout if file.prepare.window is None else 0
+    washout = file.washout if file.preprocessing.window is None else 0
     sharing = replace(file.sharing, split="natural")
     return arrange(Recordings(dict(held), about), sharing, washout=washout).train

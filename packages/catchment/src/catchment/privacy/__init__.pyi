@@ -3,7 +3,7 @@ from catchment.privacy.dp.clipping import Clip as Clip
 from catchment.privacy.dp.gaussian import epsilon_spent as epsilon_spent
 from catchment.privacy.dp.noise import (
     GaussianNoise as GaussianNoise,
-    PerSequence as PerSequence,
+    RecordLevel as RecordLevel,
     PromptNoise as PromptNoise,
 )
 from catchment.privacy.in_the_clear import (
@@ -11,17 +11,17 @@ from catchment.privacy.in_the_clear import (
     networked as networked,
 )
 from catchment.privacy.policy import Policy as Policy
-from catchment.privacy.releases import Release as Release, Releases as Releases
-from catchment.privacy.secure_sum.client_store import (
+from catchment.privacy.ledger import LedgerEntry as LedgerEntry, PrivacyLedger as PrivacyLedger
+from catchment.privacy.secure_aggregation.client_store import (
     FileMemory as FileMemory,
     forget_rounds as forget_rounds,
 )
-from catchment.privacy.secure_sum.keys import (
-    make_identities as make_identities,
+from catchment.privacy.secure_aggregation.keys import (
+    generate_keys as generate_keys,
     new_identity as new_identity,
 )
-from catchment.privacy.secure_sum.protection import Identities as Identities, SecureSum as SecureSum
-from catchment.privacy.secure_sum.server_journal import Journal as Journal
+from catchment.privacy.secure_aggregation.protection import Identities as Identities, SecureAggregation as SecureAggregation
+from catchment.privacy.secure_aggregation.server_journal import Journal as Journal
 
 # For the other packages and the tests; may change without notice.
 from catchment.privacy.in_the_clear import (
@@ -37,7 +37,7 @@ from catchment.privacy.policy import (
     read_policy as read_policy,
     template as template,
 )
-from catchment.privacy.releases import (
+from catchment.privacy.ledger import (
     HEAD as HEAD,
     PAGE as PAGE,
     PENDING as PENDING,
@@ -51,16 +51,16 @@ __all__ = [
     "GaussianNoise",
     "Identities",
     "Journal",
-    "PerSequence",
+    "RecordLevel",
     "PlainStatisticsWarning",
     "Policy",
     "PromptNoise",
-    "Release",
-    "Releases",
-    "SecureSum",
+    "LedgerEntry",
+    "PrivacyLedger",
+    "SecureAggregation",
     "epsilon_spent",
     "forget_rounds",
-    "make_identities",
+    "generate_keys",
     "networked",
     "new_identity",
 ]

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from catchment.errors import RuleError
-from catchment.federation.algorithm import Memory, Turn, Upload
+from catchment.federation.algorithm import Memory, RoundContext, Upload
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Masking, Protection
 from catchment.privacy.dp.noise import GaussianNoise, Records
 from catchment.privacy.policy import NAME, Policy, read_policy
-from catchment.privacy.secure_sum.client_store import FileMemory
-from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_aggregation.client_store import FileMemory
+from catchment.privacy.secure_aggregation.protection import SecureAggregation
 from catchment.wire import measured
 
 S = TypeVar("S")
@@ -61,10 +61,10 @@ class PlainRules(Protection):
         if not self.rows_per_feature >= FEWEST_ROWS_PER_FEATURE:
             raise ValueError(
                 f"rows_per_feature is {self.rows_per_feature}; below {FEWEST_ROWS_PER_FEATURE:g} "
-                "statistics give sequences away, use a secure sum"
+                "statistics give sequences away, use secure aggregation"
             )
 
-    def on_client(self, upload: Upload, turn: Turn) -> Upload:
+    def on_client(self, upload: Upload, context: RoundContext) -> Upload:
         """Return the upload itself, or raise RuleError if it is thin."""
         found = [(one.rows, one.sizes.get("features", 0)) for one in measured(upload)]
         if isinstance(upload, Records):  # all sequences of the client together
@@ -77,7 +77,7 @@ class PlainRules(Protection):
                     "rows",
                     f"so few rows for {n_features} features would show what they were made "
                     f"from; in the clear this client sends {self.rows_per_feature:g} per feature "
-                    "or more: use a secure sum",
+                    "or more: use secure aggregation",
                 )
         return upload
 
@@ -87,7 +87,7 @@ def networked(
 ) -> Plan[S, U, R]:
     """Return the plan as it may be run over a network.
 
-    A plan with a secure sum is returned as it is. Any other is refused, unless plain statistics are
+    A plan with secure aggregation is returned as it is. Any other is refused, unless plain statistics are
     allowed: then it comes back with `PlainRules` before its own protections, and a warning says
     what the server will be able to see.
 
@@ -102,7 +102,7 @@ def networked(
         return plan
     if not allow_plain_statistics:
         raise ValueError(
-            f"the plan has no secure sum, and {NOT_ANONYMOUS}; add SecureSum to its protections, "
+            f"the plan has no secure aggregation, and {NOT_ANONYMOUS}; add SecureAggregation to its protections, "
             "or pass allow_plain_statistics=True"
         )
     warnings.warn(NOT_ANONYMOUS, PlainStatisticsWarning, stacklevel=2)
@@ -131,12 +131,12 @@ def policy_of(config: Config, default: Policy | None = None) -> Policy:
 
 def check_floors(policy: Policy, protections: Protections) -> None:
     """Raise RuleError if protections ask for less than the owner of a node does."""
-    masks = [one for one in protections if isinstance(one, SecureSum)]
+    masks = [one for one in protections if isinstance(one, SecureAggregation)]
     if not masks and not policy.clear:
         raise RuleError(
             "policy",
-            "the plan has no secure sum, and clear = false in this node's policy.toml: its "
-            "statistics would leave in the clear; add a secure sum to the plan, or set clear = "
+            "the plan has no secure aggregation, and clear = false in this node's policy.toml: its "
+            "statistics would leave in the clear; add secure aggregation to the plan, or set clear = "
             "true",
         )
     for mask in masks:
@@ -145,7 +145,7 @@ def check_floors(policy: Policy, protections: Protections) -> None:
             if asked < least:
                 raise RuleError(
                     "policy",
-                    f"the plan's secure sum has {name} = {asked:g}, this node's policy.toml asks "
+                    f"the plan's secure aggregation has {name} = {asked:g}, this node's policy.toml asks "
                     f"for {least:g} or more; raise it in the plan",
                 )
 
@@ -160,6 +160,6 @@ def check_memory(config: Config, memory: Memory, protections: Protections) -> No
     if needed and not lasts:
         raise RuleError(
             "policy",
-            "the plan has a secure sum or noise, and this node has no folder to note releases in; "
+            "the plan has secure aggregation or noise, and this node has no folder to note releases in; "
             "name keys or memory in its node config",
         )

@@ -1,8 +1,8 @@
 from catchment.readout.accumulation import accumulate as accumulate
-from catchment.readout.detector import Detector as Detector, NormalModel as NormalModel
+from catchment.readout.detector import Detector as Detector, MahalanobisDetector as MahalanobisDetector
 from catchment.readout.forecasting import Forecast as Forecast, forecasts as forecasts
 from catchment.readout.grid import Grid as Grid
-from catchment.readout.heads import Gaussian as Gaussian, KnownClasses as KnownClasses, Unit as Unit
+from catchment.readout.heads import LDA as LDA, KnownClasses as KnownClasses, CosineHead as CosineHead
 from catchment.readout.intervals import (
     Counts as Counts,
     Intervals as Intervals,
@@ -18,7 +18,7 @@ from catchment.readout.metrics import (
 )
 from catchment.readout.model import (
     Model as Model,
-    OpenModel as OpenModel,
+    OpenSetModel as OpenSetModel,
     PersonalModels as PersonalModels,
     train as train,
 )
@@ -141,20 +141,20 @@ __all__ = [
     "Detector",
     "ErrorSums",
     "Forecast",
-    "Gaussian",
+    "LDA",
     "Grid",
     "Intervals",
     "KnownClasses",
     "Model",
-    "NormalModel",
+    "MahalanobisDetector",
     "OnlineRidge",
-    "OpenModel",
+    "OpenSetModel",
     "PersonalModels",
     "Predictor",
     "Readout",
     "RidgeChoice",
     "RidgeStatistics",
-    "Unit",
+    "CosineHead",
     "accumulate",
     "accuracy",
     "choose_by_blocks",

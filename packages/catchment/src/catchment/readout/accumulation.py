@@ -70,16 +70,16 @@ def accumulate(
     threads
         All cores if None; the result does not depend on it.
     classes
-        Whether targets are whole numbers, as those of classes are; only asked of a map on a grid.
+        Whether targets are integers, as those of classes are; only asked of a map in fixed point.
         If None they are if all are 0 or 1. Clients whose statistics are added in secret must agree.
     device
-        "cuda", or "cuda:1", to compute on a GPU, on a grid the same to the bit; needs torch. If
-        None, what the environment variable CATCHMENT_DEVICE names, else the CPU. Without a grid a
+        "cuda", or "cuda:1", to compute on a GPU, in fixed point the same to the bit; needs torch. If
+        None, what the environment variable CATCHMENT_DEVICE names, else the CPU. In float64 a
         device gives slightly other numbers: such statistics add only to others that were made on a
         device or with `devices="any"`.
     devices
-        "any" for statistics without a grid that add to those of other devices, wherever these are
-        made; the variable then counts for them too. On a grid it makes no difference.
+        "any" for statistics in float64 that add to those of other devices, wherever these are
+        made; the variable then counts for them too. In fixed point it makes no difference.
     row_stride
         Of the rows of a recording, counted from 1 after the washout, those count whose number is a
         multiple of it; for maps with a row per step. Statistics of other strides do not add.
@@ -149,7 +149,7 @@ def accumulate_each(
     Parameters
     ----------
     classes, device, devices, row_stride
-        As for `accumulate`. On a device small groups are worked on together; without a grid they
+        As for `accumulate`. On a device small groups are worked on together; in float64 they
         agree with what `accumulate` returns to rounding only.
 
     >>> import numpy as np
@@ -203,7 +203,7 @@ def strided(
 ) -> Iterable[Recording]:
     """Return recordings that have targets only where a row counts."""
     if type(row_stride) is not int or row_stride < 1:
-        raise ValueError(f"row_stride is {row_stride!r}; give a whole number from 1 on")
+        raise ValueError(f"row_stride is {row_stride!r}; give an integer from 1 on")
     if not features.per_step:
         raise ValueError(
             f"row_stride is {row_stride}, and this map has a row per recording; leave it out, or "
@@ -288,7 +288,7 @@ def _window_statistics(
             return _each_short(features, window, grid)[0]
     if grid is None:
         return _step_statistics(features, window, n_threads, None)
-    # Whole numbers of another weight are multiplied by it once they are summed.
+    # Integers of another weight are multiplied by it once they are summed.
     groups = whole_weights(np.array([s.weight for s in window]))
     found = []
     for weight in groups:
@@ -317,7 +317,7 @@ def _of_rows(
 def _step_statistics(
     features: FeatureMap, window: Sequence[Recording], n_threads: int, grid: Grid | None
 ) -> RidgeStatistics:
-    """Return the statistics of a row per step; on a grid weights are left out."""
+    """Return the statistics of a row per step; in fixed point weights are left out."""
     sums, targets, roots = _Sums.of(features, window, grid)
     parts = features.stacked(
         [s.u for s in window], targets, roots, threads=n_threads, rounded=grid is None
@@ -352,7 +352,7 @@ def _each_short(
     return [found[k] for k in range(len(sequences))]
 
 
-# Rows, and the upper triangle of [Z; Y'; 1] [Z; Y'; 1]' (F + K + 1, F + K + 1) over them. On a grid
+# Rows, and the upper triangle of [Z; Y'; 1] [Z; Y'; 1]' (F + K + 1, F + K + 1) over them. In fixed point
 # its numbers are integers, and the rows of Y' are pieces of the targets.
 Moments = tuple[int, Array]
 
@@ -364,7 +364,7 @@ def _plus(one: Moments, other: Moments) -> Moments:
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """How blocks of rows with so many targets are summed; on a grid these are pieces."""
+    """How blocks of rows with so many targets are summed; in fixed point these are pieces."""
 
     features: FeatureMap
     n_targets: int
@@ -375,7 +375,7 @@ class _Sums:
     def of(
         cls, features: FeatureMap, window: Sequence[Recording], grid: Grid | None
     ) -> tuple[_Sums, list[Array], Array]:
-        """Return how sums are made, the targets, and the roots of the weights, ones on a grid."""
+        """Return how sums are made, the targets, and the roots of the weights, ones in fixed point."""
         targets = recording_targets(window, per_step=True)
         K = targets[0].shape[-1]
         if grid is None:
@@ -395,7 +395,7 @@ class _Sums:
         """Return the moments of all blocks of a part.
 
         Blocks go to each of some sums in turn, whether threads help or not, so that the result is
-        the same; on a grid it would be in any order.
+        the same; in fixed point it would be in any order.
         """
         n_rows, number, buffers = 0, 0, BUFFERS if helped else 1
         totals = [self.empty() for _ in range(n_sums)]

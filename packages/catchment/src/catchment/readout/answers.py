@@ -16,7 +16,7 @@ from catchment.data.recording import Recording
 from catchment.readout.detector import Detector
 from catchment.readout.forecasting import check_ahead, forecasts
 from catchment.readout.heads import united
-from catchment.readout.model import UNKNOWN, OpenModel
+from catchment.readout.model import UNKNOWN, OpenSetModel
 from catchment.readout.predictor import Predictor
 
 Cell = str | int | float
@@ -25,9 +25,9 @@ Cell = str | int | float
 def output_names(model: Predictor) -> tuple[str, ...]:
     """Return what the columns of outputs are called.
 
-    >>> from catchment import EchoState, Prepare, Pipeline, Recording, fit
+    >>> from catchment import EchoState, Preprocessing, Pipeline, Recording, fit
     >>> series = Recording(np.sin(np.arange(99.0)), channels=("load",))
-    >>> output_names(fit(Pipeline(Prepare(horizon=1), EchoState(10)), [series]))
+    >>> output_names(fit(Pipeline(Preprocessing(horizon=1), EchoState(10)), [series]))
     ('load',)
     """
     if model.classes is not None:
@@ -57,7 +57,7 @@ class Table:
 
     >>> from catchment import EchoState, Recording, fit
     >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
-    >>> data = [Recording.labelled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
+    >>> data = [Recording.labeled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
     >>> Table(fit(EchoState(30), data)).header()
     ['file', 'recording', 'start', 'prediction', 'probability']
     """
@@ -97,7 +97,7 @@ class Table:
         ends = ("", "_low", "_high") if self.knows_intervals else ("",)
         if self.ahead:
             assert model.channels is not None  # `read_for` refuses models without them
-            names = [model.channels[k] for k in model.prepare.predicted_of(model.channels)]
+            names = [model.channels[k] for k in model.preprocessing.predicted_of(model.channels)]
             return [*who, "ahead", "time", *(name + end for name in names for end in ends)]
         if isinstance(model, Detector):
             return [*who, "start", "prediction", "score", "threshold"]
@@ -187,15 +187,15 @@ def read_for(
     if not len(frame[model.channels[0]]):
         raise ValueError(f"{path} has no rows; leave it out")
     named = {name: column for name, column in model.columns.items() if column in frame}
-    if "time" in model.columns and "time" not in named and model.prepare.rate is not None:
+    if "time" in model.columns and "time" not in named and model.preprocessing.rate is not None:
         raise ValueError(
             f"{path} has no column {model.columns['time']!r} of times, by which recordings are "
-            f"brought to {model.prepare.rate:g} steps per second; the file has {', '.join(frame)}"
+            f"brought to {model.preprocessing.rate:g} steps per second; the file has {', '.join(frame)}"
         )
     target = _targets(model)
     # What has no labels is normal to a detector that was trained without.
     bare = isinstance(model, Detector) and not target
-    needed = targets and model.prepare.horizon is None and not bare
+    needed = targets and model.preprocessing.horizon is None and not bare
     if needed and not (target and set(target) <= set(frame)):
         raise ValueError(
             f"{path} has no column {', '.join(map(repr, target)) or 'of targets'} to compare with; "
@@ -208,7 +208,7 @@ def read_for(
         if new_classes:
             said = frame[target[0]]
             classes = united(classes, sorted(set(said[~missing_values(said)])))
-        elif isinstance(model, OpenModel):
+        elif isinstance(model, OpenSetModel):
             known = [one is None or one in classes for one in frame[target[0]]]
             frame[target[0]] = np.where(known, frame[target[0]], UNKNOWN)
     client = named.get("client")
@@ -244,7 +244,7 @@ def client_of(path: Path) -> str:
 
 
 def _labels(values: NDArray[Any]) -> NDArray[Any]:
-    """Return labels as text, as models name their classes; whole numbers without a point."""
+    """Return labels as text, as models name their classes; integers without a point."""
     missing = missing_values(values)
     texts = np.empty(len(values), dtype=object)
     for k in np.flatnonzero(~missing):
@@ -263,13 +263,13 @@ def _ahead(model: Predictor) -> list[str]:
 
     Without names of the channels there is none.
     """
-    prepare, channels = model.prepare, model.channels
-    if prepare.horizon is None or channels is None:
+    preprocessing, channels = model.preprocessing, model.channels
+    if preprocessing.horizon is None or channels is None:
         return []
-    names = [channels[k] for k in prepare.predicted_of(channels)]
-    if isinstance(prepare.horizon, int):
+    names = [channels[k] for k in preprocessing.predicted_of(channels)]
+    if isinstance(preprocessing.horizon, int):
         return names
-    return [f"{name}+{h}" for h in prepare.horizon for name in names]
+    return [f"{name}+{h}" for h in preprocessing.horizon for name in names]
 
 
 def rounded(value: float) -> float:

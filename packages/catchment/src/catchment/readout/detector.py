@@ -9,18 +9,18 @@ and a row's score is its squared Mahalanobis distance over the number of columns
 (r - m)' V^-1 (r - m) / F: about 1 on average over the rows that it was made of. With shrinkage
 "auto" the share a is the oracle approximation of Chen, Wiesel, Eldar and Hero (IEEE Trans. Signal
 Processing 58, 2010, eq. 23, as scikit-learn's `OAS` has it), because it needs nothing but S and n.
-It takes rows for independent and normal; neighbouring rows of a series are not, so that it rather
+It takes rows for independent and normal; neighboring rows of a series are not, so that it rather
 shrinks too little.
 
 Rows are features, or the errors of a readout that forecasts the inputs some steps ahead: the first
 scores of a recording are then as many steps later. Their moments follow from the same sums: with
-e = y - W'z - b and centred moments n S_e = Y'Y - W'C - C'W + W'G W.
+e = y - W'z - b and centered moments n S_e = Y'Y - W'C - C'W + W'G W.
 
 A score above the threshold is an alarm. The threshold was chosen so that rows of normal recordings
 are above it at a stated rate: as often on new ones, as far as they are like those it was set by.
 
 A stream carries what the map remembers from stretch to stretch. Its scores are those of the
-recording in one piece, to rounding (to the bit for maps on a grid); windows are scored when they
+recording in one piece, to rounding (to the bit for maps in fixed point); windows are scored when they
 are whole, and preparation that needs all of a recording, such as resampling, is refused.
 """
 
@@ -36,7 +36,7 @@ from annotated_types import Ge
 from scipy.linalg import cholesky, solve_triangular
 
 from catchment.arrays import Array, Booleans, check_fields
-from catchment.data.prepare import Waiting, check_continuable, prepared_stretch
+from catchment.data.preprocessing import Waiting, check_continuable, prepared_stretch
 from catchment.data.recording import Recording
 from catchment.features.base import Carried, FeatureMap
 from catchment.features.pipeline import Pipeline
@@ -60,7 +60,7 @@ Shrinkage = float | Literal["auto"]
 
 
 @dataclass(frozen=True, eq=False)
-class NormalModel(Structure):
+class MahalanobisDetector(Structure):
     """Mean and shrunk covariance of rows, as sums tell them.
 
     Parameters
@@ -75,7 +75,7 @@ class NormalModel(Structure):
     >>> rng = np.random.default_rng(0)
     >>> z = rng.normal(size=(400, 2)) * [1.0, 3.0]
     >>> sums = RidgeStatistics.from_states(z, np.zeros((400, 1)))
-    >>> normal = NormalModel.of(sums, shrinkage=0.0)
+    >>> normal = MahalanobisDetector.of(sums, shrinkage=0.0)
     >>> round(float(normal.scores(z).mean()), 12), normal.scores(np.array([[0.0, 12.0]])).round(1)
     (1.0, array([8.]))
     """
@@ -90,34 +90,34 @@ class NormalModel(Structure):
         statistics: RidgeStatistics,
         shrinkage: Shrinkage = "auto",
         *,
-        standardise: bool = False,
-    ) -> NormalModel:
-        """Return what is normal for features, from their sums, those on a grid too.
+        standardize: bool = False,
+    ) -> MahalanobisDetector:
+        """Return what is normal for features, from their sums, those in fixed point too.
 
         Parameters
         ----------
         shrinkage
             A number from 0 to 1, or "auto".
-        standardise
+        standardize
             Whether features are divided by their standard deviation before the covariance is
             shrunk, so that the scale of a feature makes no difference.
         """
         n = _checked_weight(statistics)
         mean = statistics.floats.feature_sum / n
-        scale = feature_scale(statistics) if standardise else np.ones(len(mean))
+        scale = feature_scale(statistics) if standardize else np.ones(len(mean))
         both = np.outer(scale, scale)
         return cls._shrunk(mean, statistics.moments()[0] / n / both, n, shrinkage, both)
 
     @classmethod
     def of_errors(
         cls, statistics: RidgeStatistics, readout: Readout, shrinkage: Shrinkage = "auto"
-    ) -> NormalModel:
+    ) -> MahalanobisDetector:
         """Return what is normal for the errors of a readout on the rows behind statistics.
 
         >>> z = np.array([[0.0], [1.0], [2.0], [3.0]])
         >>> y = np.array([[0.0], [2.0], [3.0], [7.0]])
         >>> sums = RidgeStatistics.from_states(z, y)
-        >>> NormalModel.of_errors(sums, sums.solve(0.0), 0.0).covariance.round(12)
+        >>> MahalanobisDetector.of_errors(sums, sums.solve(0.0), 0.0).covariance.round(12)
         array([[0.45]])
         """
         n, held = _checked_weight(statistics), statistics.floats
@@ -134,7 +134,7 @@ class NormalModel(Structure):
     @classmethod
     def _shrunk(
         cls, mean: Array, S: Array, n: float, shrinkage: Shrinkage, scale: Array | float = 1.0
-    ) -> NormalModel:
+    ) -> MahalanobisDetector:
         if not np.trace(S) > 0:
             raise ValueError(
                 "nothing varies in the rows, so that every change would be infinitely unusual; use "
@@ -205,14 +205,14 @@ class Scoring(Structure):
     >>> from catchment.readout.accumulation import accumulate
     >>> features = NVAR(delays=2, order=1, washout=1).build(1, per_step=True)
     >>> wave = Recording(np.sin(np.arange(90.0)), np.zeros(90))
-    >>> scoring = Scoring(NormalModel.of(accumulate(features, [wave])))
+    >>> scoring = Scoring(MahalanobisDetector.of(accumulate(features, [wave])))
     >>> [scores.shape for scores in scoring.scores(features, [wave])]
     [(89,)]
     """
 
     KIND: ClassVar[Kind] = Kind("scoring")
 
-    normal: NormalModel
+    normal: MahalanobisDetector
     readout: Readout | None = None
     horizon: Annotated[int, SAME, Ge(1)] = 1
     average: Annotated[int, SAME, Ge(1)] = 1
@@ -270,7 +270,7 @@ class Detector(Predictor):
         What is normal, and how scores of rows follow from it.
     threshold
         Rows with a score above it are alarms.
-    false_alarms
+    false_positive_rate
         The share of normal rows that are to be above it.
     classes
         What a row without and with an alarm is called, as labels have it.
@@ -283,7 +283,7 @@ class Detector(Predictor):
     before: Pipeline | FeatureMap
     scoring: Scoring
     threshold: float
-    false_alarms: float = 0.01
+    false_positive_rate: float = 0.01
     classes: tuple[str, ...] = (NORMAL, ANOMALY)
     normal_class: str = NORMAL
     channels: tuple[str, ...] | None = None
@@ -357,9 +357,9 @@ class Detector(Predictor):
         half = np.full(scores.shape, 0.5)
         return np.asarray(np.divide(scores, total, out=half, where=total > 0))
 
-    def labelled(self, prepared: Recording) -> Recording:
+    def labeled(self, prepared: Recording) -> Recording:
         """Return a prepared recording with labels; one without any is taken for normal."""
-        if prepared.y is not None and self.prepare.horizon is None:
+        if prepared.y is not None and self.preprocessing.horizon is None:
             return prepared
         y = np.zeros((prepared.n_steps, 2) if self.per_step else 2)
         y[..., 1 - self._anomaly] = 1.0
@@ -381,7 +381,9 @@ class Detector(Predictor):
             "horizon": scoring.horizon,
             "average": scoring.average,
             "threshold": self.threshold,
-            "false_alarms": None if np.isnan(self.false_alarms) else self.false_alarms,
+            "false_positive_rate": None
+            if np.isnan(self.false_positive_rate)
+            else self.false_positive_rate,
         }
         return Stored("detector", facts, tensors)
 
@@ -390,13 +392,13 @@ def detector_of(held: Stored, use: Own = ()) -> Detector:
     """Return the detector that a file holds."""
     facts, tensors = held.facts, held.tensors
     mean, packed = (typed(tensors, f"normal.{name}", np.float64) for name in ("mean", "packed"))
-    normal = NormalModel(mean, packed, float(facts["shrinkage"]))
+    normal = MahalanobisDetector(mean, packed, float(facts["shrinkage"]))
     readout = readout_of(tensors) if facts["error"] else None
-    rate = facts["false_alarms"]
+    rate = facts["false_positive_rate"]
     return Detector(
         scoring=Scoring(normal, readout, int(facts["horizon"]), int(facts["average"])),
         threshold=float(facts["threshold"]),
-        false_alarms=float("nan") if rate is None else float(rate),
+        false_positive_rate=float("nan") if rate is None else float(rate),
         normal_class=str(facts["normal_class"]),
         **before_of(held, use),
     )
@@ -407,22 +409,22 @@ class DetectorStream:
     """Scores of one recording whose steps come in bit by bit; `Detector.stream` makes one.
 
     >>> import catchment as ct
-    >>> from catchment.federation.learn import FederatedNormal
+    >>> from catchment.federation.learn import FederatedAnomalyDetector
     >>> rng = np.random.default_rng(0)
     >>> clients = {name: [Recording(rng.normal(size=(400, 1)))] for name in ("a", "b")}
     >>> features = ct.NVAR(delays=2, order=1).build(1, per_step=True)
-    >>> plan = ct.Plan(algorithm=FederatedNormal(features=features), rounds=2)
+    >>> plan = ct.Plan(algorithm=FederatedAnomalyDetector(features=features), rounds=2)
     >>> stream = ct.federate(plan, clients).result.stream()
     >>> stream.update(np.array([0.1, 0.3])).shape, stream.alarms(np.array([0.2, 7.0, 0.1]))
     ((2,), array([False,  True,  True]))
     """
 
     def __init__(self, detector: Detector) -> None:
-        check_continuable(detector.prepare)
+        check_continuable(detector.preprocessing)
         self.detector = detector
         # A horizon of the preparation is for targets, which a stream does not need.
-        self._prepare = replace(detector.prepare, horizon=None)
-        self._windows = detector.prepare.window is not None
+        self._prepare = replace(detector.preprocessing, horizon=None)
+        self._windows = detector.preprocessing.window is not None
         if not self._windows:
             detector.features.refuse_stretches()
             if not detector.per_step:

@@ -1,9 +1,9 @@
 """Which device statistics and predictions are computed on, and what they then add to.
 
-On a grid a device changes the time they take and nothing else. It then belongs to the machine and
+In fixed point a device changes the time they take and nothing else. It then belongs to the machine and
 not to the plan, so a node may say it in its environment: `CATCHMENT_DEVICE=cuda`.
 
-Without a grid sums depend on the order in which they are made, so a device gives slightly other
+In float64 sums depend on the order in which they are made, so a device gives slightly other
 numbers (1e-9 relative or closer). Such statistics say so in their fingerprint and add to their
 like; a plan allows them with `devices="any"`, and then those of all its clients say so.
 """
@@ -26,7 +26,7 @@ Devices = Literal["same", "any"]
 def device_for(features: FeatureMap, device: str | None, devices: Devices = "same") -> str | None:
     """Return the device for the statistics of a map, None for the CPU's own kernels.
 
-    Without a grid a device that the environment names is left aside unless any may be used.
+    In float64 a device that the environment names is left aside unless any may be used.
 
     >>> from catchment import EchoState
     >>> features = EchoState(20).build(1, per_step=True)

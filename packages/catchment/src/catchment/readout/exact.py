@@ -1,6 +1,6 @@
-"""Sums of products of whole numbers, exact: products in floating point, totals in integers.
+"""Sums of products of integers, exact: products in floating point, totals in integers.
 
-A float64 sum of whole numbers is exact in any order as long as no partial sum passes 2^53, a
+A float64 sum of integers is exact in any order as long as no partial sum passes 2^53, a
 float32 sum up to 2^24. By Cauchy and Schwarz no partial sum of k_i k_j passes the larger of the
 sums of k_i^2 and k_j^2, so it is enough to watch those. Before they would pass the limit, what was
 summed is added to totals in int64, and before these could overflow their upper digits move on.
@@ -32,12 +32,12 @@ _CARRY = 32  # digits that stay
 
 
 class ExactGram:
-    """The sum of K K' (n, n) over whole numbers K (n, m), as integers.
+    """The sum of K K' (n, n) over integers K (n, m), as integers.
 
     Parameters
     ----------
     scale
-        (n,) what rows are multiplied by to be whole numbers: powers of two.
+        (n,) what rows are multiplied by to be integers: powers of two.
     bits
         (n,) their absolute values are at most 2^bits.
     single
@@ -56,7 +56,7 @@ class ExactGram:
         self.limit = 2.0**24 if single else 2.0**53
         widest = int(bits.max(initial=0))
         if kernels.PIECE * 4.0**widest > self.limit:
-            raise ValueError(f"whole numbers have {widest} bits; sums of so many would be rounded")
+            raise ValueError(f"integers have {widest} bits; sums of so many would be rounded")
         self.scale, self.most = scale, np.ldexp(1.0, bits)
         self.width = kernels.WIDTH * (2 if single else 1)
         self.height = -(-len(scale) // self.width) * self.width
@@ -95,7 +95,7 @@ class ExactGram:
         along = Z.strides[1] == Z.itemsize
         for first in range(0, Z.shape[1], _MOST_COLUMNS):
             part = Z[:, first : first + _MOST_COLUMNS]
-            # The memory of lines whose numbers are neighbours, and how far lines are apart.
+            # The memory of lines whose numbers are neighbors, and how far lines are apart.
             lines = part if along else part.T
             count, length = lines.shape
             apart = lines.strides[0] // lines.itemsize if count > 1 else length
@@ -137,7 +137,7 @@ class ExactGram:
 
 
 def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[int, ...]]:
-    """Return targets (n, K) or (K,) as whole numbers (n, P K) or (P K,), and the places of pieces.
+    """Return targets (n, K) or (K,) as integers (n, P K) or (P K,), and the places of pieces.
 
     Piece p of a target counts 2^(20 p - digits); pieces that are zero throughout are left out. NaN
     stays NaN.
@@ -182,7 +182,7 @@ def check_largest(largest: float, grid: Grid) -> None:
         return
     if not largest < LARGEST_TARGET:
         raise ValueError(
-            f"a target is {largest:g}; on a grid they stay below 2^40, so scale the targets"
+            f"a target is {largest:g}; in fixed point they stay below 2^40, so scale the targets"
         )
     if 0.0 < largest < FINE:
         warnings.warn(
@@ -196,7 +196,7 @@ def check_largest(largest: float, grid: Grid) -> None:
 def refuse_parts_of_classes(largest: float) -> NoReturn:
     """Raise the error of targets that are no classes."""
     raise ValueError(
-        f"targets of classes are whole numbers up to {LARGEST_CLASS}, and others came (up "
+        f"targets of classes are integers up to {LARGEST_CLASS}, and others came (up "
         f"to {largest:g}); pass classes=False if they are numbers"
     )
 
@@ -266,7 +266,7 @@ def _times(values: integers.Whole, where: slice, factor: int) -> integers.Whole:
 def exact_statistics(
     z: Array, y: Array, grid: Grid, *, weight: Array | None = None, fingerprint: str = ""
 ) -> RidgeStatistics:
-    """Return the statistics of features (n, F) that lie on a grid and targets (n, K), all known.
+    """Return the statistics of features (n, F) that lie in fixed point and targets (n, K), all known.
 
     >>> z, y = np.array([[0.5], [0.25]]), np.array([[1.0], [0.0]])
     >>> exact_statistics(z, y, Grid(4, ((1, 4),))).gram
@@ -312,7 +312,7 @@ def whole_weights(weight: Array) -> list[int]:
     odd = values[np.rint(values) != values]
     if len(odd):
         raise ValueError(
-            f"a weight is {odd[0]:g}; on a grid weights are whole numbers, so multiply all of "
+            f"a weight is {odd[0]:g}; in fixed point weights are integers, so multiply all of "
             "them by one number and round, or use a map with grid=None"
         )
     return [int(value) for value in values]

@@ -1,8 +1,8 @@
-"""Compiled passes over whole numbers: K K' as integers, sums of statistics, and looking at them.
+"""Compiled passes over integers: K K' as integers, sums of statistics, and looking at them.
 
 K K' is a matrix product whose sums never round.
 
-Products are taken as in any fast matrix product. Rows are laid out in panels, so many neighbouring
+Products are taken as in any fast matrix product. Rows are laid out in panels, so many neighboring
 rows to a panel and column after column, and a tile of the result is summed in registers over some
 columns. What is different is what comes before and after: numbers become whole while they are laid
 out, and a tile is turned into integers while it is added to the total. By Cauchy and Schwarz no
@@ -23,10 +23,10 @@ from catchment.compiling import njit
 
 GROUP = 128  # columns laid out together, twice as many in float32: a panel stays in the cache
 PIECE = 32  # columns whose squares are summed together, and the fewest of a product
-# Added and taken away again it rounds what is below 2^51 to whole numbers, ties to even.
+# Added and taken away again it rounds what is below 2^51 to integers, ties to even.
 ROUND = 1.5 * 2.0**52
 _ROUND_BITS = 0x4338000000000000
-SMALL = 2.0**40  # sums of so small whole numbers are exact
+SMALL = 2.0**40  # sums of so small integers are exact
 _SPLIT = 26  # digits of the lower half of a float64 sum, so that both are below 2^51
 
 
@@ -154,7 +154,7 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart):
 
 @intrinsic
 def pack_four(typingctx, z, place, apart, scale, most, row, packed, to, count, energies, at):
-    """Lay out four rows of `count` columns, a multiple of four, as whole numbers.
+    """Lay out four rows of `count` columns, a multiple of four, as integers.
 
     Rows begin at `place` of z, so far apart; row r is multiplied by scale[row + r], rounded, and
     cut off at most[row + r]. Columns go to `to`, a panel apart, and the sums of squares of the rows
@@ -245,7 +245,7 @@ def _whole(value, factor, limit):
 
 @njit(nogil=True, cache=True)
 def lay_out_rows(z, apart, first, m, scale, most, packed, width, energies):
-    """Lay out columns first..first + m of z as panels of whole numbers in `packed`.
+    """Lay out columns first..first + m of z as panels of integers in `packed`.
 
     z is flat, with rows so far apart. Columns are filled up with zeros to a multiple of four, and
     rows to whole panels. energies (pieces, panels * width), flat, get the sums of squares over
@@ -374,7 +374,7 @@ def add_whole(z, apart, along, m, scale, most, packed, width, energies, total, h
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def times_packed(matrix, digits, floats, whole, about):
-    """Add the product of a symmetric matrix of int64, packed, and vectors (K, n) of whole numbers.
+    """Add the product of a symmetric matrix of int64, packed, and vectors (K, n) of integers.
 
     The vectors come as `digits` and as `floats`; their products go to `whole` (K, n) modulo 2^64,
     and to `about` (K, n) in float64.
@@ -424,7 +424,7 @@ def within(values, most):
 
 @njit(nogil=True, cache=True)
 def passes(sums, weight, scale, target_scale, most, squares, asked, slack, M):
-    """Fill the upper triangle of the moments M; return if sums pass all but its factorisation.
+    """Fill the upper triangle of the moments M; return if sums pass all but its factorization.
 
     Parameters
     ----------

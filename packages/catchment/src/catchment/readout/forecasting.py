@@ -1,6 +1,6 @@
 """Forecasts: several horizons at once, or one step ahead in closed loop.
 
-A direct forecast, `Prepare(horizon=(1, 6, 24))`, needs no feedback: one readout has a column for
+A direct forecast, `Preprocessing(horizon=(1, 6, 24))`, needs no feedback: one readout has a column for
 each horizon and channel, because ridge regression on more targets costs next to nothing. A model
 trained on targets one step ahead is fed its own predictions in closed loop, which any error enters.
 To compare it with what came, one series is run through once, and from each of many origins its own
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from catchment.arrays import Array, Integers, as_matrix, refuse_nonfinite
-from catchment.data.prepare import Prepared
+from catchment.data.preprocessing import Prepared
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.data.steps import resample
@@ -70,7 +70,7 @@ def forecast(
     features = closed_loop_map(model)
     if horizon < 1:
         raise ValueError(f"horizon is {horizon}; pass at least 1 step")
-    past, scale = features.checked(warm_up(model, warmup), "warm-up"), model.prepare.scale
+    past, scale = features.checked(warm_up(model, warmup), "warm-up"), model.preprocessing.scale
     begin, _, _ = cut_places(len(past), features.reservoir.cut, 0)[-1]
     future = np.zeros((horizon, features.known_inputs))
     future[:, model.n_outputs :] = _known(model, features, known, horizon)
@@ -90,17 +90,17 @@ def forecast(
 def warm_up(model: Model, warmup: Recording | ArrayLike) -> Array:
     """Return the warm-up's inputs as the map sees them; they must stay in one piece."""
     raw = warmup if isinstance(warmup, Recording) else Recording(as_matrix(warmup, "warm-up"))
-    if model.prepare.horizon not in (None, 1):
+    if model.preprocessing.horizon not in (None, 1):
         raise ValueError(
-            f"the model looks {model.prepare.horizon} steps ahead, a closed loop goes step by "
+            f"the model looks {model.preprocessing.horizon} steps ahead, a closed loop goes step by "
             "step; train with horizon=1, or take predict's last row as the forecast"
         )
-    if model.prepare.window is not None or model.prepare.scale == "own":
+    if model.preprocessing.window is not None or model.preprocessing.scale == "own":
         raise ValueError(
             "a closed loop goes on from one recording, scaled by numbers that stay the same; "
             'train with window=None and scale="federated" or "none"'
         )
-    pieces = model.prepare.inputs([raw])
+    pieces = model.preprocessing.inputs([raw])
     if not pieces:
         raise ValueError("nothing of the warm-up is left after preparation; pass a longer one")
     return pieces[-1].u
@@ -125,7 +125,7 @@ def closed_loop_limits(
 
 def closed_loop_map(model: Model) -> EchoState:
     """Return the map of a model that can be run step by step."""
-    if model.prepare.looks_around or model.prepare.predicted is not None:
+    if model.preprocessing.looks_around or model.preprocessing.predicted is not None:
         raise ValueError(
             "a closed loop feeds all its inputs back, and the model has inputs that are known "
             "ahead, a calendar, or predicts some channels only; forecast directly, with several "
@@ -202,7 +202,7 @@ def _loops(
 
     And the first step, if any, at which a limit held one of them.
     """
-    scale, programs, K, bound = model.prepare.scale, features.programs, model.n_outputs, None
+    scale, programs, K, bound = model.preprocessing.scale, features.programs, model.n_outputs, None
     found = np.empty((len(at), horizon, K))
     for first in range(0, len(at), LANES):
         now, out = at[first : first + LANES], found[first : first + LANES]
@@ -285,18 +285,18 @@ def forecasts(
     coverage
         Probability that an interval holds the true value.
 
-    >>> from catchment import NVAR, Pipeline, Prepare, fit
+    >>> from catchment import NVAR, Pipeline, Preprocessing, fit
     >>> hours = np.arange(500.0)
     >>> load = Recording(np.sin(hours * np.pi / 12), times=3600 * hours, epoch=0.0)
     >>> lags = NVAR(2, order=1, washout=2)
-    >>> model = fit(Pipeline(Prepare(horizon=(1, 6)), lags), [load])
+    >>> model = fit(Pipeline(Preprocessing(horizon=(1, 6)), lags), [load])
     >>> (soon,) = forecasts(model, [load])
     >>> truth = np.sin(np.array([500.0, 505.0]) * np.pi / 12)
     >>> soon.moments(), bool(np.abs(soon.values.ravel() - truth).max() < 0.01)
     (['1970-01-21T20:00:00', '1970-01-22T01:00:00'], True)
     """
     check_ahead(model)
-    prepare, K = model.prepare, model.n_outputs // len(model.prepare.horizons)
+    preprocessing, K = model.preprocessing, model.n_outputs // len(model.preprocessing.horizons)
     for number, recording in enumerate(recordings):
         _check_future(model, recording, number)
     found: dict[int, Forecast] = {}
@@ -305,24 +305,30 @@ def forecasts(
             continue
         known = model.intervals is not None or model.deviation is not None
         ends = model.interval(outputs[-1:], coverage) if known else ()
-        rows = [one.reshape(len(prepare.horizons), K) for one in (outputs[-1], *ends)]
+        rows = [one.reshape(len(preprocessing.horizons), K) for one in (outputs[-1], *ends)]
         lower, upper = (rows[1], rows[2]) if ends else (None, None)
         times = _times(model, piece)
         # The last piece of a recording is the one that ends now.
         found[piece.source] = Forecast(
-            piece.source, prepare.horizons, rows[0], lower, upper, times, piece.recording.epoch
+            piece.source,
+            preprocessing.horizons,
+            rows[0],
+            lower,
+            upper,
+            times,
+            piece.recording.epoch,
         )
     return [found[number] for number in sorted(found)]
 
 
 def check_ahead(model: Predictor) -> None:
     """Raise ValueError if a model does not look ahead in time."""
-    if model.prepare.horizon is None:
+    if model.preprocessing.horizon is None:
         raise ValueError(
             "the model predicts targets, not what comes after a recording; train it with a "
             "horizon, Prepare(horizon=(1, 6, 24))"
         )
-    if model.prepare.window is not None and model.prepare.label == "mean":
+    if model.preprocessing.window is not None and model.preprocessing.label == "mean":
         raise ValueError(
             'the model predicts means over windows, label="mean", and no single step ahead; train '
             'with label="last"'
@@ -330,11 +336,11 @@ def check_ahead(model: Predictor) -> None:
 
 
 def _times(model: Predictor, piece: Prepared) -> Array:
-    prepare, times = model.prepare, piece.recording.times
-    steps = np.array(prepare.horizons, dtype=np.float64)
+    preprocessing, times = model.preprocessing, piece.recording.times
+    steps = np.array(preprocessing.horizons, dtype=np.float64)
     if times is None:
         return piece.start + piece.recording.n_steps - 1 + steps
-    interval = 1 / prepare.rate if prepare.rate is not None else 0.0
+    interval = 1 / preprocessing.rate if preprocessing.rate is not None else 0.0
     if not interval and len(times) > 1:
         interval = float(np.median(np.diff(times)))
     return np.asarray(times[-1] + steps * interval)
@@ -342,14 +348,14 @@ def _times(model: Predictor, piece: Prepared) -> Array:
 
 def _check_future(model: Predictor, recording: Recording, number: int) -> None:
     """Raise ValueError if rows after the last step lack what is known of them."""
-    prepare = model.prepare
-    if not prepare.known:
+    preprocessing = model.preprocessing
+    if not preprocessing.known:
         return
-    steady = recording if prepare.rate is None else resample(recording, prepare.rate)
-    left = steady.n_steps - prepare.n_present(steady)
-    if left < max(prepare.horizons):
-        names = ", ".join(map(str, prepare.known))
+    steady = recording if preprocessing.rate is None else resample(recording, preprocessing.rate)
+    left = steady.n_steps - preprocessing.n_present(steady)
+    if left < max(preprocessing.horizons):
+        names = ", ".join(map(str, preprocessing.known))
         raise ValueError(
-            f"the model looks at {names} up to {max(prepare.horizons)} steps ahead, and recording "
+            f"the model looks at {names} up to {max(preprocessing.horizons)} steps ahead, and recording "
             f"{number} has {left} rows after its last step; add rows with these and nothing else"
         )

@@ -1,6 +1,6 @@
-"""What the whole numbers of statistics on a grid count.
+"""What the integers of statistics in fixed point count.
 
-Feature j is a whole number times 2^-d_j, and a target a whole number times 2^-t: t is 0 where
+Feature j is an integer times 2^-d_j, and a target an integer times 2^-t: t is 0 where
 targets are whole, as those of classes are, and 36 where they are numbers. So an entry of Z'Z counts
 units of 2^-(d_i + d_j), one of Z'Y 2^-(d_i + t), and one of Y'Y 2^-2t.
 """
@@ -27,12 +27,12 @@ _FURTHEST = 400  # digits: a product of two stays a float64
 
 @dataclass(frozen=True)
 class Grid:
-    """The units that whole numbers of ridge statistics count.
+    """The units that integers of ridge statistics count.
 
     Parameters
     ----------
     bits
-        Feature j is a whole number of absolute value up to 2^bits, times 2^-d_j.
+        Feature j is an integer of absolute value up to 2^bits, times 2^-d_j.
     runs
         The digits d_j of all features in order, as pairs (number of columns, digits).
     target_digits
@@ -91,7 +91,7 @@ class Grid:
 
     @property
     def is_whole(self) -> bool:
-        """Whether targets are whole numbers."""
+        """Whether targets are integers."""
         return self.target_digits == 0
 
     @cached_property
@@ -102,7 +102,7 @@ class Grid:
 
     @cached_property
     def scale(self) -> Array:
-        """What (F,) each feature's whole number is multiplied by, powers of two."""
+        """What (F,) each feature's integer is multiplied by, powers of two."""
         return np.ldexp(1.0, -self.digits)
 
     @property

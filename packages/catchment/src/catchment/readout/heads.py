@@ -64,7 +64,7 @@ class Head(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaussian(Head):
+class LDA(Head):
     """Gaussian classes with a common covariance: linear discriminant analysis.
 
     Parameters
@@ -83,7 +83,7 @@ class Gaussian(Head):
 
     >>> z = np.array([[0.0], [2.0], [5.0], [7.0]])
     >>> y = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-    >>> readout = Gaussian(shrinkage=0.0).solve(RidgeStatistics.from_states(z, y))
+    >>> readout = LDA(shrinkage=0.0).solve(RidgeStatistics.from_states(z, y))
     >>> readout.weights, readout(np.array([[3.5]])).round(3)
     (array([[1., 6.]]), array([[2.307, 2.307]]))
     """
@@ -110,7 +110,7 @@ class Gaussian(Head):
         if self.covariance == "within":
             S = class_covariance(statistics)
         elif (weight := statistics.weight) > 1:
-            S = _centred(statistics.floats) / (weight - 1.0)
+            S = _centered(statistics.floats) / (weight - 1.0)
         else:
             raise ValueError(f"the rows weigh {weight:g}; a covariance needs more than one")
         S, _, added = shrunk_covariance(S, statistics.weight, self.shrinkage, self.ridge)
@@ -123,11 +123,11 @@ class Gaussian(Head):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unit(Head):
+class CosineHead(Head):
     """Ridge regression whose weights of each class are divided by their length.
 
     >>> z, y = np.array([[1.0, 0.0], [0.0, 2.0]]), np.eye(2)
-    >>> Unit().solve(RidgeStatistics.from_states(z, y), 0.1, intercept=False).weights
+    >>> CosineHead().solve(RidgeStatistics.from_states(z, y), 0.1, intercept=False).weights
     array([[1., 0.],
            [0., 1.]])
     """
@@ -142,7 +142,7 @@ class Unit(Head):
         return replace(solved, weights=solved.weights / length, intercept=solved.intercept / length)
 
 
-HEADS: dict[str, type] = {"gaussian": Gaussian, "unit": Unit}
+HEADS: dict[str, type] = {"gaussian": LDA, "unit": CosineHead}
 
 
 def head_of(described: Mapping[str, Any] | None) -> Head | None:
@@ -181,9 +181,9 @@ def class_covariance(statistics: RidgeStatistics) -> Array:
     """
     n, means = class_means(statistics)
     known = statistics.floats
-    # Centred first: a difference of small numbers keeps digits that raw second moments lose.
+    # Centered first: a difference of small numbers keeps digits that raw second moments lose.
     away = (means - (known.feature_sum / known.weight)[:, None]) * np.sqrt(n)
-    return np.asarray((_centred(known) - away @ away.T) / known.weight)
+    return np.asarray((_centered(known) - away @ away.T) / known.weight)
 
 
 def shrunk_covariance(
@@ -212,7 +212,7 @@ def shrunk_covariance(
     return shrunk, float(shrinkage), added
 
 
-def _centred(known: RidgeStatistics) -> Array:
+def _centered(known: RidgeStatistics) -> Array:
     mean = known.feature_sum / known.weight
     return np.asarray(unpack(known.gram) - known.weight * np.outer(mean, mean))
 
@@ -263,7 +263,7 @@ class KnownClasses:
         sums: RidgeStatistics | Mapping[int, RidgeStatistics],
         *,
         shrinkage: Shrinkage = "oas",
-        standardise: bool = False,
+        standardize: bool = False,
     ) -> KnownClasses:
         """Return the normal models that sums of one-hot targets tell.
 
@@ -274,15 +274,15 @@ class KnownClasses:
             its number: every class has its own.
         shrinkage
             How far a covariance is moved to a multiple of the identity, from 0 to 1; or "oas", as
-            `Gaussian` has it.
-        standardise
+            `LDA` has it.
+        standardize
             Whether features are divided by their spread over all rows first.
         """
         every = [sums] if isinstance(sums, RidgeStatistics) else [sums[k] for k in sorted(sums)]
         total = reduce(add, every)
-        scale = feature_scale(total) if standardise else np.ones(total.n_features)
+        scale = feature_scale(total) if standardize else np.ones(total.n_features)
         rows, means = class_means(rescaled(total, scale))
-        share, factors = Gaussian(shrinkage=shrinkage).shrinkage, [np.eye(len(scale))] * len(every)
+        share, factors = LDA(shrinkage=shrinkage).shrinkage, [np.eye(len(scale))] * len(every)
         for k, one in enumerate(every):
             if one.n_rows:
                 S = class_covariance(rescaled(one, scale))
@@ -317,7 +317,7 @@ def spread_targets(
 ) -> RidgeStatistics:
     """Return the statistics with their targets among more, which are zero in every row.
 
-    Whole numbers stay what they are, so that a sum over clients with different classes is exact.
+    Integers stay what they are, so that a sum over clients with different classes is exact.
 
     Parameters
     ----------

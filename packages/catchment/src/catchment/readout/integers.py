@@ -1,4 +1,4 @@
-"""Arrays of whole numbers of any size, added without a rounding and without an overflow.
+"""Arrays of integers of any size, added without a rounding and without an overflow.
 
 An array is int64 where every entry fits and holds Python's integers where one does not. Which of
 the two is a function of the values, so that equal values are equal arrays. For the journey a value
@@ -32,7 +32,7 @@ def canonical(values: Whole) -> Whole:
     if values.dtype == np.int64:
         return values
     if values.dtype != object:
-        raise TypeError(f"whole numbers came as {values.dtype}; pass int64 or Python's integers")
+        raise TypeError(f"integers came as {values.dtype}; pass int64 or Python's integers")
     flat = values.ravel().tolist()
     if not flat or (min(flat) >= -(1 << 63) and max(flat) < 1 << 63):
         return values.astype(np.int64)
@@ -91,7 +91,7 @@ def subtracted(one: Whole, other: Whole) -> Whole:
 
 
 def multiplied(values: Whole, factor: int) -> Whole:
-    """Return the exact product of an array and a whole number.
+    """Return the exact product of an array and an integer.
 
     >>> multiplied(np.array([2**40]), 2**30)
     array([1180591620717411303424], dtype=object)

@@ -2,7 +2,7 @@
 
 Clients that had no part in a model count how far their targets lie from its outputs, in bins that
 are agreed on beforehand. Edges e_0 < ... < e_B are known to all; a client counts its values up to
-e_0, in each bin (e_b, e_b+1], and above e_B. Counts are whole numbers that add: secure sums of them
+e_0, in each bin (e_b, e_b+1], and above e_B. Counts are integers that add: secure aggregation of them
 are exact, clients leave by `-`, and noise is added as to any sum with a weight (of noisy counts no
 rank is exact). The k-th smallest value is then known up to the width of its bin, whose upper edge
 is never below it. At rank ceil(p n) at most n (1 - p) of the counted values are above; at rank
@@ -21,7 +21,7 @@ noise / ridge, so
     noise    s^2 = SSE / (n - df)
     variance s^2 (1 + h(z)),   h(z) = 1/n + (z - m)' (G + ridge I)^-1 (z - m)
 
-with centred G, mean feature m, rows n (their weight) and effective degrees of freedom df; features
+with centered G, mean feature m, rows n (their weight) and effective degrees of freedom df; features
 are divided by their spread first where the ridge acts on such. The leverage h alone says how far a
 feature row lies from those seen in training. These intervals hold if errors are independent and
 normal.
@@ -78,7 +78,7 @@ class Counts(Summable):
     counts: Annotated[NDArray[Any], Shape("columns", "bins")]
     edges: tuple[float, ...]
     weight: Annotated[float, WEIGHT]
-    grid: str = "whole"  # secure sums take messages that say so as whole numbers
+    grid: str = "whole"  # secure aggregation take messages that say so as integers
 
     def __post_init__(self) -> None:
         edges = _checked_edges(self.edges)
@@ -327,7 +327,7 @@ def leverage(
     z: Array,
     *,
     intercept: bool = True,
-    standardise: bool = False,
+    standardize: bool = False,
 ) -> tuple[Array, Spectrum]:
     """Return what rows (n, F) add to the variance of predictions (n, K), in noises; the spectrum.
 
@@ -337,7 +337,7 @@ def leverage(
         Sums over all training rows; a row of weight 2 counts as two rows.
     ridge
         One number, or (K,) numbers, one per output.
-    standardise
+    standardize
         Whether the ridge acts on features divided by their standard deviation.
 
     >>> rows = np.array([[0.0], [2.0]])
@@ -346,12 +346,12 @@ def leverage(
            [1.]])
     """
     mean = statistics.floats.feature_sum / statistics.weight if intercept else 0.0
-    centred, scale = np.asarray(z, dtype=np.float64) - mean, scale_of(statistics, standardise)
+    centered, scale = np.asarray(z, dtype=np.float64) - mean, scale_of(statistics, standardize)
     if scale is not None:
-        statistics, centred = rescaled(statistics, scale), centred / scale
+        statistics, centered = rescaled(statistics, scale), centered / scale
     spectrum = Spectrum.of(statistics, intercept=intercept)
     ridges = checked_ridges(ridge, statistics.n_targets)
-    along = (centred @ spectrum.vectors) ** 2 @ spectrum.inverse(ridges)
+    along = (centered @ spectrum.vectors) ** 2 @ spectrum.inverse(ridges)
     return np.asarray(along + (1.0 / statistics.weight if intercept else 0.0)), spectrum
 
 
@@ -361,7 +361,7 @@ def predictive_variance(
     z: Array,
     *,
     intercept: bool = True,
-    standardise: bool = False,
+    standardize: bool = False,
 ) -> Array:
     """Return the variance (n, K) of new targets at feature rows (n, F), as `leverage` has them.
 
@@ -371,7 +371,7 @@ def predictive_variance(
     >>> predictive_variance(s, 1e-6, np.array([[0.0], [8.0]])).round(2).ravel()
     array([0.27, 0.36])
     """
-    spread, spectrum = leverage(statistics, ridge, z, intercept=intercept, standardise=standardise)
+    spread, spectrum = leverage(statistics, ridge, z, intercept=intercept, standardize=standardize)
     ridges = checked_ridges(ridge, statistics.n_targets)
     freedom = statistics.weight - spectrum.degrees_of_freedom(ridges)
     if (freedom < 1).any():

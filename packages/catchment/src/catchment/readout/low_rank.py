@@ -1,4 +1,4 @@
-"""A Gram matrix of whole numbers from a few of its rows, without a rounding.
+"""A Gram matrix of integers from a few of its rows, without a rounding.
 
 The Gram matrix G of n rows has rank r <= n. Take r features P whose columns are independent, and
 let B = G[P] be their rows (r, F) and A = B[:, P]. Then
@@ -48,7 +48,7 @@ def independent_rows(gram: Integers, n_features: int, most: int) -> tuple[Intege
     Parameters
     ----------
     gram
-        Packed triangle of whole numbers.
+        Packed triangle of integers.
     most
         The rank cannot be larger, as there are so many rows behind the matrix.
 
@@ -93,7 +93,7 @@ def whole_gram(pivots: Integers, entries: Integers, n_features: int, bound: int)
         U, inverse, kept = _eliminated(_remainders(B, p).__getitem__, pivots, p, len(B))
         if len(kept) != len(B):
             raise UploadError("moments", "the rows of a low-rank upload are not independent")
-        solved.append((U, _centred(U * inverse[:, None], p)))
+        solved.append((U, _centered(U * inverse[:, None], p)))
     packed = np.empty(packed_length(n_features), dtype=np.int64)
     end = 0
     for first in range(0, n_features, OUT):
@@ -108,7 +108,7 @@ def whole_gram(pivots: Integers, entries: Integers, n_features: int, bound: int)
 
 
 def _from_remainders(remainders: Sequence[Array], primes: Sequence[int]) -> Integers:
-    """Return the whole numbers of at most half the primes' product that leave these remainders.
+    """Return the integers of at most half the primes' product that leave these remainders.
 
     They are x = v_0 + p_0 (v_1 + p_1 v_2), each v between -p / 2 and p / 2. A term may be beyond 64
     bits where x is not: what wraps around wraps back.
@@ -118,7 +118,7 @@ def _from_remainders(remainders: Sequence[Array], primes: Sequence[int]) -> Inte
     unit = 1
     for p, value in zip(primes, remainders, strict=True):
         for digit, q in zip(digits, primes, strict=False):
-            value = _centred(_centred(value - digit, p) * _inverse(q, p), p)
+            value = _centered(_centered(value - digit, p) * _inverse(q, p), p)
         # A remainder of just above p / 2 is another digit, and would give another number.
         digits.append(_remainders(value.astype(np.int64), p))
         total += digits[-1].astype(np.int64) * np.int64(unit)
@@ -143,15 +143,15 @@ def _eliminated(
         block = rows(np.arange(start, start + len(columns)))
         if start == 0:
             U = np.empty((len(inverse), block.shape[1]))
-        factors = _centred(U[:r, columns].T * inverse[:r], p)
-        block = _centred(block - _product(factors, U[:r], p), p)
+        factors = _centered(U[:r, columns].T * inverse[:r], p)
+        block = _centered(block - _product(factors, U[:r], p), p)
         for k, column in enumerate(columns):
             pivot = int(block[k, column]) % p
             if pivot == 0 or len(kept) == len(inverse):
                 continue
             U[len(kept)], inverse[len(kept)] = block[k], _inverse(pivot, p)
-            factors = _centred(block[k, columns[k + 1 :]] * inverse[len(kept)], p)
-            block[k + 1 :] = _centred(block[k + 1 :] - np.outer(factors, block[k]), p)
+            factors = _centered(block[k, columns[k + 1 :]] * inverse[len(kept)], p)
+            block[k + 1 :] = _centered(block[k + 1 :] - np.outer(factors, block[k]), p)
             kept.append(start + k)
     return U[: len(kept)], inverse[: len(kept)], np.array(kept, dtype=np.int64)
 
@@ -159,22 +159,22 @@ def _eliminated(
 def _product(a: Array, b: Array, p: int) -> Array:
     """Return the product of two matrices of remainders."""
     if len(b) <= CHUNK:
-        return _centred(a @ b, p)
+        return _centered(a @ b, p)
     total = np.zeros((len(a), b.shape[1]))
     for start in range(0, len(b), CHUNK):
-        total += _centred(a[:, start : start + CHUNK] @ b[start : start + CHUNK], p)
-    return _centred(total, p)
+        total += _centered(a[:, start : start + CHUNK] @ b[start : start + CHUNK], p)
+    return _centered(total, p)
 
 
 def _remainders(x: Integers, p: int) -> Array:
-    """Return whole numbers modulo p, from -(p - 1) / 2 to (p - 1) / 2."""
+    """Return integers modulo p, from -(p - 1) / 2 to (p - 1) / 2."""
     left: Integers = x % p
     left[left > p // 2] -= p
     return left.astype(np.float64)
 
 
-def _centred(x: Array, p: int) -> Array:
-    """Return whole numbers of at most 53 bits modulo p, between -p / 2 and p / 2 but for 2."""
+def _centered(x: Array, p: int) -> Array:
+    """Return integers of at most 53 bits modulo p, between -p / 2 and p / 2 but for 2."""
     q = x * (1.0 / p)
     np.rint(q, out=q)
     q *= p

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Integers, frozen
-from catchment.data.prepare import Prepare
+from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.errors import FingerprintError, IntegrityError
 from catchment.features.base import FeatureMap, label_of
@@ -127,7 +127,7 @@ class Model(Predictor):
                 f"{self.readout.n_outputs} outputs; name each output once"
             )
         if self.channels is not None:
-            given = self.prepare.n_inputs(len(self.channels))
+            given = self.preprocessing.n_inputs(len(self.channels))
             if features.n_inputs not in (None, given):
                 raise ValueError(
                     f"{len(self.channels)} channels are named, which make {given} inputs; the map "
@@ -243,7 +243,7 @@ class Model(Predictor):
             if y is None or y.shape != (self.n_outputs,):
                 raise ValueError(
                     f"held-out recording {k} has no target of shape ({self.n_outputs},); "
-                    "use Recording.labelled"
+                    "use Recording.labeled"
                 )
             if not np.isnan(y).any():
                 known.append(recording)
@@ -322,7 +322,7 @@ class PersonalModels(Predictor):
         shared = self.model
         features = self.maps.get(client, shared.features)
         readout = self.readouts.get(client, shared.readout)
-        before = Pipeline(shared.prepare, features)
+        before = Pipeline(shared.preprocessing, features)
         return replace(shared, before=before, readout=readout, statistics=None)
 
     def identity(self) -> str:
@@ -379,7 +379,7 @@ _KNOWN = ("means", "factors", "rows", "scale")
 
 
 @dataclass(frozen=True, eq=False)
-class OpenModel(Predictor):
+class OpenSetModel(Predictor):
     """A classifier with one more answer, "unknown", for what is far from all of its classes.
 
     Among its own classes it decides as the model does. It is a value of its own and no readout, so
@@ -394,13 +394,13 @@ class OpenModel(Predictor):
     threshold
         Distance from the nearest class above which a row is unknown.
 
-    >>> from catchment import EchoState, Recording, federate, tell_unknown
+    >>> from catchment import EchoState, Recording, federate, reject_unknown
     >>> rng = np.random.default_rng(0)
     >>> def wave(pace): return np.sin(np.arange(60) * pace) + 0.1 * rng.normal(size=60)
     >>> paces = {"slow": 0.2, "fast": 0.6}
-    >>> def held(): return [Recording.labelled(wave(p), n, paces) for n, p in paces.items()] * 1
+    >>> def held(): return [Recording.labeled(wave(p), n, paces) for n, p in paces.items()] * 1
     >>> clients = {name: [one for _ in range(15) for one in held()] for name in ("ann", "bob")}
-    >>> model = tell_unknown(federate(EchoState(20), clients), clients)
+    >>> model = reject_unknown(federate(EchoState(20), clients), clients)
     >>> [model.predict(wave(pace)) for pace in (0.2, 0.6, 1.7)]
     ['slow', 'fast', 'unknown']
     """
@@ -433,7 +433,7 @@ class OpenModel(Predictor):
         1 is the threshold: what is above it is unknown.
         """
         found: list[list[Array]] = [[] for _ in as_recordings(new)]
-        pieces = self.prepare.inputs(as_recordings(new))
+        pieces = self.preprocessing.inputs(as_recordings(new))
         rows = self.features.rows([piece.recording.u for piece in pieces])
         for piece, z in zip(pieces, rows, strict=True):
             found[piece.source].append(self.known.nearest(z) / self.threshold)
@@ -468,10 +468,10 @@ class OpenModel(Predictor):
         )
 
 
-def open_model_of(held: Stored, use: Own = ()) -> OpenModel:
+def open_model_of(held: Stored, use: Own = ()) -> OpenSetModel:
     """Return the model that a file holds."""
     arrays = (typed(held.tensors, f"known.{name}", np.float64) for name in _KNOWN)
-    return OpenModel(model_of(held, use), KnownClasses(*arrays), float(held.facts["threshold"]))
+    return OpenSetModel(model_of(held, use), KnownClasses(*arrays), float(held.facts["threshold"]))
 
 
 def train(
@@ -501,18 +501,18 @@ def train(
     >>> from catchment import EchoState
     >>> features = EchoState(30, seed=1).build(1, per_step=False)
     >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
-    >>> data = [Recording.labelled(u, k % 2, 2) for k, u in enumerate(waves)]
+    >>> data = [Recording.labeled(u, k % 2, 2) for k, u in enumerate(waves)]
     >>> train(features, data, classes=("fast", "slow")).classify(waves[:3])
     ['fast', 'slow', 'fast']
     """
     known = as_pipeline(pipeline)
     statistics = accumulate(
         known.features,
-        known.prepare.apply(recordings),
+        known.preprocessing.apply(recordings),
         threads=threads,
         classes=classes is not None,
     )
-    scale = scale_of(statistics, known.features.standardise)
+    scale = scale_of(statistics, known.features.standardize)
     readout = solve_readout(statistics, ridge, intercept=intercept, scale=scale)
     return Model(
         known,
@@ -651,20 +651,20 @@ def fitted_pipeline(
         Whether the targets are classes, or numbers.
 
     >>> from catchment import EchoState
-    >>> ready = fitted_pipeline(Pipeline(Prepare(), EchoState(5)), [Recording([1.0, 3.0], [0.0])])
-    >>> ready.prepare.scale.mean, ready.features.per_step
+    >>> ready = fitted_pipeline(Pipeline(Preprocessing(), EchoState(5)), [Recording([1.0, 3.0], [0.0])])
+    >>> ready.preprocessing.scale.mean, ready.features.per_step
     (array([2.]), False)
     """
     if not recordings:
         raise ValueError("there are no recordings; pass at least one")
-    first, prepare = recordings[0], pipeline.prepare
-    per_step = has_target_per_step(prepare, first)
-    n_inputs = prepare.n_inputs(first.n_inputs)
+    first, preprocessing = recordings[0], pipeline.preprocessing
+    per_step = has_target_per_step(preprocessing, first)
+    n_inputs = preprocessing.n_inputs(first.n_inputs)
     refuse_large(pipeline.known_map, n_inputs, per_step=per_step, classes=classes)
     built = pipeline.built(first.n_inputs, per_step=per_step, classes=classes)
-    if prepare.is_fitted:
+    if preprocessing.is_fitted:
         return built
-    return Pipeline(prepare.fitted(prepare.moments(recordings)), built.map)
+    return Pipeline(preprocessing.fitted(preprocessing.moments(recordings)), built.map)
 
 
 def learn(
@@ -681,30 +681,30 @@ def learn(
     ----------
     pipeline
         Built and fitted here if it is not yet. Of an `AutoMap` the candidate with the least score
-        of generalised cross-validation is taken.
+        of generalized cross-validation is taken.
 
     >>> import numpy as np
     >>> from catchment import EchoState
     >>> u = np.sin(np.arange(200) / 5)
-    >>> learn(Pipeline(Prepare(), EchoState(20)), [Recording(u[:-1], u[1:])]).readout.ridge < 1e-3
+    >>> learn(Pipeline(Preprocessing(), EchoState(20)), [Recording(u[:-1], u[1:])]).readout.ridge < 1e-3
     True
     """
-    described, prepare = pipeline.known_map, pipeline.prepare
+    described, preprocessing = pipeline.known_map, pipeline.preprocessing
     among: Sequence[FeatureMap] = [described]
     if isinstance(described, AutoMap) and recordings:
         if ridge != "gcv":
             raise ValueError("map 'auto' is chosen by 'gcv'; leave out ridge, or name a map")
-        per_step = has_target_per_step(prepare, recordings[0])
-        n_inputs = prepare.n_inputs(recordings[0].n_inputs)
+        per_step = has_target_per_step(preprocessing, recordings[0])
+        n_inputs = preprocessing.n_inputs(recordings[0].n_inputs)
         among = described.candidates(n_inputs, per_step=per_step)
     found: list[tuple[float, Model]] = []
     for one in among:
-        known = pipeline if one is described else Pipeline(prepare, one)
+        known = pipeline if one is described else Pipeline(preprocessing, one)
         ready = fitted_pipeline(known, recordings, classes=classes is not None)
-        features, prepared = ready.features, ready.prepare.stream(recordings)
+        features, prepared = ready.features, ready.preprocessing.stream(recordings)
         total = accumulate(features, prepared, threads=threads, classes=classes is not None)
         choice, readout = chosen_readout(
-            total, ridge, classes=classes is not None, standardise=features.standardise
+            total, ridge, classes=classes is not None, standardize=features.standardize
         )
         names, score = recordings[0].channels, 0.0
         model = solved_model(ready, total, readout, choice, classes=classes, channels=names)
@@ -718,12 +718,12 @@ def learn(
     return best
 
 
-def has_target_per_step(prepare: Prepare, recording: Recording) -> bool:
+def has_target_per_step(preprocessing: Preprocessing, recording: Recording) -> bool:
     """Whether prepared recordings have a target for every step, or one for all.
 
-    >>> has_target_per_step(Prepare(window=10), Recording([0.0, 1.0], [0.0, 1.0]))
+    >>> has_target_per_step(Preprocessing(window=10), Recording([0.0, 1.0], [0.0, 1.0]))
     False
     """
-    if prepare.window is not None:
+    if preprocessing.window is not None:
         return False
-    return prepare.horizon is not None or bool(recording.per_step)
+    return preprocessing.horizon is not None or bool(recording.per_step)

@@ -10,7 +10,7 @@ step. The window keeps its rows and sums them when it is asked: what rounding a 
 rows leaves would pile up.
 
 A state is a frozen value: `update` returns the next one and costs little. A solve is a Cholesky
-factorisation, so ask for the readout when it is needed, not after every row.
+factorization, so ask for the readout when it is needed, not after every row.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class OnlineRidge:
         forgets nothing. A row whose target is missing ages the others all the same.
     length
         Only so many of the last rows count, all alike; None for all.
-    standardise
+    standardize
         Whether the ridge acts on features divided by their standard deviation, as maps that say so
         want it.
 
@@ -58,7 +58,7 @@ class OnlineRidge:
     folded: RidgeStatistics
     ridge: float | Array = 1e-6
     intercept: bool = True
-    standardise: bool = False
+    standardize: bool = False
     forgetting: Factor = 1.0
     length: PositiveInt | None = None
     waiting: tuple[Rows, ...] = ()
@@ -120,7 +120,7 @@ class OnlineRidge:
     def readout(self) -> Readout:
         """Return the readout of the rows so far."""
         known = self.statistics
-        scale = scale_of(known, self.standardise)
+        scale = scale_of(known, self.standardize)
         return solve_readout(known, self.ridge, intercept=self.intercept, scale=scale)
 
     def _rows(self) -> Rows:

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from catchment.arrays import Array
-from catchment.data.prepare import Prepare, Prepared
+from catchment.data.preprocessing import Prepared, Preprocessing
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
@@ -53,9 +53,9 @@ class Predictor(ABC):
         return self.pipeline.features
 
     @property
-    def prepare(self) -> Prepare:
+    def preprocessing(self) -> Preprocessing:
         """What happens to a raw recording first."""
-        return self.pipeline.prepare
+        return self.pipeline.preprocessing
 
     @property
     def channels(self) -> tuple[str, ...] | None:
@@ -121,7 +121,7 @@ class Predictor(ABC):
     def stored(self) -> Stored:
         """Return what a file holds of it."""
 
-    def labelled(self, prepared: Recording) -> Recording:
+    def labeled(self, prepared: Recording) -> Recording:
         """Return a prepared recording with what its outputs are compared with."""
         return prepared
 
@@ -133,7 +133,7 @@ class Predictor(ABC):
         whole recording, as in training. Of several recordings: a list of these.
 
         `device` is "cuda" to predict on a GPU, where several recordings run side by side; outputs
-        agree with the CPU's to 1e-9. If None, what CATCHMENT_DEVICE names for a map on a grid.
+        agree with the CPU's to 1e-9. If None, what CATCHMENT_DEVICE names for a map in fixed point.
         """
         found = self.outputs(new, client, device=device)
         for k, y in enumerate(found):
@@ -145,7 +145,7 @@ class Predictor(ABC):
         if self.classes is None:
             return outputs
         names = list(map(self.classes.__getitem__, outputs.argmax(axis=1)))
-        single = not self.per_step and self.prepare.window is None and len(names) == 1
+        single = not self.per_step and self.preprocessing.window is None and len(names) == 1
         return names[0] if single else names
 
     def predict_proba(self, new: New, client: str = "", *, device: str | None = None) -> Array:
@@ -184,15 +184,15 @@ class Predictor(ABC):
 
         A piece is a window, a stretch between gaps, or the whole recording.
 
-        >>> from catchment import EchoState, Prepare, Pipeline, fit
+        >>> from catchment import EchoState, Preprocessing, Pipeline, fit
         >>> wave = Recording(np.sin(np.arange(60.0)))
-        >>> model = fit(Pipeline(Prepare(horizon=1), EchoState(10)), [wave])
+        >>> model = fit(Pipeline(Preprocessing(horizon=1), EchoState(10)), [wave])
         >>> [(piece.start, y.shape) for piece, y in model.pieces([wave])]
         [(0, (60, 1))]
         """
         for k, recording in enumerate(recordings):
             self.check_channels(recording, k)
-        pieces = self.prepare.inputs(recordings)
+        pieces = self.preprocessing.inputs(recordings)
         prepared = list(map(attrgetter("recording"), pieces))
         outputs = self.outputs_of(prepared, client, device=device)
         return list(zip(pieces, outputs, strict=True))
@@ -216,13 +216,17 @@ class Predictor(ABC):
         half = float(ndtri((1.0 + coverage) / 2.0)) * self.deviation
         return outputs - half, outputs + half
 
-    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Self:
+    def prepared_by(
+        self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
+    ) -> Self:
         """Return it with the preparation that its training data had, and their channels."""
         this: Any = self
         known = self.channels if channels is None else tuple(channels)
         if self.model is not None:
-            return cast(Self, replace(this, model=self.model.prepared_by(prepare, known)))
-        return cast(Self, replace(this, before=Pipeline(prepare, self.features), channels=known))
+            return cast(Self, replace(this, model=self.model.prepared_by(preprocessing, known)))
+        return cast(
+            Self, replace(this, before=Pipeline(preprocessing, self.features), channels=known)
+        )
 
     def read_from(self, columns: Mapping[str, str]) -> Self:
         """Return it with the names that files have for what is no channel."""
@@ -245,7 +249,7 @@ class Predictor(ABC):
             )
         n_inputs = self.n_inputs if expected is None else len(expected)
         if expected is None and n_inputs is not None:
-            n_inputs -= self.prepare.n_inputs(0)
+            n_inputs -= self.preprocessing.n_inputs(0)
         if n_inputs not in (None, recording.n_inputs):
             named = f" ({', '.join(expected)})" if expected else ""
             raise ValueError(

@@ -1,6 +1,6 @@
 """The choice of the ridge, from statistics alone.
 
-Generalised cross-validation (Golub, Heath and Wahba 1979) scores a ridge by n SSE / (n - df)^2 with
+Generalized cross-validation (Golub, Heath and Wahba 1979) scores a ridge by n SSE / (n - df)^2 with
 n the weight of the rows and df the effective degrees of freedom. Blocked cross-validation solves
 without each block in turn and scores the solution on that block; with W from the other blocks the
 block's error is
@@ -48,7 +48,7 @@ from catchment.readout.solve import (
 )
 from catchment.readout.statistics import Readout, RidgeStatistics
 
-N_GCV = 33  # ridges that generalised cross-validation tries
+N_GCV = 33  # ridges that generalized cross-validation tries
 AS_GOOD = 1e-6  # of a score: ridges that differ by less are equally good, and the largest is taken
 DEVIATION_BITS = 20  # of an expected error; more are not the same on every processor
 FINEST_CLASSES = 1e-4  # one-hot targets need no closer fit; a smaller ridge would fit rounding
@@ -97,7 +97,7 @@ def chosen_readout(
     classes: bool = False,
     per_output: bool = False,
     intercept: bool = True,
-    standardise: bool = False,
+    standardize: bool = False,
 ) -> tuple[RidgeChoice | None, Readout]:
     """Return the readout of a sum of statistics, and how its ridge was chosen if it was not given.
 
@@ -109,7 +109,7 @@ def chosen_readout(
         Whether the targets are one-hot, which no readout need fit to more than a hundredth.
     per_output
         Whether each output chooses for itself.
-    standardise
+    standardize
         Whether the ridge acts on features divided by their standard deviation.
 
     >>> z = np.array([[0.0], [1.0], [2.0], [3.0]])
@@ -117,7 +117,7 @@ def chosen_readout(
     >>> chosen_readout(s, 0.5)[1].ridge, chosen_readout(s, "gcv")[1].ridge < 1e-4
     (0.5, True)
     """
-    scale = scale_of(statistics, standardise)
+    scale = scale_of(statistics, standardize)
     if not isinstance(ridge, str):
         return None, solve_readout(statistics, ridge, intercept=intercept, scale=scale)
     if ridge != "gcv":
@@ -131,7 +131,7 @@ def chosen_readout(
 def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:
     """Return ridges (R,), evenly spaced in the exponent, that span the features' own scale.
 
-    They run from 1e-11 to 10 times the mean squared length of a centred feature column, but leave
+    They run from 1e-11 to 10 times the mean squared length of a centered feature column, but leave
     out what rounding would not let be solved.
 
     >>> s = RidgeStatistics.from_states(np.array([[0.0], [2.0]]), np.zeros((2, 1)))
@@ -140,10 +140,10 @@ def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:
     """
     if n_ridges < 2:
         raise ValueError(f"n_ridges is {n_ridges}; a grid needs at least 2")
-    raw, centred = squared_lengths(statistics)
-    scale = math.fsum(centred) / max(len(centred), 1)
+    raw, centered = squared_lengths(statistics)
+    scale = math.fsum(centered) / max(len(centered), 1)
     if scale <= 0:
-        raise ValueError("no feature varies in these statistics; there is nothing to regularise")
+        raise ValueError("no feature varies in these statistics; there is nothing to regularize")
     # Rounding follows the moments before centring, which are large where means are.
     smallest = max(1e-11 * scale, 4 * math.sqrt(statistics.n_features) * EPS * math.fsum(raw))
     return _geometric(min(smallest, scale), 10.0 * scale, n_ridges)
@@ -171,7 +171,7 @@ def choose_by_gcv(
     intercept: bool = True,
     finest: float = 0.0,
 ) -> RidgeChoice:
-    """Return the ridge with the least generalised cross-validation score.
+    """Return the ridge with the least generalized cross-validation score.
 
     GCV treats the rows as independent. Rows of a time series are not, and the choice then tends to
     be too small: prefer `choose_by_blocks`.
@@ -237,7 +237,7 @@ def choose_by_blocks(
     *,
     per_output: bool = False,
     intercept: bool = True,
-    standardise: bool = False,
+    standardize: bool = False,
     threads: int | None = None,
 ) -> RidgeChoice:
     """Return the ridge with the least squared error on blocks that were left out of the solution.
@@ -251,7 +251,7 @@ def choose_by_blocks(
         can tell them, if the smallest of these is the best.
     per_output
         Whether each output chooses for itself.
-    standardise
+    standardize
         Whether the ridge acts on features divided by their standard deviation over all blocks.
     threads
         All cores if None; the result does not depend on it.
@@ -269,7 +269,7 @@ def choose_by_blocks(
             f"{len(filled)} of {len(blocks)} blocks have rows; leaving one out needs at least 2"
         )
     total = reduce(add, filled)
-    scale = scale_of(total, standardise)
+    scale = scale_of(total, standardize)
     acted_on = total if scale is None else rescaled(total, scale)
     weights = np.array(list(map(attrgetter("weight"), filled)))
 

@@ -1,8 +1,8 @@
 """Ridge regression from its statistics: W = (G + ridge I)^-1 C, by Cholesky unless asked otherwise.
 
-The intercept is not penalised: G and C are centred first and the intercept is the mean target less
+The intercept is not penalized: G and C are centered first and the intercept is the mean target less
 the mean prediction. Dividing features by d is a congruence, G_ij / (d_i d_j), so a readout of
-standardised features is solved from the sums of the raw ones, and its weights, divided by d, are
+standardized features is solved from the sums of the raw ones, and its weights, divided by d, are
 for raw features again; d is the spread of all rows together, also where some are left out of a
 solution: everybody's ridge then means the same.
 
@@ -20,7 +20,7 @@ shows it measured. What lies below takes QR factors (FactoredRidge), or the rows
 condition of G says nothing by itself: in directions with small eigenvalues there may be nothing to
 learn. Noise-free series are what has something there.
 
-Statistics on a grid are whole numbers, so the normal equations with an intercept,
+Statistics in fixed point are integers, so the normal equations with an intercept,
 
     [n  s'         ] [b]   [t]
     [s  G + P      ] [w] = [C]         P = diag(ridge_k d_i^2), d_i what feature i is divided by,
@@ -50,13 +50,13 @@ from catchment.readout import integers
 from catchment.readout.statistics import CONSTANT, Readout, RidgeStatistics, diagonal, pack
 
 
-def scale_of(statistics: RidgeStatistics, standardise: bool) -> Array | None:
+def scale_of(statistics: RidgeStatistics, standardize: bool) -> Array | None:
     """Return what features (F,) are divided by before a ridge acts, None if they are not.
 
     >>> scale_of(RidgeStatistics.zero(2, 1), False) is None
     True
     """
-    return feature_scale(statistics) if standardise else None
+    return feature_scale(statistics) if standardize else None
 
 
 def feature_scale(statistics: RidgeStatistics) -> Array:
@@ -140,8 +140,8 @@ def smallest_ridge(statistics: RidgeStatistics) -> float:
     """
     if statistics.weight <= 0:
         return 0.0
-    raw, centred = map(math.fsum, squared_lengths(statistics))
-    return EPS * max(8.0 * raw / math.sqrt(max(statistics.n_features, 1)), 4.0 * centred)
+    raw, centered = map(math.fsum, squared_lengths(statistics))
+    return EPS * max(8.0 * raw / math.sqrt(max(statistics.n_features, 1)), 4.0 * centered)
 
 
 def doubt(statistics: RidgeStatistics, ridges: Array) -> Array:
@@ -173,8 +173,8 @@ def squared_lengths(statistics: RidgeStatistics) -> tuple[Array, Array]:
     raw = diagonal(known.gram)
     if known.weight <= 0:
         return raw, raw
-    centred = raw - known.feature_sum * (known.feature_sum / known.weight)
-    return raw, np.where(centred > CONSTANT * raw, centred, 0.0)
+    centered = raw - known.feature_sum * (known.feature_sum / known.weight)
+    return raw, np.where(centered > CONSTANT * raw, centered, 0.0)
 
 
 def warn_of_edge(statistics: RidgeStatistics, ridges: Array, errors: Array) -> None:
@@ -208,7 +208,7 @@ REMEDY: Final = "scale the inputs, or use QR factors in the place of sums (Facto
 
 
 def _condition(statistics: RidgeStatistics) -> str:
-    """Return the condition of the centred Gram matrix in words."""
+    """Return the condition of the centered Gram matrix in words."""
     values = eigvalsh(statistics.lower_moments()[0], check_finite=False)
     least, most = float(values[0]), float(values[-1])
     if least <= EPS * most:
@@ -225,7 +225,7 @@ _FLOAT = 53
 
 @dataclass(frozen=True, eq=False)
 class ExactSystem:
-    """The equations of statistics on a grid, without the ridge, in whole numbers.
+    """The equations of statistics in fixed point, without the ridge, in integers.
 
     The intercept, if there is one, is the weight of a first feature that is 1 in every row.
     """
@@ -254,7 +254,7 @@ class ExactSystem:
             matrix = integers.canonical(np.concatenate([corner, edge, matrix]))
             right = np.concatenate([statistics.target_sum.astype(object)[None] * one, right])
             digits = np.concatenate([[grid.bits], digits])
-            # Features that do not vary, by the rule of the centred moments, in whole numbers.
+            # Features that do not vary, by the rule of the centered moments, in integers.
             squares = n * diagonal(statistics.gram).astype(object)
             spread = squares - statistics.feature_sum.astype(object) ** 2
             constant = 1 + np.flatnonzero(round(1 / CONSTANT) * spread <= squares)
@@ -283,7 +283,7 @@ class ExactSystem:
         ridge
             One number, or (K,) numbers, one for each of these outputs.
         solve
-            From (F, K) to the solution of the centred system with the ridge, about; that of divided
+            From (F, K) to the solution of the centered system with the ridge, about; that of divided
             features if there is a scale.
         scale
             (F,) what features are divided by before the ridge acts.
@@ -310,9 +310,9 @@ class ExactSystem:
             if not open_.any():
                 break
             left = np.ldexp(left, (cut - after - point).astype(np.int64) + units - twice)
-            centred = left[first:] - np.outer(mean, left[0]) if first else left
-            centred[self.constant - first] = 0.0
-            step = solve(centred / d[:, None]) / d[:, None]
+            centered = left[first:] - np.outer(mean, left[0]) if first else left
+            centered[self.constant - first] = 0.0
+            step = solve(centered / d[:, None]) / d[:, None]
             if first:
                 level = left[0] / self.sums.weight - mean @ step
                 step = np.concatenate([level[None], step])
@@ -373,7 +373,7 @@ class ExactSystem:
         return found, -low
 
 
-# An eigendecomposition costs as much as this many Cholesky factorisations.
+# An eigendecomposition costs as much as this many Cholesky factorizations.
 SPECTRUM_FROM = 15
 # Times the trace of G and rounding: a larger ridge is beyond doubt, unless means are much larger.
 NEAR = 1024
@@ -386,7 +386,7 @@ def solve_readout(
     intercept: bool = True,
     scale: Array | None = None,
 ) -> Readout:
-    """Return the readout that minimises squared error plus ridge times squared weights.
+    """Return the readout that minimizes squared error plus ridge times squared weights.
 
     Parameters
     ----------
@@ -395,7 +395,7 @@ def solve_readout(
     ridge
         One number, or (K,) numbers, one per output; not negative.
     intercept
-        Whether to fit an intercept, which is not penalised.
+        Whether to fit an intercept, which is not penalized.
     scale
         (F,) what features are divided by before the ridge acts; the readout is for features as they
         are.
@@ -470,7 +470,7 @@ def solve_path(
 ) -> list[Readout]:
     """Return one readout per ridge: by Cholesky for a few, from one eigendecomposition for many.
 
-    `scale` is that of `solve_readout`. They are for comparisons: also on a grid each is as LAPACK
+    `scale` is that of `solve_readout`. They are for comparisons: also in fixed point each is as LAPACK
     finds it.
 
     >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
@@ -497,7 +497,7 @@ def solve_path(
 def squared_errors(statistics: RidgeStatistics, readout: Readout) -> Array:
     """Return the sum (K,) of squared errors of any readout on the rows behind the statistics.
 
-    Each is q - 2 w'C + w'Gw with centred moments, plus the weight of the rows times their mean
+    Each is q - 2 w'C + w'Gw with centered moments, plus the weight of the rows times their mean
     error squared; no rows are needed.
 
     >>> z, y = np.array([[0.0], [1.0]]), np.array([[1.0], [5.0]])
@@ -552,7 +552,7 @@ class Spectrum:
 
     @classmethod
     def of(cls, statistics: RidgeStatistics, *, intercept: bool = True) -> Spectrum:
-        """Return the spectrum of the statistics' moments, centred if there is an intercept.
+        """Return the spectrum of the statistics' moments, centered if there is an intercept.
 
         >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
         >>> Spectrum.of(RidgeStatistics.from_states(z, y)).values

@@ -1,12 +1,12 @@
 """Sums from which ridge regression is solved exactly; adding two is pooling their data.
 
 With features Z (n, F) and targets Y (n, K) the statistics are n, Z'1, Y'1, G = Z'Z, C = Z'Y and
-Y'Y. The ridge solution is W = (G + ridge I)^-1 C (Bacciu et al., IJCNN 2021, eq. 3) on centred
-moments, so that the intercept is not penalised. The ridge is never part of the statistics: eqs. 7,
+Y'Y. The ridge solution is W = (G + ridge I)^-1 C (Bacciu et al., IJCNN 2021, eq. 3) on centered
+moments, so that the intercept is not penalized. The ridge is never part of the statistics: eqs. 7,
 9 and 12 of that paper add it once per client and per increment, which makes the solution depend on
 how the data were cut.
 
-Where the features lie on a grid (see `catchment.readout.grid`) every sum is a whole number and
+Where the features lie in fixed point (see `catchment.readout.grid`) every sum is an integer and
 exact: in which order, on how many threads and on which machine it was added does not show in it.
 
 Symmetric matrices are kept as their upper triangle, row after row. Read column after column, the
@@ -37,7 +37,7 @@ from catchment.errors import FingerprintError, IntegrityError, UploadError
 from catchment.readout import integers
 from catchment.readout.device import same_features
 from catchment.readout.grid import Grid
-from catchment.wire import LATER, ROWS, WEIGHT, Fact, Kind, Parts, Shape, Structure, Triangle
+from catchment.wire import LATER, ROWS, WEIGHT, Fact, Kind, Message, Shape, Structure, Triangle
 
 if TYPE_CHECKING:
     from ctypes import _CFunctionType
@@ -84,15 +84,15 @@ class Readout:
             )
         return np.asarray(z @ self.weights + self.intercept)
 
-    def parts(self) -> Parts:
+    def parts(self) -> Message:
         """Return the readout as it travels."""
-        return Parts(
+        return Message(
             "readout", {}, (self.weights, self.intercept, np.atleast_1d(self.ridge).astype(float))
         )
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> Readout:
-        """Return the readout that travelled; IntegrityError if it is malformed."""
+    def from_message(cls, parts: Message) -> Readout:
+        """Return the readout that traveled; IntegrityError if it is malformed."""
         weights, intercept, ridge = parts.expect("readout", 3).arrays
         if ridge.shape not in ((1,), intercept.shape):
             raise IntegrityError(f"ridges came with shape {ridge.shape}")
@@ -194,7 +194,7 @@ def add_gram(total: Array, Z: Array) -> None:
     """Add Z Z', for Z (n, m), to the upper triangle of total (n, n), in place.
 
     What lies below the diagonal has no meaning afterwards. Fastest if the numbers of Z are
-    neighbours along one of its axes; it need not be contiguous.
+    neighbors along one of its axes; it need not be contiguous.
 
     >>> total = np.zeros((2, 2))
     >>> add_gram(total, np.array([[1.0, 2.0], [3.0, 4.0]]))
@@ -258,7 +258,7 @@ class RidgeStatistics(Structure):
     packed upper triangles. `weight` is the sum of the sample weights and equals `n_rows` when none
     were given. `fingerprint` names the features: statistics of different features do not add.
 
-    With a `grid` every sum is an array of whole numbers, int64 or Python's integers where one does
+    With a `grid` every sum is an array of integers, int64 or Python's integers where one does
     not fit, and so are `+`, `-` and `==`. What computes with them takes `floats`.
 
     >>> z, y = np.array([[1.0], [2.0], [3.0]]), np.array([[2.0], [4.0], [6.0]])
@@ -305,7 +305,7 @@ class RidgeStatistics(Structure):
             raise ValueError(f"the grid has {self.grid.n_features} features, the sums have {F}")
         if not (abs(self.weight) < _HEAVIEST and self.weight == int(self.weight)):
             raise ValueError(
-                f"the weight is {self.weight}; on a grid weights are whole numbers below 2^53"
+                f"the weight is {self.weight}; in fixed point weights are integers below 2^53"
             )
         for name in SUMS:
             object.__setattr__(self, name, integers.canonical(getattr(self, name)))
@@ -339,9 +339,9 @@ class RidgeStatistics(Structure):
         y
             (n, K) targets. A row with a NaN target is left out, whole.
         weight
-            (n,) non-negative sample weights; ones if not given. Whole numbers on a grid.
+            (n,) non-negative sample weights; ones if not given. Integers in fixed point.
         grid
-            On which the features lie; the sums are then whole numbers.
+            On which the features lie; the sums are then integers.
         """
         z, y = np.asarray(z, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if z.ndim != 2 or y.ndim != 2 or len(z) != len(y):
@@ -434,7 +434,7 @@ class RidgeStatistics(Structure):
         return self._combined(other, -1)
 
     def _combined(self, other: RidgeStatistics, sign: int) -> RidgeStatistics:
-        """Return the sum or the difference, exact and in the finer of two units on a grid."""
+        """Return the sum or the difference, exact and in the finer of two units in fixed point."""
         self._refuse_mixing(other)
         n_rows, weight = self.n_rows + sign * other.n_rows, self.weight + sign * other.weight
         if n_rows < 0:
@@ -464,7 +464,7 @@ class RidgeStatistics(Structure):
         return RidgeStatistics(n_rows, weight, **sums, fingerprint=one.fingerprint, grid=one.grid)
 
     def _in_units(self, digits: int) -> RidgeStatistics:
-        """Return whole numbers with this many digits of the targets, not fewer than there are."""
+        """Return integers with this many digits of the targets, not fewer than there are."""
         assert self.grid is not None
         finer = digits - self.grid.target_digits
         if finer == 0:
@@ -478,7 +478,7 @@ class RidgeStatistics(Structure):
         )
 
     def _canonical(self) -> RidgeStatistics:
-        """Return the whole numbers in the coarsest units that hold them."""
+        """Return the integers in the coarsest units that hold them."""
         if self.grid is None or self.grid.is_whole:
             return self
         digits = self.grid.target_digits
@@ -510,7 +510,7 @@ class RidgeStatistics(Structure):
     def digest(self) -> str:
         """Return the SHA-256 of the statistics in hexadecimal; equal ones have the same.
 
-        On a grid it does not depend on the machine, nor on the order in which rows were added.
+        In fixed point it does not depend on the machine, nor on the order in which rows were added.
 
         >>> grid = Grid(4, ((1, 2),))
         >>> z, y = np.array([[0.75], [1.0], [-2.0]]), np.array([[0.0], [1.0], [1.0]])
@@ -540,7 +540,7 @@ class RidgeStatistics(Structure):
     def scaled(self, factor: float) -> RidgeStatistics:
         """Return the statistics with every row's weight multiplied by the factor.
 
-        On a grid they stay whole numbers if the factor is one, and are `floats` otherwise.
+        In fixed point they stay integers if the factor is one, and are `floats` otherwise.
         """
         whole = self.grid is not None and float(factor).is_integer()
         held = self if whole else self.floats
@@ -551,8 +551,8 @@ class RidgeStatistics(Structure):
         sums: dict[str, Any] = {name: times(getattr(held, name), by) for name in SUMS}
         return replace(held, weight=held.weight * by, **sums)
 
-    def own_parts(self) -> Parts | None:
-        """Return whole numbers as they travel, as int64 limbs of 40 binary digits.
+    def own_parts(self) -> Message | None:
+        """Return integers as they travel, as int64 limbs of 40 binary digits.
 
         Limbs may be added one by one, and need not carry before they are read.
         """
@@ -568,11 +568,11 @@ class RidgeStatistics(Structure):
             ) from error
         facts: dict[str, Fact] = {"fingerprint": self.fingerprint, "grid": self.grid.to_json()}
         numbers = np.array([float(self.n_rows), float(self.weight)])
-        return Parts(self.KIND.name, facts, (numbers, *arrays))
+        return Message(self.KIND.name, facts, (numbers, *arrays))
 
     @classmethod
-    def from_own_parts(cls, parts: Parts) -> Self | None:
-        """Return whole numbers that travelled, None if they are float64.
+    def from_own_parts(cls, parts: Message) -> Self | None:
+        """Return integers that traveled, None if they are float64.
 
         IntegrityError if they are malformed, UploadError if no data can have them.
         """
@@ -591,7 +591,7 @@ class RidgeStatistics(Structure):
         n_rows, weight = numbers.tolist()
         for name, number in (("n_rows", n_rows), ("weight", weight)):
             if not (abs(number) < _HEAVIEST and number == int(number)):
-                raise UploadError("count", f"{name} is {number}; on a grid it is a whole number")
+                raise UploadError("count", f"{name} is {number}; in fixed point it is an integer")
         if n_rows < 0:
             raise UploadError("count", f"n_rows is {n_rows:g}; a count cannot be negative")
         sums: dict[str, integers.Whole] = {}
@@ -599,7 +599,9 @@ class RidgeStatistics(Structure):
         for name, limbs, bare in zip(SUMS, came, shapes, strict=True):
             shape = (grid.limbs[name], *bare)
             if limbs.dtype != np.int64:
-                raise UploadError("type", f"{name} came as {limbs.dtype}; on a grid it is int64")
+                raise UploadError(
+                    "type", f"{name} came as {limbs.dtype}; in fixed point it is int64"
+                )
             if limbs.shape != shape:
                 raise UploadError("shape", f"{name} came with shape {limbs.shape}, it is {shape}")
             if (most := integers.largest(limbs)) > integers.LARGEST_LIMB:
@@ -608,9 +610,9 @@ class RidgeStatistics(Structure):
         return cls(int(n_rows), weight, **sums, fingerprint=fingerprint, grid=grid)
 
     def moments(self, *, intercept: bool = True) -> tuple[Array, Array]:
-        """Return the Gram matrix (F, F) and cross moments (F, K), centred if there is an intercept.
+        """Return the Gram matrix (F, F) and cross moments (F, K), centered if there is an intercept.
 
-        A feature that does not vary has zeros there once it is centred.
+        A feature that does not vary has zeros there once it is centered.
 
         >>> z, y = np.array([[1.0], [3.0]]), np.array([[0.0], [4.0]])
         >>> RidgeStatistics.from_states(z, y).moments()
@@ -643,7 +645,7 @@ class RidgeStatistics(Structure):
         return G, C
 
     def target_moments(self, *, intercept: bool = True) -> Array:
-        """Return the second moment (K,) of each target, centred if there is an intercept.
+        """Return the second moment (K,) of each target, centered if there is an intercept.
 
         >>> RidgeStatistics.from_states(np.ones((2, 1)), np.array([[0.0], [4.0]])).target_moments()
         array([8.])
@@ -656,14 +658,14 @@ class RidgeStatistics(Structure):
         return np.maximum(q, 0.0)
 
     def solve(self, ridge: float | Array = 1e-6, *, intercept: bool = True) -> Readout:
-        """Return the readout that minimises squared error plus ridge times squared weights.
+        """Return the readout that minimizes squared error plus ridge times squared weights.
 
         Parameters
         ----------
         ridge
             One number, or (K,) numbers, one per output.
         intercept
-            Whether to fit an intercept, which is not penalised.
+            Whether to fit an intercept, which is not penalized.
         """
         from catchment.readout.solve import solve_readout
 
@@ -676,7 +678,7 @@ class RidgeStatistics(Structure):
             if same_features(self.fingerprint, other.fingerprint):
                 raise FingerprintError(
                     "one of the statistics may have been computed on any device, the other was "
-                    "not, and without a grid that makes a difference; make both with devices='any'"
+                    "not, and in float64 that makes a difference; make both with devices='any'"
                 )
             raise FingerprintError(
                 f"statistics of different features do not add: {self.fingerprint[:12] or 'none'} "
@@ -691,7 +693,7 @@ class RidgeStatistics(Structure):
             return
         if self.grid is None or other.grid is None:
             raise ValueError(
-                "statistics on a grid and statistics in float64 do not add; add the `floats` of "
+                "statistics in fixed point and statistics in float64 do not add; add the `floats` of "
                 "both, or accumulate both with one map"
             )
         if self.grid.bits != other.grid.bits or self.grid.runs != other.grid.runs:
@@ -704,7 +706,7 @@ class RidgeStatistics(Structure):
 def _column_sums(rows: Array, weight: Array) -> Array:
     """Return the weighted sum (n_columns,) over rows, by blocks so that rounding does not pile up.
 
-    A centred moment is a small difference of large sums; one running sum over 20 000 equal values
+    A centered moment is a small difference of large sums; one running sum over 20 000 equal values
     is already wrong in the twelfth digit and would give a constant feature a variance.
     """
     total = np.zeros(rows.shape[1])

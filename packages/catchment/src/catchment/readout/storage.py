@@ -28,7 +28,7 @@ from safetensors import SafetensorError
 from safetensors import numpy as safe
 
 import catchment
-from catchment.data.prepare import Prepare
+from catchment.data.preprocessing import Preprocessing
 from catchment.errors import IntegrityError
 from catchment.features.base import FeatureMap, restored
 from catchment.features.pipeline import Pipeline
@@ -37,7 +37,7 @@ from catchment.plugins import Named, extra_of
 from catchment.readout.grid import Grid
 from catchment.readout.integers import LARGEST_LIMB, count_limbs, from_limbs, largest, to_limbs
 from catchment.readout.statistics import SUMS, Readout, RidgeStatistics
-from catchment.wire import Parts
+from catchment.wire import Message
 
 if TYPE_CHECKING:
     from catchment.readout.predictor import Predictor
@@ -145,7 +145,7 @@ def described(name: str, what: str) -> Iterator[None]:
 def around(predictor: Predictor) -> Header:
     """Return what every kind of file says beside what was learned."""
     return {
-        "prepare": predictor.prepare.settings(),
+        "prepare": predictor.preprocessing.settings(),
         "classes": None if predictor.classes is None else list(predictor.classes),
         "channels": None if predictor.channels is None else list(predictor.channels),
         "columns": dict(predictor.columns),
@@ -156,7 +156,7 @@ def around_of(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return preparation, classes, channels and columns that `around` described, by these names."""
     classes, channels = facts["classes"], facts["channels"]
     return {
-        "prepare": Prepare.from_settings(facts["prepare"]),
+        "prepare": Preprocessing.from_settings(facts["prepare"]),
         "classes": None if classes is None else tuple(map(str, classes)),
         "channels": None if channels is None else tuple(map(str, channels)),
         "columns": dict(facts["columns"]),
@@ -203,7 +203,7 @@ def map_of(
     while (name := f"{prefix}.{len(arrays)}") in tensors:
         arrays.append(tensors[name])
     classes = [one for one in use if isinstance(one, type)]
-    return restored(Parts(facts["kind"], facts["facts"], tuple(arrays)), classes)
+    return restored(Message(facts["kind"], facts["facts"], tuple(arrays)), classes)
 
 
 def stored_readout(readout: Readout) -> Tensors:

@@ -1,11 +1,11 @@
 """Charts as SVG text: of lines, of one dot for each name, and of one client's signals over time.
 
-They take their colours from the page, light or dark. They are 400 units wide with letters of 13, so
+They take their colors from the page, light or dark. They are 400 units wide with letters of 13, so
 that they are readable on a phone, where they fill the width, and beside each other on a desk.
 
 Of signals, every channel has a lane of its own, since their units differ. Below them every class
 has a row: a broad pale bar where it is true, a narrow one where it was predicted, so that a mistake
-is seen by its place and not by its colour alone. Numbers are two lines.
+is seen by its place and not by its color alone. Numbers are two lines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Axis:
     low: float
     high: float
     log: bool = False
-    whole: bool = False  # whether ticks are whole numbers, such as those of rounds
+    whole: bool = False  # whether ticks are integers, such as those of rounds
 
     @classmethod
     def around(
@@ -124,7 +124,7 @@ def svg(parts: Sequence[str], height: float, label: str, told: str = "") -> str:
 
 
 def straight(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
-    """Return a straight line of a kind, which colours it."""
+    """Return a straight line of a kind, which colors it."""
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
@@ -193,7 +193,7 @@ ANYWHERE = (-math.inf, math.inf)
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One line: its points (n,) each, the class that colours it, and its name in the legend."""
+    """One line: its points (n,) each, the class that colors it, and its name in the legend."""
 
     x: Array
     y: Array
@@ -280,7 +280,7 @@ def line_chart(
     label
         What the chart shows, for those who do not see it.
     whole_x
-        Whether x counts something, so that only whole numbers are written below.
+        Whether x counts something, so that only integers are written below.
     limits
         Between which all values of y must lie, as shares lie between 0 and 1.
     marks
@@ -333,7 +333,7 @@ def dot_chart(
     Parameters
     ----------
     marked
-        Name of the row that is drawn in the second colour.
+        Name of the row that is drawn in the second color.
     whole, whole_name
         A value drawn as a line through all rows, and what it is called.
     every

@@ -2,7 +2,7 @@
 
 It reads the run's folder and nothing else. What the page says is in `run.jinja`, a template of
 Jinja, which calls the functions here: words about who trained, the figures in short and what left,
-and pictures of its rounds and of how well it serves its clients. Colours follow the reader's choice
+and pictures of its rounds and of how well it serves its clients. Colors follow the reader's choice
 of light or dark.
 """
 
@@ -423,7 +423,7 @@ def _alarms_caption(run: Run, one: DrawnRecording) -> str:
     value = score(run.scores.get(one.client, {}).get(run.metric, math.nan), run.metric)
     seen = "Raw signals, and below them scores over time with the threshold."
     if judged_by_labels(run):
-        return f"{value} of the rows are as they are labelled. {seen}"
+        return f"{value} of the rows are as they are labeled. {seen}"
     return f"{value} of the rows are without an alarm; if all are normal, others are false. {seen}"
 
 

@@ -1,8 +1,8 @@
-"""The parts of a page: its frame and colours, figures, and how numbers are written.
+"""The parts of a page: its frame and colors, figures, and how numbers are written.
 
-Colours of every picture: told apart by colour-blind readers, on a light or a dark page.
+Colors of every picture: told apart by color-blind readers, on a light or a dark page.
 
-The series colours are those of Okabe and Ito (2008), ordered by contrast with the page.
+The series colors are those of Okabe and Ito (2008), ordered by contrast with the page.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib import resources
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours by their use, as hexadecimal strings."""
+    """Colors by their use, as hexadecimal strings."""
 
     page: str
     text: str
@@ -53,7 +53,7 @@ DARK = Theme(
 
 
 def theme(dark: bool) -> Theme:
-    """Return the colours for a light or a dark page.
+    """Return the colors for a light or a dark page.
 
     >>> theme(dark=False).page
     '#ffffff'
@@ -144,8 +144,8 @@ def style() -> str:
 
 
 def _variables(theme: Theme) -> str:
-    series = {f"s{k}": colour for k, colour in enumerate(theme.series)}
-    colours = {
+    series = {f"s{k}": color for k, color in enumerate(theme.series)}
+    colors = {
         "page": theme.page,
         "text": theme.text,
         "muted": theme.muted,
@@ -154,4 +154,4 @@ def _variables(theme: Theme) -> str:
         "warn": theme.warning,
         "deep": f"{theme.deepest:g}%",
     }
-    return " ".join(f"--{name}: {colour};" for name, colour in (colours | series).items())
+    return " ".join(f"--{name}: {color};" for name, color in (colors | series).items())

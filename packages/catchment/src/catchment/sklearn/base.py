@@ -12,8 +12,8 @@ Everything else is refused with both calls.
 
 What the regressor and the classifier do alike: statistics, the readout, honest training scores.
 
-Leaving row i out of a ridge regression with an unpenalised intercept changes its residual from e to
-e / (1 - h), with h = 1/n + (z - m)'(G + ridge I)^-1 (z - m) on centred moments, so leave-one-out
+Leaving row i out of a ridge regression with an unpenalized intercept changes its residual from e to
+e / (1 - h), with h = 1/n + (z - m)'(G + ridge I)^-1 (z - m) on centered moments, so leave-one-out
 scores need no second fit. Weights count as repetitions: one unit of weight is left out.
 """
 
@@ -40,7 +40,7 @@ from catchment.arrays import (
     refuse_conversions,
     refuse_mask,
 )
-from catchment.data.prepare import Prepare
+from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.data.scaling import Moments, Scaler
 from catchment.features.base import FeatureMap
@@ -340,14 +340,14 @@ class PreparedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         tags.input_tags.allow_nan = self.gaps != "error"
         return tags
 
-    def _prepare(self) -> Prepare:
+    def _prepare(self) -> Preprocessing:
         """Return the preparation that the settings describe."""
         if self.gaps not in ("hold", "interpolate", "error"):
             raise ValueError(
                 f"gaps is {self.gaps!r}; pass hold, interpolate or error: every sample keeps its "
                 "prediction"
             )
-        return Prepare(gaps=self.gaps, scale="federated" if self.scale else "none")
+        return Preprocessing(gaps=self.gaps, scale="federated" if self.scale else "none")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -413,7 +413,7 @@ class SequenceEstimator(ReadingEstimator, ABC):
 
     def _rows(self, pipeline: Pipeline, given: Given) -> Array:
         """Return the feature rows (n, F) of every sample, those of a washout included."""
-        inputs = [piece.u for piece in pipeline.prepare.inputs(given.recordings())]
+        inputs = [piece.u for piece in pipeline.preprocessing.inputs(given.recordings())]
         features = pipeline.features
         if not given.pooled:
             assert isinstance(features, EchoState)
@@ -423,7 +423,7 @@ class SequenceEstimator(ReadingEstimator, ABC):
 
 @dataclass(eq=False, repr=False)
 class ReservoirEstimator(PreparedEstimator):
-    """Settings of `EchoState` and of `Prepare`, under their names and with their defaults.
+    """Settings of `EchoState` and of `Preprocessing`, under their names and with their defaults.
 
     They are written once, here: a dataclass makes the constructor that scikit-learn reads. An
     integer as `random_state` is the seed of `EchoState`, None draws new weights at each fit.
@@ -482,10 +482,10 @@ class EchoStateEstimator(ReservoirEstimator, SequenceEstimator):
         given = self._read(self._oriented(X, reset=True), pooled=self.pooled_, reset=True)
         described = self._pipeline()
         built = described.built(given.n_inputs, per_step=not self.pooled_)
-        prepare = described.prepare
-        if not prepare.is_fitted:
-            prepare = prepare.fitted(prepare.moments(given.recordings()))
-        self.pipeline_ = Pipeline(prepare, built.map)
+        preprocessing = described.preprocessing
+        if not preprocessing.is_fitted:
+            preprocessing = preprocessing.fitted(preprocessing.moments(given.recordings()))
+        self.pipeline_ = Pipeline(preprocessing, built.map)
         return given
 
 
@@ -581,7 +581,7 @@ class SequenceScaler(OneToOneFeatureMixin, TransformerMixin, ReadingEstimator): 
     mean_, scale_
         (I,) what is taken off each channel, and what it is then divided by.
     prepare_
-        The fitted `Prepare`, for a `Pipeline` of the library.
+        The fitted `Preprocessing`, for a `Pipeline` of the library.
     n_features_in_
         Channels.
 
@@ -619,10 +619,12 @@ class SequenceScaler(OneToOneFeatureMixin, TransformerMixin, ReadingEstimator): 
     def _learn(self, X: Inputs, *, reset: bool) -> Self:
         self.pooled_ = False
         given = self._read(self._oriented(X, reset=reset), pooled=False, reset=reset)
-        prepare = self._prepare()
-        new = prepare.moments(given.recordings())
+        preprocessing = self._prepare()
+        new = preprocessing.moments(given.recordings())
         self.moments_: Moments = new if reset else self.moments_ + new
-        self.prepare_: Prepare = prepare.fitted(self.moments_) if self.scale else prepare
+        self.prepare_: Preprocessing = (
+            preprocessing.fitted(self.moments_) if self.scale else preprocessing
+        )
         self.mean_, self.scale_ = np.zeros(self.n_channels_), np.ones(self.n_channels_)
         if (scaler := self.prepare_.scaler) is not None:
             self.mean_, self.scale_ = scaler.mean, scaler.scale
@@ -691,7 +693,7 @@ class ReadoutEstimator(SequenceEstimator):
         else:
             pipeline = past.pipeline
         features = pipeline.features
-        prepared = pipeline.prepare.apply(recordings)
+        prepared = pipeline.preprocessing.apply(recordings)
         rows: Array | None = None
         if weight is not None and not (given.pooled and features.feature_grid is None):
             kept = given.after(features.washout)
@@ -710,12 +712,12 @@ class ReadoutEstimator(SequenceEstimator):
         if past is not None:
             before = known_statistics(past)
             if before.grid is None or total.grid is None:
-                # One of them has weights that are no whole numbers.
+                # One of them has weights that are no integers.
                 before, total = before.floats, total.floats
             total = before + total
-        names, standardise = recordings[0].channels, features.standardise
+        names, standardize = recordings[0].channels, features.standardize
         choice, readout = chosen_readout(
-            total, self.ridge, classes=is_classes, standardise=standardise
+            total, self.ridge, classes=is_classes, standardize=standardize
         )
         model = solved_model(pipeline, total, readout, choice, classes=classes, channels=names)
         return replace(model, statistics=total), rows
@@ -723,11 +725,11 @@ class ReadoutEstimator(SequenceEstimator):
     def _scaled(self, given: Given, weight: Array | None) -> Pipeline:
         """Return the pipeline as described; samples with weights are weighted in its scale too."""
         pipeline = self._pipeline()
-        if weight is None or pipeline.prepare.is_fitted:
+        if weight is None or pipeline.preprocessing.is_fitted:
             return pipeline
-        filled = pipeline.prepare.before_scaling(given.recordings())
+        filled = pipeline.preprocessing.before_scaling(given.recordings())
         scaler = weighted_scaler(filled, np.split(weight, np.cumsum(given.lengths)[:-1]))
-        return Pipeline(pipeline.prepare.fitted(scaler), pipeline.map)
+        return Pipeline(pipeline.preprocessing.fitted(scaler), pipeline.map)
 
 
 def weighted_scaler(recordings: list[Recording], weights: list[Array]) -> Scaler:
@@ -765,7 +767,7 @@ def leave_one_out(
     z: Array,
     y: Array,
     *,
-    standardise: bool = False,
+    standardize: bool = False,
 ) -> Array:
     """Return what the readout would predict (n, K) for each training row had it not been there.
 
@@ -777,7 +779,7 @@ def leave_one_out(
         Solved from the statistics.
     z, y
         (n, F) features and (n, K) targets.
-    standardise
+    standardize
         Whether the readout's ridge acts on features divided by their standard deviation; the row
         that is left out stays in it.
 
@@ -789,7 +791,7 @@ def leave_one_out(
     >>> bool(np.isclose(loo[0], solve_readout(last, 0.5)(z[:1])).all())
     True
     """
-    spread, _ = leverage(statistics, readout.ridge, z, standardise=standardise)
+    spread, _ = leverage(statistics, readout.ridge, z, standardize=standardize)
     # Weights below one per row, or rows fitted exactly, leave nothing to divide by.
     left = np.clip(1.0 - spread, 1e-3, 1.0)
     return np.asarray(y - (y - readout(z)) / left)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from catchment.arrays import Array, Integers
 from catchment.features.base import FeatureMap, known_map
 from catchment.features.default_map import AutoMap
-from catchment.readout.detector import NormalModel
+from catchment.readout.detector import MahalanobisDetector
 from catchment.readout.model import Model, fitted_temperature, softmax
 from catchment.readout.statistics import RidgeStatistics
 from catchment.sklearn.base import (
@@ -146,7 +146,7 @@ class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mis
             model.readout,
             z,
             y[kept],
-            standardise=model.features.standardise,
+            standardize=model.features.standardize,
         )
         kept_weight = None if weight is None else weight[kept]
         self.temperature_ = fitted_temperature(honest, index[kept], kept_weight)
@@ -211,7 +211,7 @@ class TimeSeriesClassifier(SequenceClassifier):
     map
         A feature map with one row per recording, its description, or its name.
     ridge
-        A number, one number per output, or "gcv": chosen by generalised cross-validation.
+        A number, one number per output, or "gcv": chosen by generalized cross-validation.
     gaps, scale, layout, n_jobs
         As in `EchoStateClassifier`.
 
@@ -251,22 +251,22 @@ class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
 
     `catchment.sklearn` says what X may be; a pool of "auto" is none here, so that a matrix X is one
     sequence and its steps are scored. The model of what is normal is the one that
-    `FederatedNormal` learns from many clients' sums.
+    `FederatedAnomalyDetector` learns from many clients' sums.
 
     Parameters
     ----------
     contamination
         Share of the samples of `fit` that are to count as anomalies: more of new ones do, since
-        those of `fit` are in the covariance. `FederatedNormal` sets its threshold by others.
+        those of `fit` are in the covariance. `FederatedAnomalyDetector` sets its threshold by others.
     shrinkage
-        Of the covariance: a number from 0 to 1, or "auto" (`catchment.readout.NormalModel`).
+        Of the covariance: a number from 0 to 1, or "auto" (`catchment.readout.MahalanobisDetector`).
     units, washout, pool
         As in `EchoStateRegressor`, and so are all others.
 
     Attributes
     ----------
     normal_
-        The `NormalModel`.
+        The `MahalanobisDetector`.
     offset_
         Samples whose `score_samples` is below it are anomalies.
     pipeline_
@@ -300,7 +300,9 @@ class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
                 "is normal takes two or more"
             )
         sums = RidgeStatistics.from_states(rows, np.zeros((len(rows), 1)))
-        self.normal_ = NormalModel.of(sums, self.shrinkage, standardise=features.standardise)
+        self.normal_ = MahalanobisDetector.of(
+            sums, self.shrinkage, standardize=features.standardize
+        )
         scores = self.normal_.scores(rows)
         self.offset_ = float(np.quantile(-scores, self.contamination))
         return self

@@ -67,7 +67,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
     layout
         Which axis of arrays (n, a, b) and lists is time: "time_first", "channels_first", or "auto".
     ridge
-        A number, one number per output, or "gcv": chosen by generalised cross-validation.
+        A number, one number per output, or "gcv": chosen by generalized cross-validation.
     random_state
         An integer is the seed of `EchoState`; None draws new weights at each fit.
     n_jobs
@@ -123,8 +123,8 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         if not return_std:
             return mean
         known, ridge = known_statistics(self.model_), self.model_.readout.ridge
-        standardise = self.model_.features.standardise
-        variance = predictive_variance(known, ridge, z, standardise=standardise)
+        standardize = self.model_.features.standardize
+        variance = predictive_variance(known, ridge, z, standardize=standardize)
         return mean, given.arranged(self._narrow(np.sqrt(variance)))
 
     def score(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> float:
@@ -207,7 +207,7 @@ class EchoStateForecaster(ReservoirEstimator):
     washout
         Steps at the start of the series that are not learnt from.
     ridge
-        A number, one number per output, or "gcv": chosen by generalised cross-validation.
+        A number, one number per output, or "gcv": chosen by generalized cross-validation.
     calibration
         Share of the series, at its end, that intervals are tried on; more where a coverage needs
         more.
@@ -376,7 +376,7 @@ def _widths(errors: Array, coverage: float) -> Array:
 
 
 def steps_ahead(fh: int | Sequence[int]) -> list[int]:
-    """Return the steps ahead as a list; ValueError if they are no whole numbers from 1 on.
+    """Return the steps ahead as a list; ValueError if they are no integers from 1 on.
 
     >>> steps_ahead(3), steps_ahead(range(1, 4))
     ([3], [1, 2, 3])
@@ -385,7 +385,7 @@ def steps_ahead(fh: int | Sequence[int]) -> list[int]:
     whole = steps.ndim == 1 and steps.size and steps.dtype.kind in "iu"
     if not whole or steps.min() < 1:
         raise ValueError(
-            f"fh is {fh!r}; pass steps ahead as whole numbers from 1 on, such as 3 for the third "
+            f"fh is {fh!r}; pass steps ahead as integers from 1 on, such as 3 for the third "
             "step or range(1, 25) for the first 24"
         )
     return [int(step) for step in steps]

@@ -1,6 +1,6 @@
 """How values travel and are kept, and values that say themselves what they are made of.
 
-A message, `Parts`, is a kind, small facts and arrays, in a fixed binary form without pickle.
+A message, `Message`, is a kind, small facts and arrays, in a fixed binary form without pickle.
 
 A frozen dataclass declares each field once, by its type and by what is written beside it:
 
@@ -11,7 +11,7 @@ A frozen dataclass declares each field once, by its type and by what is written 
     fingerprint: str                                      # must be equal, or nothing adds
 
 From that follow `+`, `-`, `==`, the form in which a value travels, and the checks of what arrives.
-Numbers and arrays add; text, truth values, whole numbers marked SAME, and what can be written as
+Numbers and arrays add; text, truth values, integers marked SAME, and what can be written as
 JSON must be equal. Other dataclasses, optional ones, tuples and mappings of them may lie inside.
 
 On the wire the numbers of a value come first, as one vector, then its arrays, in the order of the

@@ -1,7 +1,7 @@
 from catchment.wire.messages import (
     Fact as Fact,
     NOTHING as NOTHING,
-    Parts as Parts,
+    Message as Message,
     digest as digest,
     join as join,
     plain_text as plain_text,
@@ -33,8 +33,8 @@ from catchment.wire.structure import (
     measured as measured,
     places_of as places_of,
     plus as plus,
-    put_together as put_together,
-    taken_apart as taken_apart,
+    deserialize as deserialize,
+    serialize as serialize,
 )
 
 # For the other packages and the tests; may change without notice.
@@ -61,7 +61,7 @@ __all__ = [
     "NOTHING",
     "NOT_NEGATIVE",
     "POOLED",
-    "Parts",
+    "Message",
     "REMARK",
     "ROWS",
     "SAME",
@@ -81,7 +81,7 @@ __all__ = [
     "places_of",
     "plain_text",
     "plus",
-    "put_together",
+    "deserialize",
     "split",
-    "taken_apart",
+    "serialize",
 ]

@@ -1,4 +1,4 @@
-"""Whole numbers in as many bits as they need: 64 of them at a time, in planes of one bit each.
+"""Integers in as many bits as they need: 64 of them at a time, in planes of one bit each.
 
     widths, one byte for every 64 numbers | planes, eight bytes each, little-endian
 
@@ -25,7 +25,7 @@ _ONE, _FIRST = np.uint64(1), np.uint64(0xFFFFFFFF)
 
 
 def packed(numbers: NDArray[np.int64]) -> bytes:
-    """Return whole numbers of any shape in as few bits as each chunk needs.
+    """Return integers of any shape in as few bits as each chunk needs.
 
     >>> len(packed(np.arange(-100, 100)))  # 4 chunks of 8 bits in place of 1600 bytes
     252
@@ -38,7 +38,7 @@ def packed(numbers: NDArray[np.int64]) -> bytes:
 
 
 def unpacked(content: memoryview, n: int) -> NDArray[np.int64]:
-    """Return n whole numbers (n,) from their packed form; IntegrityError if it is none.
+    """Return n integers (n,) from their packed form; IntegrityError if it is none.
 
     >>> unpacked(memoryview(packed(np.arange(-100, 100))), 200)[:3]
     array([-100,  -99,  -98])

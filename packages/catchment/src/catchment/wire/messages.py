@@ -8,7 +8,7 @@ are checked against the bytes at hand before anything is allocated, so a lying h
 It is read strictly: UTF-8, no name twice in an object, numbers that are finite and whole ones of at
 most 64 bits, and text that can be written again.
 
-Whole numbers of 64 bits, more than 64 of them, travel packed where that is shorter (see
+Integers of 64 bits, more than 64 of them, travel packed where that is shorter (see
 `catchment.wire.bits`); the header then says in how many bytes. Such a message has format 2, any
 other format 1, and both are read.
 """
@@ -33,7 +33,7 @@ from catchment.errors import IntegrityError
 MAGIC = b"CTMT"
 VERSION = 2
 WITHOUT_PACKING = 1
-LARGEST = 1 << 64  # whole numbers of facts are below
+LARGEST = 1 << 64  # integers of facts are below
 MAX_HEADER = 1 << 24
 MAX_MESSAGE = 1 << 32
 MAX_DEPTH = 64
@@ -60,13 +60,13 @@ Fact = str | int | float | bool | None | Sequence["Fact"] | Mapping[str, "Fact"]
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class Message:
     """A value taken apart: what kind it is, small facts about it, and its arrays.
 
     Of a value that adds, the arrays hold all that adds and the facts only what must be equal.
 
-    >>> sent = Parts("pair", {"n": 2}, (np.array([1.0, 2.0]),))
-    >>> got = Parts.from_bytes(sent.to_bytes())
+    >>> sent = Message("pair", {"n": 2}, (np.array([1.0, 2.0]),))
+    >>> got = Message.from_bytes(sent.to_bytes())
     >>> got.kind, dict(got.facts), got.arrays
     ('pair', {'n': 2}, (array([1., 2.]),))
     """
@@ -96,7 +96,7 @@ class Parts:
     @classmethod
     def from_bytes(
         cls, message: bytes, *, limit: int = MAX_MESSAGE, header_limit: int = MAX_HEADER
-    ) -> Parts:
+    ) -> Message:
         """Return the value of a message; IntegrityError if it is damaged, too large or too new."""
         version, body = _open(message, limit)
         size = struct.unpack_from("<I", body)[0] if len(body) >= 4 else header_limit + 1
@@ -114,12 +114,12 @@ class Parts:
         arrays = tuple(map(_read, layout.arrays, repeat(payload)))
         return cls(layout.kind, _copied(layout.facts), arrays)
 
-    def as_read(self) -> Parts | None:
+    def as_read(self) -> Message | None:
         """Return what is read of the message of this value, without reading it.
 
         None where only reading tells: of facts that are not plain, of unusual arrays.
 
-        >>> Parts("pair", {"unit": "m"}, (np.array([1.0]),)).as_read().arrays
+        >>> Message("pair", {"unit": "m"}, (np.array([1.0]),)).as_read().arrays
         (array([1.]),)
         """
         arrays, facts = self.arrays, self.facts
@@ -131,9 +131,9 @@ class Parts:
                 return None
         # Copies, as reading makes them: who answers and who reads share nothing.
         copies = tuple(array.copy() for array in arrays)
-        return Parts(self.kind, dict(sorted(facts.items())), copies)
+        return Message(self.kind, dict(sorted(facts.items())), copies)
 
-    def expect(self, kind: str, n_arrays: int) -> Parts:
+    def expect(self, kind: str, n_arrays: int) -> Message:
         """Return self; IntegrityError if it is another kind of value or has other arrays."""
         if self.kind != kind or len(self.arrays) != n_arrays:
             raise IntegrityError(
@@ -146,7 +146,7 @@ class Parts:
         return [list(array.shape) for array in self.arrays]
 
 
-NOTHING = Parts("nothing")
+NOTHING = Message("nothing")
 
 
 def plain_text(text: object, most: int = MOST_TEXT) -> str:
@@ -170,7 +170,7 @@ def digest(message: bytes) -> bytes:
     return message[_PREFIX.size - 32 : _PREFIX.size]
 
 
-def join(kind: str, named: Mapping[str, Parts]) -> Parts:
+def join(kind: str, named: Mapping[str, Message]) -> Message:
     """Return several values as one; `split` takes it apart again."""
     entries: list[Fact] = []
     arrays: list[NDArray[Any]] = []
@@ -178,10 +178,10 @@ def join(kind: str, named: Mapping[str, Parts]) -> Parts:
         n = len(part.arrays)
         entries.append({"name": name, "kind": part.kind, "facts": part.facts, "arrays": n})
         arrays += part.arrays
-    return Parts(kind, {"parts": entries}, tuple(arrays))
+    return Message(kind, {"parts": entries}, tuple(arrays))
 
 
-def split(parts: Parts, kind: str) -> dict[str, Parts]:
+def split(parts: Message, kind: str) -> dict[str, Message]:
     """Return the values that `join` put together."""
     entries = parts.facts.get("parts")
     if parts.kind != kind or not isinstance(entries, list):
@@ -193,7 +193,7 @@ def split(parts: Parts, kind: str) -> dict[str, Parts]:
             if type(count) is not int or count < 0:
                 raise ValueError(f"{count!r} is not a number of arrays")
             last = first + count
-            named[str(entry["name"])] = Parts(
+            named[str(entry["name"])] = Message(
                 str(entry["kind"]), dict(entry["facts"]), parts.arrays[first:last]
             )
         except (KeyError, TypeError, ValueError) as error:

@@ -28,10 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.wire.messages import NOTHING, Fact, Parts, join, split
+from catchment.wire.messages import NOTHING, Fact, Message, join, split
 
 T = TypeVar("T")
-LARGEST = 2**53  # whole numbers up to here are exact in float64
+LARGEST = 2**53  # integers up to here are exact in float64
 FEW = 512  # entries up to which a plain dict is quicker
 
 
@@ -89,7 +89,7 @@ WEIGHT: Final = Mark("weight")  # what the value's arrays are divided by to give
 GATHERED: Final = Mark("gathered")  # a mapping that adding puts together, key by key its own
 POOLED: Final = Mark("pooled")  # a mapping that adding puts together; values of one key add
 NOT_NEGATIVE: Final = Mark("not negative")
-SIGNED: Final = Mark("signed")  # whole numbers that are no counts, and may be negative
+SIGNED: Final = Mark("signed")  # integers that are no counts, and may be negative
 REMARK: Final = Mark("remark")  # says how it went; left out of what noise makes private
 COUNTED: Final = Mark("counted")  # counts values, or rows to which no rule on rows applies
 CLIENTS: Final = Mark("clients")  # counts the clients in a value
@@ -136,32 +136,32 @@ class Structure:
     ... class Pair(Structure):
     ...     n: int
     ...     name: str
-    >>> Pair.from_parts(Parts.from_bytes(Pair(3, "x").parts().to_bytes()))
+    >>> Pair.from_message(Message.from_bytes(Pair(3, "x").parts().to_bytes()))
     Pair(n=3, name='x')
     """
 
     KIND: ClassVar[Kind] = Kind("")
 
-    def parts(self) -> Parts:
+    def parts(self) -> Message:
         """Return the value as it travels."""
         own = self.own_parts()
         return _apart(layout(type(self)), self) if own is None else own
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> Self:
-        """Return the value that travelled.
+    def from_message(cls, parts: Message) -> Self:
+        """Return the value that traveled.
 
         IntegrityError if it is malformed, UploadError if no data can have it.
         """
         made: Self = _together(layout(cls), parts, trusted=False)
         return made
 
-    def own_parts(self) -> Parts | None:
+    def own_parts(self) -> Message | None:
         """Return the value in a form of its own, None if it travels as its fields say."""
         return None
 
     @classmethod
-    def from_own_parts(cls, parts: Parts) -> Self | None:
+    def from_own_parts(cls, parts: Message) -> Self | None:
         """Return the value of a form of its own, None if it is not in one."""
         return None
 
@@ -438,7 +438,7 @@ def measured(value: object) -> Iterator[Measured]:
     """
     inside: Iterable[object] = ()
     match value:
-        case type() | Parts():
+        case type() | Message():
             pass
         case Mapping():
             inside = value.values()
@@ -485,7 +485,7 @@ def marks_of(made: Any) -> dict[str, tuple[object, ...]]:
 
 
 def is_whole(value: object) -> bool:
-    """Return whether all that adds in a value are whole numbers: its sums have no order then.
+    """Return whether all that adds in a value are integers: its sums have no order then.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -621,7 +621,7 @@ def equal(one: object, other: object) -> bool:
     return one == other
 
 
-def taken_apart(value: object) -> Parts:
+def serialize(value: object) -> Message:
     """Return a value as it travels or is kept.
 
     >>> from dataclasses import dataclass
@@ -629,7 +629,7 @@ def taken_apart(value: object) -> Parts:
     ... class Sum:
     ...     n: int
     ...     total: NDArray[np.float64]
-    >>> sent = taken_apart(Sum(2, np.array([1.0, 4.0])))
+    >>> sent = serialize(Sum(2, np.array([1.0, 4.0])))
     >>> sent.kind, sent.arrays
     ('sum', (array([2.]), array([1., 4.])))
     """
@@ -638,18 +638,18 @@ def taken_apart(value: object) -> Parts:
             return value.parts()
         case None:
             return NOTHING
-        case Parts():
+        case Message():
             return value
         case np.ndarray():
-            return Parts("array", {}, (value,))
+            return Message("array", {}, (value,))
         case int() | float():
-            return Parts("number", {}, (np.array(float(value)),))
+            return Message("number", {}, (np.array(float(value)),))
     if defines(type(value), "parts"):
         return cast(Any, value).parts()  # type: ignore[no-any-return]
     return _apart(layout(type(value)), value)
 
 
-def _apart(shape: Layout, value: object) -> Parts:
+def _apart(shape: Layout, value: object) -> Message:
     numbers = []
     for part in shape.numbers:
         numbers.append(float(vars(value)[part.name]))
@@ -667,7 +667,7 @@ def _apart(shape: Layout, value: object) -> Parts:
             arrays.extend(held)
             if several:
                 facts[f"n_{part.name}"] = len(held)
-    own = Parts(shape.kind.name, facts, tuple(arrays))
+    own = Message(shape.kind.name, facts, tuple(arrays))
     inside = shape.inside
     if not inside:
         return own
@@ -675,10 +675,10 @@ def _apart(shape: Layout, value: object) -> Parts:
     for part in inside:
         held = vars(value)[part.name]
         if part.form == "nested":
-            named |= {} if held is None else {part.name: taken_apart(held)}
+            named |= {} if held is None else {part.name: serialize(held)}
         else:
             pairs = sorted(held.items()) if part.form == "named" else enumerate(held)
-            named |= {f"{part.name}/{key}": taken_apart(one) for key, one in pairs}
+            named |= {f"{part.name}/{key}": serialize(one) for key, one in pairs}
     return join(shape.kind.name, named)
 
 
@@ -688,8 +688,8 @@ def _fact(value: Any) -> Fact:
     return list(map(_fact, value)) if isinstance(value, tuple) else cast(Fact, value)
 
 
-def put_together(hint: type[T], parts: Parts, *, trusted: bool = False) -> T:
-    """Return the value of a class that travelled or was kept.
+def deserialize(hint: type[T], parts: Message, *, trusted: bool = False) -> T:
+    """Return the value of a class that traveled or was kept.
 
     Parameters
     ----------
@@ -704,14 +704,14 @@ def put_together(hint: type[T], parts: Parts, *, trusted: bool = False) -> T:
     ... class Sum:
     ...     n: int
     ...     total: NDArray[np.float64]
-    >>> put_together(Sum, Parts("sum", {}, (np.array([2.0]), np.array([np.nan]))))
+    >>> deserialize(Sum, Message("sum", {}, (np.array([2.0]), np.array([np.nan]))))
     Traceback (most recent call last):
     catchment.errors.UploadError: total holds NaN or infinite numbers
     """
     return cast(T, _value(hint, parts, trusted))
 
 
-def _value(hint: Any, parts: Parts, trusted: bool) -> Any:
+def _value(hint: Any, parts: Message, trusted: bool) -> Any:
     members = members_of(hint)
     if parts.kind == NOTHING.kind and types.NoneType in members:
         return None
@@ -731,11 +731,11 @@ def _value(hint: Any, parts: Parts, trusted: bool) -> Any:
     if defines(made, "from_parts") and not issubclass(made, Structure):
         for array in parts.arrays:
             _checked_array(array, None, (), f"a {parts.kind}", trusted)
-        return cast(Any, made).from_parts(parts)
+        return cast(Any, made).from_message(parts)
     return _together(layout(hint), parts, trusted)
 
 
-def _together(shape: Layout, parts: Parts, trusted: bool) -> Any:
+def _together(shape: Layout, parts: Message, trusted: bool) -> Any:
     if issubclass(shape.made, Structure):
         made = shape.made.from_own_parts(parts)
         if made is not None:
@@ -744,7 +744,7 @@ def _together(shape: Layout, parts: Parts, trusted: bool) -> Any:
     own, named = parts, {}
     if inside:
         named = split(parts, shape.kind.name)
-        own = named.pop("", Parts(shape.kind.name))
+        own = named.pop("", Message(shape.kind.name))
     values = _own_values(shape, own, trusted)
     for part in inside:
         values[part.name] = _inside(part, named, trusted)
@@ -756,7 +756,7 @@ def _together(shape: Layout, parts: Parts, trusted: bool) -> Any:
     return made
 
 
-def _own_values(shape: Layout, own: Parts, trusted: bool) -> dict[str, Any]:
+def _own_values(shape: Layout, own: Message, trusted: bool) -> dict[str, Any]:
     numbers, many = shape.numbers, shape.many
     n_fixed = bool(numbers) + len(shape.single)
     counts = {}
@@ -793,7 +793,7 @@ def _own_values(shape: Layout, own: Parts, trusted: bool) -> dict[str, Any]:
     return values
 
 
-def _inside(part: Part, named: dict[str, Parts], trusted: bool) -> Any:
+def _inside(part: Part, named: dict[str, Message], trusted: bool) -> Any:
     """Return what lies in a field, and take it out of what came."""
     if part.form == "nested":
         came = named.pop(part.name, None)

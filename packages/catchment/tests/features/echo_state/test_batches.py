@@ -41,7 +41,7 @@ def test_every_step_after_the_washout_counts_once(
             np.testing.assert_array_equal(lane.u, inputs[lane.source])
 
 
-def test_neighbours_in_a_batch_are_of_like_length() -> None:
+def test_neighbors_in_a_batch_are_of_like_length() -> None:
     lengths = [int(n) for n in np.random.default_rng(0).integers(10, 500, 100)]
     inputs = oracle.sequences(lengths, n_inputs=1)
     batches = plan_batches(RESERVOIR.programs(), inputs, washout=0, may_segment=False)

@@ -46,7 +46,7 @@ def test_with_nothing_set_narma_is_followed_to_three_tenths() -> None:
 
 def test_with_nothing_set_a_chaotic_series_goes_on_for_a_hundred_steps() -> None:
     series = mackey_glass(3100)
-    pipeline = ct.Pipeline(ct.Prepare(horizon=1), ct.EchoState(300))
+    pipeline = ct.Pipeline(ct.Preprocessing(horizon=1), ct.EchoState(300))
     ahead = ct.fit(pipeline, [ct.Recording(series[:3000])]).forecast(series[:3000], 100)
     assert np.sqrt(np.mean((ahead - series[3000:]) ** 2)) < 0.01 * series.std()
 

@@ -141,15 +141,15 @@ def test_a_wrong_number_of_layers_names_the_setting(name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"units": 0}, "units is 0; give a whole number from 1"),
+        ({"units": 0}, "units is 0; give an integer from 1"),
         ({"units": ()}, "units is an empty tuple"),
         ({"units": (5, 0)}, r"units\[1\] is 0"),
-        ({"units": 2.5}, "units is 2.5; give a whole number"),
+        ({"units": 2.5}, "units is 2.5; give an integer"),
         ({"units": True}, "units is True"),
         ({"units": None}, "units is None"),
         ({"inputs": -1}, "inputs is -1"),
         ({"inputs": (1, 2)}, "inputs is"),
-        ({"seed": -1}, "seed is -1; give a whole number from 0"),
+        ({"seed": -1}, "seed is -1; give an integer from 0"),
         ({"seed": 2**64}, "seed is 18446744073709551616"),
         ({"topology": "star"}, "topology is 'star'; choose one of random"),
         ({"density": 1.5}, "density is 1.5; give a number >= 0.0 and <= 1.0"),

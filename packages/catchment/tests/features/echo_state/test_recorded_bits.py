@@ -28,7 +28,7 @@ RIDGE_TASKS = ("random by connections", "deep, one spread per layer")
 
 
 def fixed_inputs(n_inputs: int) -> Array:
-    """Return inputs (T, I) in [-1, 1] from whole numbers, the same on every machine."""
+    """Return inputs (T, I) in [-1, 1] from integers, the same on every machine."""
     t, k = np.arange(STEPS)[:, None], np.arange(n_inputs)
     return ((t * t * 7 + t * (11 + 6 * k) + 29 * k) % 101) / 50.0 - 1.0
 

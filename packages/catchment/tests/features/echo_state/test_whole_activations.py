@@ -1,4 +1,4 @@
-"""Activations on a grid against whole numbers, and against the functions that they stand for."""
+"""Activations in fixed point against integers, and against the functions that they stand for."""
 
 from __future__ import annotations
 

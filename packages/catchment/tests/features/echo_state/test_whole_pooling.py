@@ -1,4 +1,4 @@
-"""Pooled features on a grid against exact fractions, for sequences cut and whole."""
+"""Pooled features in fixed point against exact fractions, for sequences cut and whole."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def reservoir(bits: int, input_range: float = 8.0) -> Reservoir:
 
 
 def pooled(part: Array, pool: Pool, bits: int) -> list[list[float]]:
-    """Return the rows of a part's steps (T, n) as the definition says, in whole numbers."""
+    """Return the rows of a part's steps (T, n) as the definition says, in integers."""
     if pool == "max":
         return [part.max(axis=0).tolist()]
     if pool == "last":

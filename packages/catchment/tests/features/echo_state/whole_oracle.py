@@ -1,6 +1,6 @@
-"""A reservoir on a grid in Python's own integers, from the definitions and nothing compiled.
+"""A reservoir in fixed point in Python's own integers, from the definitions and nothing compiled.
 
-Every number is a whole number with its digits after the point beside it. Written from the
+Every number is an integer with its digits after the point beside it. Written from the
 docstrings of `activations`, `whole_weights` and `segments`, as slow as that is.
 """
 
@@ -19,7 +19,7 @@ LINEAR = ("relu", "identity")
 
 
 def near(value: Fraction) -> int:
-    """Return the nearest whole number, ties to even."""
+    """Return the nearest integer, ties to even."""
     return round(value)
 
 
@@ -28,7 +28,7 @@ def to_digits(value: Fraction, digits: int) -> Fraction:
 
 
 def ieee_quotient(a: Fraction, b: Fraction) -> Fraction:
-    """Return a / b rounded as IEEE 754 does: Python divides whole numbers like that."""
+    """Return a / b rounded as IEEE 754 does: Python divides integers like that."""
     top, bottom = a.numerator * b.denominator, a.denominator * b.numerator
     return Fraction(top / bottom)
 

@@ -45,16 +45,16 @@ def test_the_map_with_the_least_error_on_clients_left_out_is_taken(run: ct.Run) 
 
 
 def test_scores_are_those_of_scikit_learn(run: ct.Run) -> None:
-    assert run.known.prepare is not None
+    assert run.known.preprocessing is not None
     features = run.model.features
     choice = run.training.state.choice
     z, y = {}, {}
     for name, recordings in PEOPLE.items():
-        prepared = run.known.prepare.apply(recordings)
+        prepared = run.known.preprocessing.apply(recordings)
         z[name] = np.concatenate(features.rows([one.u for one in prepared]))
         y[name] = np.array([one.y for one in prepared])
     everything, answers = np.concatenate(list(z.values())), np.concatenate(list(y.values()))
-    assert features.standardise
+    assert features.standardize
     scaler = StandardScaler().fit(everything)
     squared = np.zeros(len(ACTIVITIES))
     for name in PEOPLE:
@@ -78,8 +78,8 @@ def test_what_was_chosen_is_told(run: ct.Run, tmp_path: Path) -> None:
 
 def test_a_sum_alone_leaves_nothing_to_choose() -> None:
     people = synthetic_wearables(10, seed=1, windows_per_user=60)
-    hiding = ct.SecureSum(ct.make_identities(people), rows_per_feature=2)
-    hidden = ct.federate(SMALL, people, protect=[hiding])
+    hiding = ct.SecureAggregation(ct.generate_keys(people), rows_per_feature=2)
+    hidden = ct.federate(SMALL, people, protections=[hiding])
     assert "sees only a sum" in hidden.map_note
     assert not hidden.maps_tried
     plain = ct.federate(DefaultMap(240), people, ridge="gcv")
@@ -93,16 +93,16 @@ def test_one_client_has_nobody_to_leave_out() -> None:
     assert "there is one" in one.map_note
 
 
-def test_one_owner_takes_the_least_score_of_generalised_cross_validation() -> None:
+def test_one_owner_takes_the_least_score_of_generalized_cross_validation() -> None:
     recordings = PEOPLE[min(PEOPLE)]
     chosen = ct.fit(SMALL, recordings)
     scores = {}
     for candidate in SMALL.candidates(6, per_step=False):
         model = ct.fit(candidate, recordings)
-        prepared = model.prepare.apply(recordings)
+        prepared = model.preprocessing.apply(recordings)
         z = np.concatenate(model.features.rows([one.u for one in prepared]))
         y = np.array([one.y for one in prepared])
-        spread = z.std(axis=0) if model.features.standardise else np.ones(z.shape[1])
+        spread = z.std(axis=0) if model.features.standardize else np.ones(z.shape[1])
         z = (z - z.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         ridge = float(np.asarray(model.readout.ridge))
         hat = z @ np.linalg.solve(z.T @ z + ridge * np.eye(z.shape[1]), z.T) + 1 / len(z)
@@ -137,7 +137,7 @@ def test_a_class_that_one_client_has_alone_is_judged_by_the_sum() -> None:
     apart = {}
     for k, name in enumerate(names):
         waves = [np.sin(np.arange(60) / (6 - 2 * k) + p) for p in rng.uniform(0, 6, 30)]
-        apart[name] = [Recording.labelled(u + 0.1 * rng.normal(size=60), k, names) for u in waves]
+        apart[name] = [Recording.labeled(u + 0.1 * rng.normal(size=60), k, names) for u in waves]
     run = ct.federate("auto", apart)
     assert run.training.state.choice.block_errors is None
     score = ct.evaluate(run.model, apart).total
@@ -152,7 +152,7 @@ def test_a_plan_says_what_it_chose(tmp_path: Path) -> None:
     assert facts["map_chosen"] == facts["map_label"]
     assert "units" not in facts or "echo_state" in facts["map_label"]
     assert "Feature maps that were tried" in render([read_run(tmp_path / "run")])
-    hidden = f'{PLAN}[[protect]]\nname = "secure_sum"\nmin_clients = 3\nrows_per_feature = 2\n'
+    hidden = f'{PLAN}[[protections]]\nname = "secure_aggregation"\nmin_clients = 3\nrows_per_feature = 2\n'
     quiet = run_plan(parse_plan(hidden), tmp_path / "hidden").run.facts
     assert "sees only a sum" in quiet["map_note"]
     assert "map_scores" not in quiet
@@ -172,5 +172,5 @@ def test_names_are_the_maps_with_their_usual_settings() -> None:
     for name, described in usual.items():
         one, other = ct.fit(name, recordings), ct.fit(described, recordings)
         assert np.array_equal(one.readout.weights, other.readout.weights)
-        in_pipeline = ct.fit(ct.Pipeline(ct.Prepare(), name), recordings)
+        in_pipeline = ct.fit(ct.Pipeline(ct.Preprocessing(), name), recordings)
         assert np.array_equal(one.readout.weights, in_pipeline.readout.weights)

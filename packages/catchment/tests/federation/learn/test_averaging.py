@@ -14,7 +14,7 @@ from catchment.data import Recording, contiguous, narma
 from catchment.engine import run_locally
 from catchment.errors import TooFewClientsError, UploadError
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Plan, Rows, Turn, WeightedSum, Weighting, client_weight
+from catchment.federation import Plan, RoundContext, Rows, WeightedSum, Weighting, client_weight
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.federation.measure import evaluate
 from catchment.readout import Readout
@@ -28,7 +28,7 @@ CLIENTS = {
     "b": [Recording(SERIES.u[60:220], SERIES.y[60:220])] if SERIES.y is not None else [],
     "c": [Recording(SERIES.u[220:], SERIES.y[220:])] if SERIES.y is not None else [],
 }
-TURN = Turn(0, tuple(CLIENTS), client="a")
+TURN = RoundContext(0, tuple(CLIENTS), client="a")
 
 
 def averaged(algorithm: Any, rounds: int = 1) -> Readout:

@@ -11,7 +11,7 @@ from catchment.data import contiguous, narma
 from catchment.engine import run_locally
 from catchment.errors import CatchmentError, FederationError, UploadError
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Plan, Turn
+from catchment.federation import Plan, RoundContext
 from catchment.federation.learn import Candidates, FederatedRidge, Race, StatisticsSet, nrmse_of
 from catchment.readout import RidgeStatistics
 from catchment.wire import join
@@ -26,7 +26,9 @@ SERIES = contiguous(narma(500, seed=3), 4)
 
 def race(halvings: int = 0, features: tuple[EchoState, ...] = MAPS) -> Race:
     algorithm = Candidates(features=features, halvings=halvings)
-    return run_locally(Plan(algorithm=algorithm, rounds=algorithm.needs.rounds), SERIES).state
+    return run_locally(
+        Plan(algorithm=algorithm, rounds=algorithm.requirements.rounds), SERIES
+    ).state
 
 
 def test_one_round_finds_what_training_each_by_itself_finds() -> None:
@@ -97,14 +99,14 @@ def test_sets_of_other_candidates_do_not_add_and_are_not_read() -> None:
     s = RidgeStatistics.zero(11, 1, MAPS[0].fingerprint)
     with pytest.raises(UploadError, match="do not add"):
         StatisticsSet({0: s}) + StatisticsSet({1: s})
-    algorithm, turn = Candidates(features=MAPS), Turn(0, (), client="a")
+    algorithm, context = Candidates(features=MAPS), RoundContext(0, (), client="a")
     with pytest.raises(UploadError, match="no candidate 9"):
-        algorithm.read_update(StatisticsSet({9: s}).parts(), turn)
+        algorithm.read_update(StatisticsSet({9: s}).parts(), context)
     with pytest.raises(UploadError) as caught:
-        algorithm.read_update(StatisticsSet({1: s}).parts(), turn)
+        algorithm.read_update(StatisticsSet({1: s}).parts(), context)
     assert caught.value.code == "fingerprint"
     with pytest.raises(CatchmentError, match="'x' is not a number"):
-        StatisticsSet.from_parts(join("statistics-set", {"members/x": s.parts()}))
+        StatisticsSet.from_message(join("statistics-set", {"members/x": s.parts()}))
 
 
 @pytest.mark.parametrize(

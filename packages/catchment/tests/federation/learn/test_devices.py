@@ -14,7 +14,7 @@ from catchment import EchoState, Recording
 from catchment.engine import run_locally
 from catchment.errors import UploadError
 from catchment.features import FeatureMap
-from catchment.federation import Plan, Turn, describe, read_run
+from catchment.federation import Plan, RoundContext, describe, read_run
 from catchment.federation.learn import FederatedRidge, automatic_ridge, join, unlearn
 from catchment.plans import parse_plan, run_plan, verify_run
 from catchment.readout import VARIABLE, Model, accumulate
@@ -77,14 +77,14 @@ def test_the_plan_says_so_and_older_plans_keep_their_fingerprint() -> None:
 
 def test_statistics_of_two_kinds_do_not_meet() -> None:
     features, data = map_of(None), clients(2)
-    turn = Turn(0, ("c0",), client="c0")
+    context = RoundContext(0, ("c0",), client="c0")
     marked = FederatedRidge(features=features, ridge=1e-3, devices="any")
     plain = FederatedRidge(features=features, ridge=1e-3)
-    sent = {one: one.client_update(NOTHING, lambda: data["c0"], turn) for one in (marked, plain)}
-    assert marked.read_update(sent[marked].parts(), turn).total == sent[marked]
+    sent = {one: one.client_update(NOTHING, lambda: data["c0"], context) for one in (marked, plain)}
+    assert marked.read_update(sent[marked].parts(), context).total == sent[marked]
     for receiver, sender in ((marked, plain), (plain, marked)):
         with pytest.raises(UploadError, match="devices='any' on both sides"):
-            receiver.read_update(sent[sender].parts(), turn)
+            receiver.read_update(sent[sender].parts(), context)
 
 
 def test_a_client_leaves_and_another_joins() -> None:

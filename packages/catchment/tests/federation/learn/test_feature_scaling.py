@@ -19,7 +19,7 @@ from catchment.data import ACTIVITIES, Recording, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import FingerprintError, TooFewClientsError, UploadError
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Plan, Rows, Turn
+from catchment.federation import Plan, RoundContext, Rows
 from catchment.federation.learn import BalancedRidge, StatisticsSet
 from catchment.readout import (
     RidgeStatistics,
@@ -130,7 +130,7 @@ def test_uploads_with_other_classes_are_refused() -> None:
     algorithm = BalancedRidge(features=POOLED, classes=ACTIVITIES)
     zero = RidgeStatistics.zero(POOLED.n_features, 6, POOLED.fingerprint)
     with pytest.raises(UploadError, match="2 classes came"):
-        algorithm.read_update(StatisticsSet({0: zero, 1: zero}).parts(), Turn(0, ()))
+        algorithm.read_update(StatisticsSet({0: zero, 1: zero}).parts(), RoundContext(0, ()))
     wrong = {"a": [Recording(np.zeros((30, 6)), np.array([1.0, 0.0]))]}
     with pytest.raises(TooFewClientsError, match="2 columns for 6 classes"):
         run_locally(Plan(algorithm=algorithm), wrong)

@@ -28,7 +28,7 @@ from catchment.federation.learn import (
 )
 from catchment.federation.runs import unlearn_from_run
 from catchment.plans import parse_plan, run_plan, verify_run
-from catchment.privacy import SecureSum, make_identities
+from catchment.privacy import SecureAggregation, generate_keys
 from catchment.readout import accumulate
 
 FEATURES = ct.EchoState(12, washout=5, seed=3).build(1, per_step=True)
@@ -43,7 +43,7 @@ CLIENTS = {f"sensor-{k}": waves(k) for k in range(90)}
 
 
 def run(clients: Any = CLIENTS, threads: int = 1, **settings: Any) -> RidgeState:
-    chosen = {"ridge": "groups", "keep_clients": "groups"} | settings
+    chosen = {"ridge": "groups", "store_per_client": "groups"} | settings
     algorithm = FederatedRidge(features=FEATURES, **chosen)
     return run_locally(Plan(algorithm=algorithm), clients, threads=threads).state
 
@@ -77,7 +77,7 @@ def test_order_threads_and_what_else_is_kept_do_not_show(
     if lazy:
         clients = {name: partial(list, data) for name, data in clients.items()}
     kept: Any = True if seed % 2 else "groups"
-    found, known = run(clients, threads, keep_clients=kept), run()
+    found, known = run(clients, threads, store_per_client=kept), run()
     assert found.total is not None
     assert known.total is not None
     assert found.total.digest() == known.total.digest()
@@ -96,7 +96,7 @@ def test_what_is_kept_does_not_grow_with_the_clients() -> None:
 
 def test_rounds_add_up_group_by_group() -> None:
     algorithm = FederatedRidge(
-        features=FEATURES, ridge="groups", keep_clients="groups", increments=2
+        features=FEATURES, ridge="groups", store_per_client="groups", increments=2
     )
     state = run_locally(Plan(algorithm=algorithm, rounds=2), CLIENTS, threads=1).state
     assert {k: one.n_rows for k, one in state.by_group.items()} == {
@@ -115,7 +115,7 @@ def test_above_a_thousand_clients_auto_takes_groups_and_below_clients() -> None:
     few = ct.federate(tiny, dict(list(small.items())[:40]), threads=1).training.state
     assert few.by_group == {}
     assert len(few.choice.block_errors) == 40
-    kept = run(dict(list(small.items())[:40]), ridge="auto", keep_clients=True)
+    kept = run(dict(list(small.items())[:40]), ridge="auto", store_per_client=True)
     assert kept.choice is not None
     assert kept.choice.block_errors is not None
     assert len(kept.choice.block_errors) == 40
@@ -129,31 +129,37 @@ def test_a_class_that_one_group_has_alone_is_judged_by_gcv() -> None:
         return [ct.Recording(u, np.eye(2)[y], classes=("a", "b")) for y in {0, int(k == 3)}]
 
     people = {f"p{k}": person(k) for k in range(20)}
-    settings: Any = {"features": features, "classes": ("a", "b"), "keep_clients": "groups"}
+    settings: Any = {"features": features, "classes": ("a", "b"), "store_per_client": "groups"}
     auto = FederatedRidge(ridge="auto", **settings)
     state = run_locally(Plan(algorithm=auto), people, threads=1).state
     assert state.choice is not None
     assert state.choice.block_errors is None
 
 
-def test_a_secure_sum_refuses_groups_and_says_what_to_do() -> None:
-    secure = SecureSum(make_identities(list(CLIENTS)[:3]))
-    algorithm = FederatedRidge(features=FEATURES, ridge="groups", keep_clients="groups")
+def test_secure_aggregation_refuses_groups_and_says_what_to_do() -> None:
+    secure = SecureAggregation(generate_keys(list(CLIENTS)[:3]))
+    algorithm = FederatedRidge(features=FEATURES, ridge="groups", store_per_client="groups")
     with pytest.raises(ValueError, match="it sums clients by groups of their names; pass keep_cl"):
         Plan(algorithm=algorithm, protections=(secure,))
     with pytest.raises(ValueError, match="ridge='clients', which takes a second round"):
         ct.federate(
-            ct.EchoState(5), dict(list(CLIENTS.items())[:3]), protect=[secure], ridge="groups"
+            ct.EchoState(5), dict(list(CLIENTS.items())[:3]), protections=[secure], ridge="groups"
         )
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"ridge": "groups", "keep_clients": False}, "needs keep_clients='groups', or True"),
-        ({"ridge": "clients", "keep_clients": "groups"}, "or choose by 'groups' or 'gcv'"),
-        ({"ridge": 1.0, "keep_clients": "some"}, "keep_clients is 'some'; give true or false, or"),
-        ({"ridge": 1.0, "keep_clients": "groups", "window": 2}, "a window of rounds is kept"),
+        (
+            {"ridge": "groups", "store_per_client": False},
+            "needs store_per_client='groups', or True",
+        ),
+        ({"ridge": "clients", "store_per_client": "groups"}, "or choose by 'groups' or 'gcv'"),
+        (
+            {"ridge": 1.0, "store_per_client": "some"},
+            "store_per_client is 'some'; give true or false, or",
+        ),
+        ({"ridge": 1.0, "store_per_client": "groups", "window": 2}, "a window of rounds is kept"),
     ],
 )
 def test_settings_that_do_not_go_together_are_named(settings: dict[str, Any], message: str) -> None:
@@ -167,7 +173,7 @@ def test_one_group_cannot_be_left_out() -> None:
 
 
 def test_no_client_is_forgotten_by_name_but_by_what_it_sends_again() -> None:
-    algorithm = FederatedRidge(features=FEATURES, ridge="groups", keep_clients="groups")
+    algorithm = FederatedRidge(features=FEATURES, ridge="groups", store_per_client="groups")
     state = run()
     with pytest.raises(FederationError, match="only the sums of groups of clients; ask sensor-3"):
         unlearn(algorithm, state, "sensor-3")
@@ -185,7 +191,7 @@ def test_no_client_is_forgotten_by_name_but_by_what_it_sends_again() -> None:
 def test_clients_that_come_later_join_the_groups_of_an_earlier_run() -> None:
     first = {name: data for name, data in CLIENTS.items() if name < "sensor-4"}
     later = {name: data for name, data in CLIENTS.items() if name not in first}
-    raw = ct.Pipeline(ct.Prepare(scale="none"), ct.EchoState(6, washout=5))
+    raw = ct.Pipeline(ct.Preprocessing(scale="none"), ct.EchoState(6, washout=5))
     earlier = ct.federate(raw, first, ridge="groups", threads=1)
     grown = ct.federate(raw, later, onto=earlier, threads=1).training.state
     whole = ct.federate(raw, CLIENTS, ridge="groups", threads=1).training.state
@@ -221,6 +227,6 @@ ridge = "groups"
     done = run_plan(parse_plan(plan), folder)
     stages = {stage.name: stage.settings["Plan"]["algorithm"] for stage in done.run.stages}
     told = stages["training"]["FederatedRidge"]
-    assert (told["ridge"], told["keep_clients"]) == ("groups", "groups")
+    assert (told["ridge"], told["store_per_client"]) == ("groups", "groups")
     with pytest.raises(FederationError, match="kept only the sums of groups of clients"):
         unlearn_from_run(folder, "user-00", done.model)

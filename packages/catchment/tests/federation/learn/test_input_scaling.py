@@ -12,12 +12,12 @@ from sklearn.preprocessing import StandardScaler
 from catchment import Plan, Recording, federate
 from catchment.data import Scaler, limbs_of
 from catchment.errors import FederationError, UploadError
-from catchment.federation import Turn
+from catchment.federation import RoundContext
 from catchment.federation.learn import FederatedScaling
-from catchment.privacy import SecureSum, make_identities
-from catchment.wire import Parts
+from catchment.privacy import SecureAggregation, generate_keys
+from catchment.wire import Message
 
-TURN = Turn(0, ("a",), client="a")
+TURN = RoundContext(0, ("a",), client="a")
 
 
 def clients() -> dict[str, list[Recording]]:
@@ -42,7 +42,7 @@ def test_it_is_the_scaler_of_the_pooled_rows() -> None:
 def test_the_state_survives_the_disk() -> None:
     algorithm = FederatedScaling(channels=3)
     state = federate(Plan(algorithm=algorithm), clients()).state
-    again = algorithm.load_state(Parts.from_bytes(algorithm.save_state(state).to_bytes()))
+    again = algorithm.load_state(Message.from_bytes(algorithm.save_state(state).to_bytes()))
     assert again == state
     with pytest.raises(FederationError, match="makes no single model but a Prepare"):
         _ = federate(Plan(algorithm=algorithm), clients()).model
@@ -65,10 +65,10 @@ def test_the_bits_do_not_depend_on_who_holds_which_recording() -> None:
     assert len(sent) == 1
 
 
-def test_a_secure_sum_is_the_sum_to_the_bit() -> None:
+def test_secure_aggregation_is_the_sum_to_the_bit() -> None:
     data = clients() | {"d": [Recording(np.full((4, 3), -1e11))]}
-    identities = make_identities(data)
-    secure = SecureSum(identities=identities, min_clients=3)
+    identities = generate_keys(data)
+    secure = SecureAggregation(identities=identities, min_clients=3)
     plan = Plan(algorithm=FederatedScaling(channels=3))
     hidden = federate(
         replace(plan, protections=(secure,)), data, memories=identities.memories
@@ -76,13 +76,13 @@ def test_a_secure_sum_is_the_sum_to_the_bit() -> None:
     assert hidden == federate(plan, data).state
 
 
-def sent(count: list[Any], total: list[float], squares: list[float]) -> Parts:
+def sent(count: list[Any], total: list[float], squares: list[float]) -> Message:
     """Return a message of these sums, whose limbs are as many as there should be."""
     limbs = (
         limbs_of(np.array([int(one * 2**60) for one in total], object), 4),
         limbs_of(np.array([int(one * 2**120) for one in squares], object), 7),
     )
-    return Parts("moments", {}, (np.array(count), *limbs))
+    return Message("moments", {}, (np.array(count), *limbs))
 
 
 TWO, ONES = [2, 2], [1.0, 1.0]
@@ -103,7 +103,7 @@ FULL = np.full((7, 2), 2**60)
         (sent(TWO, [1.0, 0.0], [1.0, -1.0]), "count"),
     ],
 )
-def test_impossible_moments_are_refused(parts: Parts, code: str) -> None:
+def test_impossible_moments_are_refused(parts: Message, code: str) -> None:
     assert FederatedScaling(channels=2).read_update(GOOD, TURN).count.tolist() == TWO
     with pytest.raises(UploadError) as caught:
         FederatedScaling(channels=2).read_update(parts, TURN)

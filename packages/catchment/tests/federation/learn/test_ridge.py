@@ -139,8 +139,8 @@ def test_a_window_keeps_the_last_rounds_only() -> None:
     np.testing.assert_allclose(mine.cross, state.total.cross, rtol=1e-12)
 
 
-def test_standardised_features_are_scikit_learns() -> None:
-    state = run(FederatedRidge(features=FEATURES, ridge=3.0, standardise=True))
+def test_standardized_features_are_scikit_learns() -> None:
+    state = run(FederatedRidge(features=FEATURES, ridge=3.0, standardize=True))
     z, y = pooled_rows(FEATURES, CLIENTS)
     scaler = StandardScaler().fit(z)
     theirs = Ridge(alpha=3.0, solver="svd").fit(scaler.transform(z), y)
@@ -149,8 +149,8 @@ def test_standardised_features_are_scikit_learns() -> None:
     np.testing.assert_allclose(state.readout(z)[:, 0], expected, rtol=1e-8)
 
 
-def test_standardising_also_serves_the_choice_on_left_out_clients() -> None:
-    state = run(FederatedRidge(features=FEATURES, standardise=True))
+def test_standardizing_also_serves_the_choice_on_left_out_clients() -> None:
+    state = run(FederatedRidge(features=FEATURES, standardize=True))
     plain = run(FederatedRidge(features=FEATURES))
     assert state.choice is not None
     assert plain.choice is not None
@@ -160,7 +160,7 @@ def test_standardising_also_serves_the_choice_on_left_out_clients() -> None:
 
 
 def test_a_server_that_keeps_no_clients_has_only_the_sum() -> None:
-    algorithm = FederatedRidge(features=FEATURES, ridge="gcv", keep_clients=False)
+    algorithm = FederatedRidge(features=FEATURES, ridge="gcv", store_per_client=False)
     state = run(algorithm)
     assert state.by_client == {}
     assert state.choice is not None
@@ -174,7 +174,7 @@ def test_one_client_cannot_be_left_out() -> None:
 
 def test_half_the_clients_may_be_asked_in_each_round() -> None:
     algorithm = FederatedRidge(features=FEATURES, ridge=0.1)
-    result = run_locally(Plan(algorithm=algorithm, share=0.5, rounds=2, seed=1), CLIENTS)
+    result = run_locally(Plan(algorithm=algorithm, client_fraction=0.5, rounds=2, seed=1), CLIENTS)
     assert [record.n_used for record in result.records] == [3, 3]
     assert set(result.state.by_client) <= set(CLIENTS)
 
@@ -183,7 +183,7 @@ def test_half_the_clients_may_be_asked_in_each_round() -> None:
     ("settings", "message"),
     [
         ({"ridge": "best"}, "ridge is 'best'"),
-        ({"ridge": "clients", "keep_clients": False}, "needs keep_clients=True"),
+        ({"ridge": "clients", "store_per_client": False}, "needs store_per_client=True"),
         ({"forgetting": 0.0}, "forgetting is 0.0"),
         ({"forgetting": 1.1}, "forgetting is 1.1"),
         ({"increments": 0}, "increments is 0"),

@@ -15,7 +15,7 @@ from catchment.data import ACTIVITIES, Recording, contiguous, narma, synthetic_w
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features import EchoState, Recipe, Reservoir
-from catchment.federation import Engine, Plan, Reply, Rows, Turn, run
+from catchment.federation import Engine, Plan, Reply, RoundContext, Rows, run
 from catchment.federation.learn import (
     Evidence,
     FederatedRidge,
@@ -24,8 +24,8 @@ from catchment.federation.learn import (
     Selection,
     chosen,
 )
-from catchment.privacy import SecureSum, make_identities
-from catchment.wire import Parts, join
+from catchment.privacy import SecureAggregation, generate_keys
+from catchment.wire import Message, join
 
 PER_STEP = EchoState.of(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=8)
 POOLED = EchoState.of(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean_std")
@@ -119,10 +119,10 @@ class Absent(Engine):
     def clients(self) -> Sequence[str]:
         return self.inner.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        (message,) = set(letters.values())
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        (message,) = set(requests.values())
         first = b'"kind":"nothing"' in message
-        for reply in self.inner.ask(letters):
+        for reply in self.inner.ask(requests):
             if reply.client != self.client or first != (self.round == 0):
                 yield reply
 
@@ -151,16 +151,16 @@ def test_a_client_that_misses_the_second_round_only_leaves_its_errors_out() -> N
 
 def test_a_client_notices_that_it_is_not_in_the_total() -> None:
     algorithm = SelectedRidge(features=PER_STEP, ridges=RIDGES)
-    turn = Turn(1, (), client="a")
+    context = RoundContext(1, (), client="a")
     others = {name: SERIES[name] for name in ("client-000", "client-001")}
     state = run_locally(Plan(algorithm=algorithm, rounds=1), others).state
-    told = algorithm.broadcast(state, turn)
+    told = algorithm.broadcast(state, context)
     with pytest.raises(UploadError) as caught:
-        algorithm.client_update(told, lambda: [s for p in SERIES.values() for s in p], turn)
+        algorithm.client_update(told, lambda: [s for p in SERIES.values() for s in p], context)
     assert caught.value.code == "not-summed"
     stranger = [replace(s, u=5 * s.u) for s in SERIES["client-002"]]
     with pytest.raises(UploadError) as caught:
-        algorithm.client_update(told, lambda: stranger, turn)
+        algorithm.client_update(told, lambda: stranger, context)
     assert caught.value.code == "not-summed"
 
 
@@ -170,7 +170,7 @@ def test_a_client_alone_has_nothing_to_be_left_out_of() -> None:
     state = run_locally(Plan(algorithm=algorithm, rounds=1), one).state
     with pytest.raises(UploadError) as caught:
         algorithm.client_update(
-            algorithm.broadcast(state, Turn(1, ())), lambda: one["a"], Turn(1, ())
+            algorithm.broadcast(state, RoundContext(1, ())), lambda: one["a"], RoundContext(1, ())
         )
     assert caught.value.code == "alone"
 
@@ -180,7 +180,7 @@ def test_a_hidden_sum_is_believed_without_names() -> None:
     named = select(algorithm, SERIES)
     assert named.total is not None
     assert named.errors is not None
-    nameless = Turn(0, tuple(SERIES))
+    nameless = RoundContext(0, tuple(SERIES))
     first = algorithm.server_update(
         algorithm.start(), algorithm.read_update(named.total.parts(), nameless), nameless
     )
@@ -212,7 +212,7 @@ def errors(**changes: Any) -> PathErrors:
 )
 def test_errors_that_cannot_be_are_refused(value: PathErrors, code: str) -> None:
     with pytest.raises(UploadError) as caught:
-        PathErrors.from_parts(value.parts()).checked()
+        PathErrors.from_message(value.parts()).checked()
     assert caught.value.code == code
 
 
@@ -227,14 +227,14 @@ def test_errors_of_different_paths_and_kinds_do_not_add() -> None:
 def test_errors_before_a_total_stop_the_run() -> None:
     algorithm = SelectedRidge(features=PER_STEP)
     with pytest.raises(FederationError, match="before there was a total"):
-        algorithm.server_update(Selection(), Evidence(None, errors()), Turn(1, ()))
+        algorithm.server_update(Selection(), Evidence(None, errors()), RoundContext(1, ()))
 
 
 def test_a_broadcast_that_is_not_a_path_is_refused_by_the_client() -> None:
     algorithm = SelectedRidge(features=PER_STEP)
-    for wrong in (Parts("path"), join("other", {})):
+    for wrong in (Message("path"), join("other", {})):
         with pytest.raises(IntegrityError, match="expected"):
-            algorithm.client_update(wrong, lambda: SERIES["client-000"], Turn(1, ()))
+            algorithm.client_update(wrong, lambda: SERIES["client-000"], RoundContext(1, ()))
 
 
 def test_wrong_settings_are_named() -> None:
@@ -251,12 +251,12 @@ def test_equal_accuracies_are_decided_by_error() -> None:
     assert chosen(np.array([0.1, 1.0, 10.0]), path, by="accuracy").best == 10.0
 
 
-def test_a_secure_sum_chooses_the_same_ridge_and_shows_no_client() -> None:
+def test_secure_aggregation_chooses_the_same_ridge_and_shows_no_client() -> None:
     small = EchoState.of(Reservoir.from_recipe(Recipe(units=4, inputs=1, seed=1)), washout=5)
     clients = contiguous(narma(400, seed=3), 4)
-    identities = make_identities(clients)
+    identities = generate_keys(clients)
     memories = identities.memories
-    secure = SecureSum(identities=identities, min_clients=3, rows_per_feature=2)
+    secure = SecureAggregation(identities=identities, min_clients=3, rows_per_feature=2)
     algorithm = SelectedRidge(features=small, ridges=RIDGES)
     plan: Plan[Any, Any, Any] = Plan(algorithm=algorithm, rounds=2, protections=(secure,))
     hidden = run_locally(plan, clients, memories=memories).state

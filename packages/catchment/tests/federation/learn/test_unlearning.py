@@ -90,7 +90,7 @@ def test_a_damaged_certificate_is_refused(text: str) -> None:
 
 
 def test_a_sum_without_clients_forgets_what_is_sent_again() -> None:
-    algorithm = replace(RIDGE, keep_clients=False)
+    algorithm = replace(RIDGE, store_per_client=False)
     state = run(algorithm, SERIES)
     with pytest.raises(FederationError, match="send its statistics again"):
         unlearn(algorithm, state, "client-003")
@@ -223,7 +223,7 @@ def test_who_is_there_already_or_brings_other_features_cannot_join() -> None:
 def on_a_grid(
     bits: int, classes: bool, seed: int, n_clients: int
 ) -> tuple[FederatedRidge, dict[str, list[Recording]]]:
-    """Return a ridge whose statistics are whole numbers, and clients of one to four recordings."""
+    """Return a ridge whose statistics are integers, and clients of one to four recordings."""
     rng = np.random.default_rng(seed)
     algorithm = FederatedRidge(
         features=Waves(2, 2, bits), ridge=0.1, classes=("a", "b") if classes else None
@@ -231,7 +231,7 @@ def on_a_grid(
 
     def recording(k: int) -> Recording:
         u = rng.normal(size=(7, 2))
-        return Recording.labelled(u, k % 2, 2) if classes else Recording(u, rng.normal(size=2))
+        return Recording.labeled(u, k % 2, 2) if classes else Recording(u, rng.normal(size=2))
 
     return algorithm, {
         f"client-{c}": [recording(k) for k in range(1 + int(rng.integers(4)))]
@@ -273,7 +273,7 @@ def test_on_a_grid_unlearning_is_an_equality_of_hashes(
 
 def test_on_a_grid_a_server_that_keeps_only_the_sum_forgets_to_the_last_bit() -> None:
     algorithm, clients = on_a_grid(8, True, 1, 4)
-    apart = replace(algorithm, keep_clients=False)
+    apart = replace(algorithm, store_per_client=False)
     rows = accumulate(algorithm.features, clients["client-2"])
     unlearned = unlearn_rows(apart, run(apart, clients), "client-2", rows)
     rest = {name: held for name, held in clients.items() if name != "client-2"}

@@ -16,17 +16,17 @@ from catchment.engine import local_only, run_locally
 from catchment.features import EchoState
 from catchment.federation import Plan
 from catchment.federation.measure import (
+    Dummy,
     Evaluation,
-    Guess,
     Scores,
     autoregression,
+    constant_baseline,
     delay_line,
     evaluate,
-    mean_target,
     pooled,
 )
 from catchment.readout import nrmse, train
-from catchment.wire import Parts
+from catchment.wire import Message
 
 
 def series(n: int = 300) -> Array:
@@ -73,7 +73,7 @@ def test_autoregression_is_ridge_on_lagged_rows() -> None:
 
 def test_majority_is_the_most_frequent_class_of_all_clients() -> None:
     data = wearers()
-    model = run_locally(mean_target(features(), classes=ACTIVITIES), data).model
+    model = run_locally(constant_baseline(features(), classes=ACTIVITIES), data).model
     assert model is not None
     every = pooled(data)["all"]
     labels = [int(np.argmax(s.y)) for s in every if s.y is not None]
@@ -84,7 +84,7 @@ def test_majority_is_the_most_frequent_class_of_all_clients() -> None:
 
 def test_the_mean_of_a_series_scores_one() -> None:
     data = forecasts()
-    plan = mean_target(EchoState.of(delay_line(1, 1)))
+    plan = constant_baseline(EchoState.of(delay_line(1, 1)))
     model = run_locally(plan, data).model
     assert model is not None
     scores = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), data).state
@@ -96,7 +96,7 @@ def test_the_mean_of_a_series_scores_one() -> None:
 def test_persistence_is_the_last_known_target(horizon: int, washout: int) -> None:
     u = series()
     data = {"a": [Recording(u[:-horizon], u[horizon:])]}
-    plan = Plan(algorithm=Guess(how="persistence", horizon=horizon, washout=washout))
+    plan = Plan(algorithm=Dummy(how="persistence", horizon=horizon, washout=washout))
     scores = run_locally(plan, data).state
     first = max(horizon, washout)
     # What is known at step t of a forecast is the input at step t.
@@ -107,7 +107,7 @@ def test_persistence_is_the_last_known_target(horizon: int, washout: int) -> Non
 
 def test_persistence_leaves_out_what_it_does_not_know() -> None:
     y = np.array([1.0, np.nan, 3.0, 4.0, 6.0])
-    plan = Plan(algorithm=Guess(how="persistence"))
+    plan = Plan(algorithm=Dummy(how="persistence"))
     total = run_locally(plan, {"a": [Recording(np.zeros(5), y)]}).state.total
     assert total is not None
     assert total.errors.n == 2
@@ -117,7 +117,7 @@ def test_persistence_leaves_out_what_it_does_not_know() -> None:
 def test_persistence_needs_targets_per_step() -> None:
     from catchment.errors import TooFewClientsError
 
-    plan = Plan(algorithm=Guess(how="persistence"))
+    plan = Plan(algorithm=Dummy(how="persistence"))
     with pytest.raises(TooFewClientsError, match="target per step"):
         run_locally(plan, wearers())
     with pytest.raises(TooFewClientsError, match="no target"):
@@ -127,8 +127,8 @@ def test_persistence_needs_targets_per_step() -> None:
 
 
 def test_random_guesses_are_right_once_in_as_many_classes() -> None:
-    data = {"a": [Recording.labelled(np.zeros(3000), k, 4, per_step=True) for k in range(4)]}
-    plan = Plan(algorithm=Guess(how="random", classes=tuple("abcd")), seed=5)
+    data = {"a": [Recording.labeled(np.zeros(3000), k, 4, per_step=True) for k in range(4)]}
+    plan = Plan(algorithm=Dummy(how="uniform", classes=tuple("abcd")), seed=5)
     total = run_locally(plan, data).state.total
     assert total is not None
     assert total.counts is not None
@@ -139,7 +139,7 @@ def test_random_guesses_are_right_once_in_as_many_classes() -> None:
 
 
 def test_random_guesses_are_the_same_in_every_run() -> None:
-    plan = Plan(algorithm=Guess(how="random", classes=ACTIVITIES), seed=5)
+    plan = Plan(algorithm=Dummy(how="uniform", classes=ACTIVITIES), seed=5)
     first, second = (run_locally(plan, wearers(), threads=n).state.total for n in (1, 2))
     assert first is not None
     assert second is not None
@@ -157,7 +157,7 @@ def test_random_guesses_are_the_same_in_every_run() -> None:
 )
 def test_guesses_check_their_settings(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Guess(**settings)  # type: ignore[arg-type]
+        Dummy(**settings)  # type: ignore[arg-type]
 
 
 def test_going_it_alone_is_each_clients_own_model_on_its_own_test_data() -> None:
@@ -194,7 +194,7 @@ def test_going_it_alone_leaves_out_whose_data_cannot_be_used() -> None:
 
 def test_states_survive_the_disk() -> None:
     data = wearers()
-    random = Guess(how="random", classes=ACTIVITIES)
+    random = Dummy(how="uniform", classes=ACTIVITIES)
     guessed: Scores = run_locally(Plan(algorithm=random), data).state
-    same = random.load_state(Parts.from_bytes(random.save_state(guessed).to_bytes()))
+    same = random.load_state(Message.from_bytes(random.save_state(guessed).to_bytes()))
     assert same.worst() == guessed.worst()

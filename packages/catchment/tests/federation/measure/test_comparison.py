@@ -10,19 +10,19 @@ import pytest
 
 from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir
 from catchment.data import ACTIVITIES, contiguous, narma, synthetic_wearables
-from catchment.engine import centralised, compare, guess, local_only, run_locally
+from catchment.engine import centralized, compare, guess, local_only, run_locally
 from catchment.errors import FederationError
 from catchment.features import EchoState
 from catchment.federation.learn import FederatedScaling
 from catchment.federation.measure import (
     Comparison,
+    Dummy,
     Evaluation,
-    Guess,
     Outcome,
     Row,
     Scores,
     autoregression,
-    mean_target,
+    constant_baseline,
 )
 
 
@@ -37,19 +37,19 @@ def pooled_features() -> EchoState:
     return EchoState.of(reservoir, pool="mean_std")
 
 
-def test_federated_equals_centralised() -> None:
+def test_federated_equals_centralized() -> None:
     train, test = split()
     plan = Plan(
         algorithm=FederatedRidge(features=pooled_features(), ridge=1e-2, classes=ACTIVITIES)
     )
-    table = compare({"federated": plan, "centralised": centralised(plan)}, train, test)
+    table = compare({"federated": plan, "centralized": centralized(plan)}, train, test)
     one, other = (outcome.model for outcome in table.outcomes)
     assert one is not None
     assert other is not None
     np.testing.assert_allclose(one.readout.weights, other.readout.weights, rtol=1e-9, atol=1e-9)
-    assert table["federated"].score == table["centralised"].score
+    assert table["federated"].score == table["centralized"].score
     assert table["federated"].bytes_up > 0
-    assert table["centralised"].bytes_up == table["centralised"].rounds == 0
+    assert table["centralized"].bytes_up == table["centralized"].rounds == 0
 
 
 def test_rows_of_classes() -> None:
@@ -59,8 +59,8 @@ def test_rows_of_classes() -> None:
     seen: list[str] = []
     table = compare(
         {
-            "random": guess(Guess(how="random", classes=ACTIVITIES)),
-            "majority": mean_target(f, classes=ACTIVITIES),
+            "random": guess(Dummy(how="uniform", classes=ACTIVITIES)),
+            "majority": constant_baseline(f, classes=ACTIVITIES),
             "local": local_only(f, classes=ACTIVITIES),
             "ridge": plan,
         },
@@ -68,7 +68,7 @@ def test_rows_of_classes() -> None:
         test,
         began=seen.append,
     )
-    assert [row.name for row in table] == seen == ["random", "majority", "local", "ridge"]
+    assert [row.name for row in table] == seen == ["uniform", "most_frequent", "local", "ridge"]
     assert {row.metric for row in table} == {"accuracy"}
     assert table.best.name == "ridge"
     ridge = table["ridge"]
@@ -90,8 +90,8 @@ def test_rows_of_forecasts() -> None:
     f = EchoState.of(Reservoir.from_recipe(Recipe(units=40, inputs=1, seed=1)), washout=20)
     table = compare(
         {
-            "persistence": guess(Guess(how="persistence", washout=20)),
-            "mean": mean_target(f),
+            "persistence": guess(Dummy(how="persistence", washout=20)),
+            "mean": constant_baseline(f),
             "line": autoregression(1, lags=10, washout=20),
             "ridge": Plan(algorithm=FederatedRidge(features=f)),
         },
@@ -111,8 +111,8 @@ def test_clients_may_be_functions() -> None:
         algorithm=FederatedRidge(features=pooled_features(), ridge=1e-2, classes=ACTIVITIES)
     )
     lazy = {name: (lambda held=held: held) for name, held in train.items()}
-    lazily = compare({"a": plan, "b": centralised(plan)}, lazy, test)
-    eagerly = compare({"a": plan, "b": centralised(plan)}, train, test)
+    lazily = compare({"a": plan, "b": centralized(plan)}, lazy, test)
+    eagerly = compare({"a": plan, "b": centralized(plan)}, train, test)
     assert [row.score for row in lazily] == [row.score for row in eagerly]
 
 

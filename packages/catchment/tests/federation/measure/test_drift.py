@@ -71,7 +71,7 @@ def history(
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.1])
-def test_false_alarms_are_as_rare_as_stated_where_nothing_changes(rate: float) -> None:
+def test_false_positive_rate_are_as_rare_as_stated_where_nothing_changes(rate: float) -> None:
     fleets = [history(seed) for seed in range(3)]
     judged = alarms = 0
     for fleet in fleets:
@@ -92,7 +92,7 @@ def test_a_client_that_changes_is_named_and_nobody_before_there_is_enough_to_com
     assert last[0].times > 3
     first = [RoundScores(1, ("a",), np.array([9.0]), np.array([9.0]))]
     assert drifts(first, 0.5) == ()
-    with pytest.raises(ValueError, match="false_alarms is 0"):
+    with pytest.raises(ValueError, match="false_positive_rate is 0"):
         drifts(fleet, 0)
 
 
@@ -115,7 +115,7 @@ FEATURES = NVAR(3, washout=3).build(1, per_step=True)
 
 @pytest.mark.parametrize("method", ["towards", "mixed"])
 def test_personal_readouts_over_weeks(method: str) -> None:
-    ridge = FederatedRidge(features=FEATURES, ridge=0.1, increments="new", false_alarms=0.05)
+    ridge = FederatedRidge(features=FEATURES, ridge=0.1, increments="new", false_positive_rate=0.05)
     plan = Plan(algorithm=PersonalIncrements(ridge=ridge, method=method), rounds=8)  # type: ignore[arg-type]
     done = run_locally(plan, fleet(8, "c3"))
     assert {one.client for one in ridge.drifts(done.state.shared) if one.round == 7} == {"c3"}
@@ -150,6 +150,6 @@ def test_a_step_is_chosen_by_what_came_later() -> None:
 
 
 def test_a_sum_alone_is_judged_as_a_whole() -> None:
-    hidden = FederatedRidge(features=FEATURES, ridge=0.1, increments="new", keep_clients=False)
+    hidden = FederatedRidge(features=FEATURES, ridge=0.1, increments="new", store_per_client=False)
     state = run_locally(Plan(algorithm=hidden, rounds=3), fleet(3)).state
     assert [one.clients for one in state.history] == [("",), ("",)]

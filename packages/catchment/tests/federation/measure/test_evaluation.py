@@ -13,7 +13,7 @@ from catchment.features import EchoState, Recipe, Reservoir
 from catchment.federation import Plan
 from catchment.federation.measure import Evaluation, Score, Scores, evaluate
 from catchment.readout import ClassCounts, ErrorSums, Model, train
-from catchment.wire import Parts, join
+from catchment.wire import Message, join
 
 PER_STEP = EchoState.of(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=10)
 POOLED = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std")
@@ -60,7 +60,7 @@ def test_classes_are_counted_over_all_clients() -> None:
 
 
 def test_a_server_may_keep_only_the_sum() -> None:
-    algorithm = Evaluation(model_under_test=forecaster(), keep_clients=False)
+    algorithm = Evaluation(model_under_test=forecaster(), store_per_client=False)
     state = run_locally(Plan(algorithm=algorithm), SERIES).state
     assert state.by_client == {}
     assert state.total is not None
@@ -92,12 +92,12 @@ def test_scores_of_numbers_and_of_classes_add_to_a_score_of_numbers() -> None:
     assert both.errors.n == 8
 
 
-def spoilt(name: str, *arrays: object) -> Parts:
+def spoilt(name: str, *arrays: object) -> Message:
     good = {
-        "errors": Parts("error-sums", {}, (np.array([4.0]), *(np.ones(3) for _ in range(4)))),
-        "counts": Parts("class-counts", {}, (np.diag([2, 1, 1]),)),
+        "errors": Message("error-sums", {}, (np.array([4.0]), *(np.ones(3) for _ in range(4)))),
+        "counts": Message("class-counts", {}, (np.diag([2, 1, 1]),)),
     }
-    good[name] = Parts(good[name].kind, {}, tuple(np.asarray(a) for a in arrays))
+    good[name] = Message(good[name].kind, {}, tuple(np.asarray(a) for a in arrays))
     return join("score", good)
 
 
@@ -122,25 +122,25 @@ ONES = np.ones(3)
         spoilt("counts", np.diag([np.nan, 2.0, 2.0])),
         spoilt("more", ONES)
         if False
-        else join("score", {"errors": score().parts(), "x": Parts("x")}),
+        else join("score", {"errors": score().parts(), "x": Message("x")}),
     ],
 )
-def test_scores_that_cannot_be_are_refused(parts: Parts) -> None:
+def test_scores_that_cannot_be_are_refused(parts: Message) -> None:
     with pytest.raises((CatchmentError, ValueError)):
-        Score.from_parts(parts).checked()
+        Score.from_message(parts).checked()
 
 
 def test_negative_sums_and_wrong_counts_have_a_code() -> None:
     with pytest.raises(UploadError) as caught:
-        Score.from_parts(spoilt("counts", np.diag([2, 1, 7]))).checked()
+        Score.from_message(spoilt("counts", np.diag([2, 1, 7]))).checked()
     assert caught.value.code == "count"
     with pytest.raises(UploadError) as caught:
-        Score.from_parts(spoilt("errors", [4.0], ONES * np.inf, ONES, ONES, ONES)).checked()
+        Score.from_message(spoilt("errors", [4.0], ONES * np.inf, ONES, ONES, ONES)).checked()
     assert caught.value.code == "not-finite"
 
 
 def test_scores_survive_the_journey() -> None:
     kept = Scores(score(), {"a": score(), "b": score()})
-    read = Scores.from_parts(Parts.from_bytes(kept.parts().to_bytes()))
+    read = Scores.from_message(Message.from_bytes(kept.parts().to_bytes()))
     assert read.parts().to_bytes() == kept.parts().to_bytes()
     assert sorted(read.by_client) == ["a", "b"]

@@ -13,11 +13,11 @@ from catchment import Recipe, Recording, Reservoir
 from catchment.engine import run_locally
 from catchment.errors import UploadError
 from catchment.features import EchoState
-from catchment.federation import Plan, Tally, Turn, check_statistics
+from catchment.federation import Plan, RoundContext, Tally, check_statistics
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import (
+    ContributionBound,
     Flag,
-    InfluenceCap,
     influence,
     left_out_losses,
     loss_flags,
@@ -149,8 +149,8 @@ def test_alike_losses_do_not_make_a_small_difference_stand_out() -> None:
 
 
 def test_a_cap_bounds_what_one_client_adds() -> None:
-    cap = InfluenceCap(limit=50.0)
-    capped = cap.on_client(GOOD, Turn(0, ()))
+    cap = ContributionBound(limit=50.0)
+    capped = cap.on_client(GOOD, RoundContext(0, ()))
     assert influence(GOOD) > 50
     assert influence(capped) == pytest.approx(50)
     assert capped.weight < GOOD.weight
@@ -158,7 +158,7 @@ def test_a_cap_bounds_what_one_client_adds() -> None:
     small = GOOD.scaled(1e-6)
     assert cap.capped(small) is small
     with pytest.raises(ValueError, match="limit"):
-        InfluenceCap(limit=0.0)
+        ContributionBound(limit=0.0)
 
 
 def test_a_cap_holds_on_the_server_against_a_client_that_ignores_it() -> None:
@@ -166,14 +166,14 @@ def test_a_cap_holds_on_the_server_against_a_client_that_ignores_it() -> None:
     algorithm = FederatedRidge(features=FEATURES, ridge=RIDGE)
     limit = 0.5 * influence(HONEST["client-00"])
     free = run_locally(Plan(algorithm=algorithm), clients).state
-    plan = Plan(algorithm=algorithm, protections=(InfluenceCap(limit=limit),))
+    plan = Plan(algorithm=algorithm, protections=(ContributionBound(limit=limit),))
     capped = run_locally(plan, clients).state
     assert free.total is not None
     assert capped.total is not None
     assert all(influence(s) <= limit * (1 + 1e-12) for s in capped.by_client.values())
     assert capped.total.n_rows == free.total.n_rows
-    read = InfluenceCap(limit=limit).read_update(
-        GOOD.parts(), Turn(0, (), client="x"), algorithm.read_update
+    read = ContributionBound(limit=limit).read_update(
+        GOOD.parts(), RoundContext(0, (), client="x"), algorithm.read_update
     )
     assert isinstance(read, Tally)
     assert influence(read.total) == pytest.approx(limit)
@@ -187,11 +187,13 @@ def test_a_run_reports_flags_and_keeps_the_flagged_client() -> None:
     assert result.records[0].n_used == 8
     assert result.state.total is not None
     assert result.state.total.n_rows == 8 * 180
-    alone = FederatedRidge(features=FEATURES, ridge=RIDGE, keep_clients=False)
+    alone = FederatedRidge(features=FEATURES, ridge=RIDGE, store_per_client=False)
     assert run_locally(Plan(algorithm=alone), clients).state.flags == ()
 
 
 def test_a_client_beyond_the_reach_of_its_units_leaves_the_round() -> None:
     algorithm = FederatedRidge(features=FEATURES, ridge=RIDGE)
     with pytest.raises(UploadError, match="mean square of feature"):
-        algorithm.read_update(replace(GOOD, gram=9 * GOOD.gram).parts(), Turn(0, (), client="x"))
+        algorithm.read_update(
+            replace(GOOD, gram=9 * GOOD.gram).parts(), RoundContext(0, (), client="x")
+        )

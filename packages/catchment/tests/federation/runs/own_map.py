@@ -1,4 +1,4 @@
-"""A feature map of one's own whose features lie on a grid, or not."""
+"""A feature map of one's own whose features lie in fixed point, or not."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment import EchoState, Pipeline, Prepare, Recording, fit
+from catchment import EchoState, Pipeline, Preprocessing, Recording, fit
 from catchment.federation import read_run
 from catchment.federation.measure import Scores
 from catchment.federation.runs import (
@@ -88,8 +88,8 @@ def test_windows_that_overlap_end_where_the_next_begins() -> None:
     labels = np.repeat(np.eye(2), 60, axis=0)
     u = np.sin(np.arange(120) / np.repeat([1.0, 8.0], 60))
     one = Recording(u, labels, classes=CLASSES)
-    prepare = Prepare(window=20, step=5, label="majority", scale="none")
-    model = fit(Pipeline(prepare, EchoState(20)), [one])
+    preprocessing = Preprocessing(window=20, step=5, label="majority", scale="none")
+    model = fit(Pipeline(preprocessing, EchoState(20)), [one])
     spans = draw(model, [one]).spans
     assert spans[0].start == 0
     assert spans[-1].end == 120
@@ -101,7 +101,7 @@ def test_windows_that_overlap_end_where_the_next_begins() -> None:
 def test_numbers_are_those_of_the_model_and_the_targets() -> None:
     u = np.sin(np.arange(200.0) / 5)
     one = Recording(u, channels=("load",))
-    model = fit(Pipeline(Prepare(horizon=3), EchoState(20, washout=10)), [one])
+    model = fit(Pipeline(Preprocessing(horizon=3), EchoState(20, washout=10)), [one])
     drawn = draw(model, [one])
     assert drawn.output == "load"
     predicted = np.array([span.predicted for span in drawn.spans], dtype=float)
@@ -201,7 +201,7 @@ def test_a_plan_that_hides_its_clients_keeps_no_signals(tmp_path: Path) -> None:
     fewer = (("units = 20", "units = 4"), ("users = 6", "users = 13"))
     plain = (('ridge = "clients"', "ridge = 0.1"), ('baselines = ["', 'baselines = [] # ["'))
     text = small_plan("wearables", *fewer, *plain)
-    text += '\n[[protect]]\nname = "secure_sum"\n'
+    text += '\n[[protections]]\nname = "secure_aggregation"\n'
     run = run_plan(parse_plan(text), tmp_path / "run").run
     assert run.drawn == ()
     assert "raw signals" not in in_words(run, [])

@@ -30,7 +30,7 @@ from catchment.federation import (
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.federation.runs import BATCH, DATABASE, MODEL, PLAN, Entry
 from catchment.readout import Model
-from catchment.wire import Parts
+from catchment.wire import Message
 
 ROUNDS = 4
 RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
@@ -64,12 +64,12 @@ class Repeating(Engine):
     def clients(self) -> Sequence[str]:
         return self.inner.clients()
 
-    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        for reply in self.inner.ask(letters):
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in self.inner.ask(requests):
             yield reply
             second = reply
             if self.conflicting and reply.message is not None:
-                first = Parts.from_bytes(reply.message)
+                first = Message.from_bytes(reply.message)
                 changed = tuple(np.asarray(2 * array) for array in first.arrays)
                 second = replace(reply, message=replace(first, arrays=changed).to_bytes())
             yield second

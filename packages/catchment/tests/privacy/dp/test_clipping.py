@@ -19,7 +19,7 @@ from catchment.federation.measure import Score
 from catchment.privacy import Clip
 from catchment.privacy.dp import Clipped
 from catchment.readout import ErrorSums, RidgeStatistics
-from catchment.wire import Fact, Parts
+from catchment.wire import Fact, Message
 
 GRID = 2.0**-40
 
@@ -57,7 +57,7 @@ def test_without_noise_the_sum_of_clipped_moments_comes_back(whiten: bool) -> No
     public = [statistics(40, 100 + k) for k in range(3)]
     clip = Clip.from_public(public, whiten=whiten)
     clipped = [clip.clipped(c, GRID) for c in clients]
-    total = RidgeStatistics.from_parts(clip.upload(reduce(add, clipped)))
+    total = RidgeStatistics.from_message(clip.upload(reduce(add, clipped)))
     factors = [min(1.0, clip.bound / clip.length(c)) / 25 for c in clients]
     expected = sum(f * moment_matrix(c) for f, c in zip(factors, clients, strict=True))
     np.testing.assert_allclose(moment_matrix(total), expected, rtol=1e-6, atol=1e-6)
@@ -96,7 +96,7 @@ def test_the_ridge_of_the_noise_is_a_ridge_on_all_features_and_the_constant() ->
     clip = Clip(bound=1e6, target_scale=2.0)
     clipped = clip.clipped(RidgeStatistics.from_states(z, y, fingerprint="f"), GRID)
     ridge = 0.02
-    readout = RidgeStatistics.from_parts(clip.upload(clipped, ridge)).solve(0.0)
+    readout = RidgeStatistics.from_message(clip.upload(clipped, ridge)).solve(0.0)
     # Moments are means over rows, so that the same ridge on sums is 60 times larger.
     penalty = 60 * ridge * math.sqrt(2 * 5)
     theirs = Ridge(alpha=penalty, fit_intercept=False).fit(np.column_stack([np.ones(60), z]), y)
@@ -112,7 +112,7 @@ def test_any_noisy_sum_can_be_solved(seed: int, spread: float) -> None:
     total = clip.clipped(statistics(20, 1), GRID)
     noisy = Clipped(total.vector + spread * rng.normal(size=len(total.vector)), 1, total.about)
     parts = clip.upload(noisy, 0.5 * spread)
-    result = RidgeStatistics.from_parts(parts)
+    result = RidgeStatistics.from_message(parts)
     assert np.linalg.eigvalsh(moment_matrix(result))[0] >= -1e-9 * spread
     assert result.n_rows >= 1
     assert result.weight > 0
@@ -126,7 +126,7 @@ def test_weighted_sums_are_clipped_as_means_and_come_back_with_their_shapes() ->
     clipped = clip.clipped(sent, GRID)
     assert np.linalg.norm(clipped.vector) == pytest.approx(2.5)
     both = clipped + clipped
-    total = WeightedSum.from_parts(clip.upload(both))
+    total = WeightedSum.from_message(clip.upload(both))
     assert total.weight == 2.0
     assert total.n_clients == 2
     np.testing.assert_allclose(total.mean()[0], [[1.5, 0.0]], atol=1e-8)
@@ -140,7 +140,7 @@ def test_a_client_without_rows_adds_nothing() -> None:
 
 def test_parts_survive_the_journey() -> None:
     sent = Clip(bound=1.0).clipped(statistics(9, 1), GRID)
-    got = Clipped.from_parts(Parts.from_bytes(sent.parts().to_bytes()))
+    got = Clipped.from_message(Message.from_bytes(sent.parts().to_bytes()))
     np.testing.assert_array_equal(got.vector, sent.vector)
     assert got.n_clients == 1
     assert (got + got).n_clients == 2
@@ -150,13 +150,15 @@ def test_bad_vectors_are_refused() -> None:
     about: dict[str, Fact] = {"kind": "weighted-sum", "facts": {}, "numbers": 2, "shapes": [[2]]}
     ones, facts = np.ones(2), {"about": about}
     with pytest.raises(UploadError, match="NaN"):
-        Clipped.from_parts(Parts("clipped", facts, (np.array([1.0, 0.0]), np.array([1.0, np.nan]))))
+        Clipped.from_message(
+            Message("clipped", facts, (np.array([1.0, 0.0]), np.array([1.0, np.nan])))
+        )
     with pytest.raises(UploadError, match="not a number of anything"):
-        Clipped.from_parts(Parts("clipped", facts, (np.array([0.5, 0.0]), ones)))
+        Clipped.from_message(Message("clipped", facts, (np.array([0.5, 0.0]), ones)))
     with pytest.raises(UploadError, match="clients cannot be"):
-        Clipped.from_parts(Parts("clipped", facts, (np.zeros(2), ones)))
+        Clipped.from_message(Message("clipped", facts, (np.zeros(2), ones)))
     with pytest.raises(IntegrityError):
-        Clipped.from_parts(Parts("clipped", facts, (np.ones(3), ones)))
+        Clipped.from_message(Message("clipped", facts, (np.ones(3), ones)))
     with pytest.raises(UploadError, match="do not add"):
         _ = Clipped(ones, 1, about) + Clipped(ones, 1, {**about, "shapes": [[1], [1]]})
     with pytest.raises(IntegrityError, match="3 numbers came"):

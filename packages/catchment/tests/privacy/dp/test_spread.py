@@ -18,15 +18,15 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
 from catchment import Array
-from catchment.federation import Turn, WeightedSum
+from catchment.federation import RoundContext, WeightedSum
 from catchment.privacy import Clip, GaussianNoise
 from catchment.privacy.dp import Clipped, step_name
-from catchment.wire import Fact, Parts
+from catchment.wire import Fact, Message
 
 SIZE = 40_000
 EPSILON, DELTA, BOUND = 1.3, 1e-6, 2.7
 CLOSE = 0.025
-TURN = Turn(0, tuple(f"c{k}" for k in range(10)))
+TURN = RoundContext(0, tuple(f"c{k}" for k in range(10)))
 ABOUT: dict[str, Fact] = {"kind": "weighted-sum", "facts": {}, "numbers": 2, "shapes": [[SIZE]]}
 
 
@@ -64,9 +64,9 @@ def released(protection: GaussianNoise, total: Clipped) -> Array:
     """Return the numbers of the sum as the algorithm gets them."""
     seen: list[Array] = []
 
-    def read(parts: Parts, turn: Turn) -> WeightedSum:
+    def read(parts: Message, context: RoundContext) -> WeightedSum:
         seen.append(parts.arrays[1])
-        return WeightedSum.from_parts(parts)
+        return WeightedSum.from_message(parts)
 
     protection.on_server(total, TURN, read)
     return seen[0]

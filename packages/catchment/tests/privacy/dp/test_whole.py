@@ -1,4 +1,4 @@
-"""Noise on whole numbers: nobody is longer than the bound, and the noise is the discrete one."""
+"""Noise on integers: nobody is longer than the bound, and the noise is the discrete one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,17 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import LocalEngine
 from catchment.errors import BudgetError, UploadError
-from catchment.federation import Algorithm, Cost, Data, Plan, Turn, WeightedSum, moment_matrix, run
-from catchment.privacy import Budget, Clip, GaussianNoise, SecureSum, make_identities
+from catchment.federation import (
+    Algorithm,
+    Cost,
+    Data,
+    Plan,
+    RoundContext,
+    WeightedSum,
+    moment_matrix,
+    run,
+)
+from catchment.privacy import Budget, Clip, GaussianNoise, SecureAggregation, generate_keys
 from catchment.privacy.dp import (
     Clipped,
     Records,
@@ -34,11 +43,11 @@ from catchment.privacy.dp import (
     whole_steps,
 )
 from catchment.readout import Grid, RidgeStatistics
-from catchment.wire import Fact, Parts
+from catchment.wire import Fact, Message
 from tests.security.fleet import Tapped
 
 GRID = Grid(8, ((4, 8),), 0)
-TURN = Turn(0, ())
+TURN = RoundContext(0, ())
 
 
 def noise(**options: Any) -> GaussianNoise:
@@ -133,11 +142,11 @@ def test_no_statistics_on_a_grid_are_longer_than_the_bound(
     sums: list[int], weight: int, bound: float
 ) -> None:
     x = np.array(sums)
-    invented = RidgeStatistics(
+    synthetic = RidgeStatistics(
         3, float(weight), x[:4], x[4:5], x[5:15], x[15:19, None], x[19:20], "f", GRID
     )
     protection = noise(clip=Clip(bound=bound))
-    sent = protection.on_client(invented, TURN)
+    sent = protection.on_client(synthetic, TURN)
     assert isinstance(sent, Clipped)
     step = protection.amount(whole=True).step
     assert sent.grid == step_name(step)
@@ -146,7 +155,7 @@ def test_no_statistics_on_a_grid_are_longer_than_the_bound(
     protection.read_update(sent.parts(), TURN.at("ann"), _none)
 
 
-def _none(parts: Parts, turn: Turn) -> Any:
+def _none(parts: Message, context: RoundContext) -> Any:
     return None
 
 
@@ -159,7 +168,7 @@ def test_whole_vectors_are_the_clipped_moments_and_travel_packed() -> None:
     step = protection.amount(whole=True).step
     plain = protection.clip.clipped(s.floats, step)
     np.testing.assert_array_equal(sent.vector * step, plain.vector)
-    got = Clipped.from_parts(Parts.from_bytes(sent.parts().to_bytes()))
+    got = Clipped.from_message(Message.from_bytes(sent.parts().to_bytes()))
     assert got == sent
     large = noise().on_client(statistics(2, F=60), TURN)
     floats = noise().on_client(statistics(2, F=60).floats, TURN)
@@ -190,12 +199,12 @@ def test_central_noise_on_a_grid_is_discrete_and_paid_as_such(tmp_path: Path) ->
     total = Clipped(zero, 4, about, 1.0, step_name(amount.step))
     seen: list[Array] = []
 
-    def read(parts: Parts, turn: Turn) -> WeightedSum:
+    def read(parts: Message, context: RoundContext) -> WeightedSum:
         seen.append(parts.arrays[1])
-        return WeightedSum.from_parts(parts)
+        return WeightedSum.from_message(parts)
 
-    turn = Turn(0, ("a", "b"))
-    protection.on_server(total, turn, read)
+    context = RoundContext(0, ("a", "b"))
+    protection.on_server(total, context, read)
     steps = seen[0] / amount.step
     np.testing.assert_array_equal(steps, np.rint(steps))
     assert np.std(seen[0]) == pytest.approx(amount.spread, rel=0.03)
@@ -203,7 +212,7 @@ def test_central_noise_on_a_grid_is_discrete_and_paid_as_such(tmp_path: Path) ->
     assert release.cost == Cost.of_discrete(amount.multiplier)
     assert budget.spent() == pytest.approx(1.0, abs=1e-3)
     with pytest.raises(BudgetError):
-        protection.on_server(total, turn, read)
+        protection.on_server(total, context, read)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
@@ -217,13 +226,13 @@ def test_the_discrete_amount_keeps_what_a_privacy_loss_distribution_says(epsilon
 
 
 def test_whole_vectors_of_another_step_or_too_long_are_refused() -> None:
-    protection, turn = noise(), TURN.at("ann")
+    protection, context = noise(), TURN.at("ann")
     amount = protection.amount(whole=True)
     name, longest = step_name(amount.step), math.isqrt(square_steps(3.0, amount.step))
 
     def read(vector: list[int], grid: str | None = name, n_clients: int = 1) -> None:
         sent = Clipped(np.array(vector), n_clients, {}, None, grid)
-        protection.read_update(sent.parts(), turn, _none)
+        protection.read_update(sent.parts(), context, _none)
 
     read([longest, 0])
     with pytest.raises(UploadError, match="above the clip's bound"):
@@ -236,8 +245,8 @@ def test_whole_vectors_of_another_step_or_too_long_are_refused() -> None:
     with pytest.raises(UploadError, match="came as int64; it is float64"):
         Clipped(np.array([1]), 1, {})
     with pytest.raises(UploadError, match="came as float64; it is int64"):
-        Clipped.from_parts(
-            Parts("clipped", {"about": {}, "grid": name}, (np.array([1.0, 0.0]), np.ones(2)))
+        Clipped.from_message(
+            Message("clipped", {"about": {}, "grid": name}, (np.array([1.0, 0.0]), np.ones(2)))
         )
     with pytest.raises(UploadError, match="do not add"):
         _ = Clipped(np.array([1]), 1, {}, None, name) + Clipped(np.array([1.0]), 1, {})
@@ -264,11 +273,13 @@ class Sending(Algorithm[RidgeStatistics | None, RidgeStatistics, RidgeStatistics
     def start(self) -> RidgeStatistics | None:
         return None
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
-        return self.known[turn.client]
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> RidgeStatistics:
+        return self.known[context.client]
 
     def server_update(
-        self, state: RidgeStatistics | None, total: RidgeStatistics, turn: Turn
+        self, state: RidgeStatistics | None, total: RidgeStatistics, context: RoundContext
     ) -> RidgeStatistics:
         return total
 
@@ -278,9 +289,9 @@ class Sending(Algorithm[RidgeStatistics | None, RidgeStatistics, RidgeStatistics
 
 def test_distributed_noise_on_a_grid_takes_half_the_ring() -> None:
     known = {f"c{k}": statistics(k, F=30) for k in range(6)}
-    identities = make_identities(known)
+    identities = generate_keys(known)
     protection = noise(distributed=True, epsilon=1e6, clip=Clip(bound=50.0))
-    protections = (protection, SecureSum(identities, min_clients=4))
+    protections = (protection, SecureAggregation(identities, min_clients=4))
     sent = {}
     for name, own in (("whole", known), ("floats", {c: s.floats for c, s in known.items()})):
         plan: Any = Plan(algorithm=Sending(known=own), protections=protections)
@@ -289,7 +300,7 @@ def test_distributed_noise_on_a_grid_takes_half_the_ring() -> None:
         total = run(plan, tapped).state
         expected = sum(moment_matrix(s.floats) / 40 for s in known.values())
         np.testing.assert_allclose(moment_matrix(total), expected, atol=0.5)
-        sent[name] = Parts.from_bytes(tapped.said["update", "c0"]).arrays[0].nbytes
+        sent[name] = Message.from_bytes(tapped.said["update", "c0"]).arrays[0].nbytes
     assert 2 * sent["whole"] - sent["floats"] in range(-32, 33)
 
 

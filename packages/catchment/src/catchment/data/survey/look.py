@@ -54,7 +54,7 @@ class SeenRecording:
     longest: float | None  # the longest one
     stretches: tuple[int, ...]  # rows in a row with one label
     labels: Mapping[str, int]  # rows by label
-    unlabelled: int  # rows without a label or target
+    unlabeled: int  # rows without a label or target
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class SeenClient:
     recordings: tuple[SeenRecording, ...]
     steps: int  # rows in all
     labels: Mapping[str, int]  # rows by label
-    unlabelled: int  # rows without a label or target
+    unlabeled: int  # rows without a label or target
     missing: int  # inputs that are
     n: Array  # values
     deviation: Array
@@ -86,9 +86,9 @@ def _seen_client(name: str, held: Sequence[tuple[Path, Recording]]) -> SeenClien
         figures = np.nanstd(u, axis=0), np.nanmin(u, axis=0), np.nanmax(u, axis=0)
         few = np.abs(u[:: max(1, len(u) // 20_000)])
         usual = np.nanquantile(few, 0.99, axis=0)
-    n_missing, unlabelled = int((~known).sum()), sum(one.unlabelled for one in seen)
+    n_missing, unlabeled = int((~known).sum()), sum(one.unlabeled for one in seen)
     n = known.sum(axis=0).astype(float)
-    return SeenClient(name, seen, len(u), labels, unlabelled, n_missing, n, *figures, usual)
+    return SeenClient(name, seen, len(u), labels, unlabeled, n_missing, n, *figures, usual)
 
 
 def _seen(path: Path, one: Recording) -> SeenRecording:
@@ -97,18 +97,18 @@ def _seen(path: Path, one: Recording) -> SeenRecording:
     longest = None if gaps is None else float(gaps.max())
     labels: dict[str, int] = {}
     stretches: tuple[int, ...] = ()
-    unlabelled = 0
+    unlabeled = 0
     if one.y is not None:
         y = one.y if one.per_step else np.repeat(one.y[None], one.n_steps, axis=0)
         known = ~np.isnan(y).any(axis=1)
-        unlabelled = int((~known).sum())
+        unlabeled = int((~known).sum())
         if one.classes is not None:
             codes = np.where(known, np.nan_to_num(y).argmax(axis=1), -1)
             edges = np.flatnonzero(np.diff(codes, prepend=-2, append=-2))
             stretches = tuple(np.diff(edges)[codes[edges[:-1]] >= 0].tolist())
             counts = np.bincount(codes[known], minlength=len(one.classes))
             labels = {name: int(n) for name, n in zip(one.classes, counts, strict=True) if n}
-    return SeenRecording(path, one.n_steps, interval, longest, stretches, labels, unlabelled)
+    return SeenRecording(path, one.n_steps, interval, longest, stretches, labels, unlabeled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ class Survey:
 
     @property
     def numeric_classes(self) -> bool:
-        """Whether labels are whole numbers in all files that have rows."""
+        """Whether labels are integers in all files that have rows."""
         having = [table for table in self.tables.values() if any(one.n for one in table.values())]
         labels = [table.get(self.roles.label or "") for table in having]
         return all(one is not None and one.kind == "numbers" and one.whole for one in labels)
@@ -427,9 +427,9 @@ def _labels(found: Survey) -> Iterator[str]:
     if found.roles.predicted:
         name = found.roles.predicted[0]
         for client in found.clients:
-            if client.unlabelled == client.steps:
+            if client.unlabeled == client.steps:
                 yield f"{client.name} has no value in {name!r}, and counts neither way"
-        some = {c.name: c.unlabelled for c in found.clients if 0 < c.unlabelled < c.steps}
+        some = {c.name: c.unlabeled for c in found.clients if 0 < c.unlabeled < c.steps}
         if some:
             n, who = sum(some.values()), _some(list(some))
             share = 100 * n / found.n_steps

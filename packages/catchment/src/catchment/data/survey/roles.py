@@ -35,7 +35,7 @@ class ColumnFacts:
 
     @property
     def like_classes(self) -> bool:
-        """Whether it could be a label: text or whole numbers, of few different values."""
+        """Whether it could be a label: text or integers, of few different values."""
         if self.distinct is None or len(self.distinct) * 2 > self.n:
             return False
         return self.kind == "text" or (self.kind == "numbers" and self.whole)

@@ -7,7 +7,7 @@ rebuilt.
 The description says everything but the number of channels, which the data have, so the same few
 words mean the same map for one owner, for many, in scikit-learn and in a plan file.
 
-A recording may be gone on with from the states that its steps so far have left. On a grid it is cut
+A recording may be gone on with from the states that its steps so far have left. In fixed point it is cut
 at L, 2L, ... and each part starts from rest M steps before (`catchment.features.echo_state.run`),
 so towards the end of a part the next is under way, too: the states of all parts under way are
 carried, and rows are those of the recording in one piece.
@@ -66,7 +66,7 @@ from catchment.features.echo_state.weights import (
 )
 from catchment.features.stacked import Part
 from catchment.parallel import ordered_map
-from catchment.wire import Fact, Parts
+from catchment.wire import Fact, Message
 
 KIND = "echo_state"
 
@@ -126,7 +126,7 @@ class EchoState(FeatureMap):
         where a whole recording has one, 0.9, 0.5 and 0.3.
     bias, input, state
         Whether a constant one, the inputs and the states of all layers are features. Readouts fit
-        an intercept anyway, unpenalised; a constant is penalised like any weight.
+        an intercept anyway, unpenalized; a constant is penalized like any weight.
     pool
         "auto": mean and standard deviation over a recording that has one target, none where every
         step has its own. None for a row per step; "last", "mean", "mean_std" or "max" for one row
@@ -140,7 +140,7 @@ class EchoState(FeatureMap):
     grid, input_range
         As in `Recipe`. "auto" follows `AUTO_GRID`, and is None with precision "float32".
     feature_grid
-        Bits to which features are rounded, which makes their statistics whole numbers; it needs a
+        Bits to which features are rounded, which makes their statistics integers; it needs a
         grid. "auto" follows `AUTO_GRID`, and is at most the grid.
     n_inputs
         Channels, filled in by `build`.
@@ -181,7 +181,7 @@ class EchoState(FeatureMap):
     n_inputs: int | None = field(default=None, repr=False, metadata={"later": True})
     matrices: Reservoir | None = field(default=None, repr=False, metadata={"later": True})
 
-    parts_kind = KIND
+    message_kind = KIND
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -282,7 +282,7 @@ class EchoState(FeatureMap):
         """The network whose states are read; ValueError before it is bound."""
         return self.matrices or drawn_reservoir(self.recipe(self.known_inputs).prepared())
 
-    def is_told_by(self, parts: Parts, *, adapted: bool) -> bool:
+    def is_told_by(self, parts: Message, *, adapted: bool) -> bool:
         """Return whether parts have this recipe, but for the scale, and these settings."""
         if self.matrices is not None:
             own = self.parts()
@@ -349,7 +349,7 @@ class EchoState(FeatureMap):
         """Largest absolute value (F,) of each feature, infinite where there is none.
 
         A leaky mean of values between -1 and 1 that starts at zero stays between them, and so do
-        its mean, standard deviation and maximum over time. On a grid inputs are cut off at the
+        its mean, standard deviation and maximum over time. In fixed point inputs are cut off at the
         input range, and relu and identity at 8, so every bound is finite.
 
         >>> EchoState(2, bias=True, grid=None).build(1, per_step=True).bounds
@@ -398,7 +398,7 @@ class EchoState(FeatureMap):
             del found["feature_grid"]
         return found
 
-    def parts(self) -> Parts:
+    def parts(self) -> Message:
         """Return the recipe and the settings, or the weights where there is no recipe."""
         reservoir, layers = self.reservoir, self.reservoir.layers
         facts: dict[str, Fact] = {"fingerprint": self.fingerprint, "settings": self.settings()}
@@ -406,7 +406,7 @@ class EchoState(FeatureMap):
         if recipe is not None:
             facts["recipe"] = recipe.to_json()
             if reservoir.recipe is not None:
-                return Parts(KIND, facts)
+                return Message(KIND, facts)
             arrays: tuple[NDArray[Any], ...] = (
                 np.concatenate([layer.gain for layer in layers]),
                 np.concatenate([layer.shift for layer in layers]),
@@ -418,10 +418,10 @@ class EchoState(FeatureMap):
             facts["cut"] = list(reservoir.cut)
             if recipe is None:
                 facts |= {"grid": reservoir.grid, "input_range": reservoir.input_range}
-        return Parts(KIND, facts, arrays)
+        return Message(KIND, facts, arrays)
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> EchoState:
+    def from_message(cls, parts: Message) -> EchoState:
         """Return the map that `parts` describes; IntegrityError if it is not what was kept."""
         facts, arrays = parts.facts, parts.arrays
         try:
@@ -667,7 +667,7 @@ class EchoState(FeatureMap):
         assert self.pool != "auto"
         totals = Totals(self.pool, self.step_bounds, [[0, n_steps]], self.reservoir.grid)
         for kept in sums:
-            # Once every pool without a grid kept three sums, the second of which it needs.
+            # Once every pool in float64 kept three sums, the second of which it needs.
             older = kept.ndim == 2 and len(kept) > totals.sums.shape[2]
             totals.sums[0, 0] = kept[1:2] if older else kept
         return totals

@@ -1,10 +1,10 @@
 """The compiled inner loops: many sequences advanced in lockstep, or one sequence alone.
 
-Activations on a grid have one definition, the same bits wherever there are IEEE numbers. Every
+Activations in fixed point have one definition, the same bits wherever there are IEEE numbers. Every
 product is of two short fixed-point numbers and exact in a float64, so a fused multiply-add changes
 nothing, and every rounding is written down: adding and subtracting 1.5 2^(52 - f) rounds to a
 multiple of 2^-f, ties to even. The one operation that is not exact is the division, which IEEE 754
-rounds the same way everywhere. In whole numbers:
+rounds the same way everywhere. In integers:
 
     y = |2x| rounded to 26 binary digits after the point, at most 20     (sigmoid: |x|)
     k = round(y LOG2E),  r = y - k LN2
@@ -20,20 +20,20 @@ each then rounded to the grid and given the sign of x. The results are odd, tanh
 monotone, and on every grid up to 24 digits these two are within 0.61 steps of the true value and
 sin within 1.1 (0.54 up to 20 digits).
 
-`digits` below are binary digits after the point; values on a grid of b digits stay below 1 in
+`digits` below are binary digits after the point; values in fixed point of b digits stay below 1 in
 absolute value by one step, so that 16-bit words hold them for b = 15.
 
 A layer is one sparse matrix over the extended state [x; u; 1], so recurrent weights, input weights
 and bias are one row product. In lockstep the extended state is a matrix (N + I + 1, B) whose B
-columns are sequences; each non-zero then feeds B neighbouring numbers, which is what makes sparse
-rows vectorise. The row product is written in LLVM's vector types because the compiler does not find
+columns are sequences; each non-zero then feeds B neighboring numbers, which is what makes sparse
+rows vectorize. The row product is written in LLVM's vector types because the compiler does not find
 this form by itself; indices are unsigned because signed ones cost a wrap-around test each.
 
 tanh is computed from expm1 with a Taylor polynomial (degree 13, largest error 2.5 units in the last
-place; degree 7 for float32), in arithmetic that vectorises.
+place; degree 7 for float32), in arithmetic that vectorizes.
 
 The batch width is a tuple of B/4 zeros: its length is part of its type, so the compiler knows B.
-Likewise a layer on a grid passes the pair (rounder, largest number below 1) of its states, and any
+Likewise a layer in fixed point passes the pair (rounder, largest number below 1) of its states, and any
 other an empty tuple; each is compiled by itself, so that neither pays for the other.
 """
 
@@ -296,7 +296,7 @@ def _activate(code, a, p, x, n):
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def _activate_on_grid(code, a, G, top, p, x, n):
-    """As `_activate` on a grid; all is exact but the roundings by the addition of G."""
+    """As `_activate` in fixed point; all is exact but the roundings by the addition of G."""
     keep = 1.0 - a
     if code == TANH:
         # The sign goes to the leak, which is there long before the rest.
@@ -343,7 +343,7 @@ def lockstep(
 
     `flat` is (X, P) once more, as two flat arrays. `uniform` says that all units share one
     activation and one leak. With `sums` all steps are added to the first step of S. `grid` is the
-    rounder and the largest number below 1 of states on a grid, or empty.
+    rounder and the largest number below 1 of states in fixed point, or empty.
     """
     N = len(leak)
     for t in range(U.shape[1]):

@@ -67,7 +67,7 @@ def cut_of(value: object, name: str) -> tuple[int, int]:
     (1024, 256)
     """
     if not isinstance(value, list | tuple) or len(value) != 2:
-        raise ValueError(f"{name} is {value!r}; give two whole numbers, length and warm-up")
+        raise ValueError(f"{name} is {value!r}; give two integers, length and warm-up")
     L, M = whole(value[0], name), whole(value[1], name)
     if (L == 0) != (M == 0) or M > L:
         raise ValueError(f"{name} is {(L, M)}; give (0, 0), or a warm-up from 1 to the length")
@@ -220,7 +220,7 @@ class Recipe:
     density, connections
         For `random`, either the fraction of non-zeros or the number that each unit receives; 10
         per unit if neither is given. For `small_world`, connections is the (even) number of nearest
-        neighbours, and for `scale_free` twice the number of units that a new one links to.
+        neighbors, and for `scale_free` twice the number of units that a new one links to.
     rewiring
         `small_world`: probability that an edge is moved; 0.1 if not given.
     jump, jump_weight
@@ -246,7 +246,7 @@ class Recipe:
     seed
         64-bit number that names the draws.
     grid
-        Binary digits b (8 to 24) of states, which are then whole numbers times 2^-b: the same bits
+        Binary digits b (8 to 24) of states, which are then integers times 2^-b: the same bits
         on every processor. None for float64.
     input_range
         With a grid: inputs are cut off at minus and plus this power of two.
@@ -312,13 +312,13 @@ class Recipe:
         set_("input_range", power_of_two(self.input_range, "input_range"))
         if self.grid is None and self.input_range != DEFAULT_RANGE:
             raise ValueError(
-                f"input_range is {self.input_range} without a grid; give grid=20, or leave it out"
+                f"input_range is {self.input_range} in float64; give grid=20, or leave it out"
             )
         if self.cut is not None:
             set_("cut", cut_of(self.cut, "cut"))
         if (self.cut is not None) != (self.grid is not None and self.is_prepared):
             raise ValueError(
-                "a recipe with a grid carries cut, scale and fingerprint together; clear all "
+                "a recipe in fixed point carries cut, scale and fingerprint together; clear all "
                 "three, or call prepared()"
             )
 
@@ -494,7 +494,7 @@ def _wiring(at: dict[str, Any], units: int, index: int, seed: int) -> Wiring:
     jump = max(2, isqrt(units)) if at["jump"] is None else at["jump"]
     if cycle_jumps and not 2 <= jump <= units // 2:
         raise ValueError(
-            f"jump is {jump}; for {units} units give a whole number from 2 to {units // 2}"
+            f"jump is {jump}; for {units} units give an integer from 2 to {units // 2}"
         )
     return Wiring(
         topology=topology,

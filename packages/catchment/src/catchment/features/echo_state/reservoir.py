@@ -1,10 +1,10 @@
 """A reservoir: the frozen network that turns inputs into states, the same bits everywhere.
 
-Only `prepare` solves for an eigenvalue, which it rounds to few enough bits that every machine finds
+Only `preprocessing` solves for an eigenvalue, which it rounds to few enough bits that every machine finds
 the same. A prepared recipe is built by multiplication with the scale it carries, and the result
 must have the fingerprint it carries.
 
-On a grid of b digits states and inputs are k 2^-b. A layer's weights, gain folded in, are rounded
+In fixed point of b digits states and inputs are k 2^-b. A layer's weights, gain folded in, are rounded
 to w binary digits after the point: as many as min(b, 20) bits hold, and few enough that the sum of
 a row, sum |k_weight| 2^b bound(what it multiplies), stays below 2^53. Then every product and every
 sum of a step is exact in float64, in whatever order it is done, and the drive of a unit is one
@@ -98,7 +98,7 @@ DENSE_UNITS = 300  # ...when there are at least this many units to fill a matrix
 class Program:
     """One layer as the kernels want it: sparse (or dense) rows over [x; u; 1], gain folded in.
 
-    On a grid `bits` are the digits of its states and `weight_digits` those of its values.
+    In fixed point `bits` are the digits of its states and `weight_digits` those of its values.
     """
 
     starts: NDArray[np.int64]
@@ -128,7 +128,7 @@ class Program:
         bits
             Digits of its grid, if it is on one.
         input_bounds
-            (I,) largest absolute value of each input, on a grid.
+            (I,) largest absolute value of each input, in fixed point.
         """
         N, I = layer.n_units, layer.n_inputs
         rows = np.concatenate([layer.W.rows(), layer.W_in.rows(), np.arange(N)])
@@ -181,7 +181,7 @@ class Program:
 
     @property
     def grid(self) -> tuple[()] | tuple[float, float]:
-        """Rounder and largest number below 1 of states on a grid, as the kernels want them."""
+        """Rounder and largest number below 1 of states in fixed point, as the kernels want them."""
         return () if self.bits is None else (math.ldexp(ROUND, -self.bits), 1 - 0.5**self.bits)
 
     @property
@@ -324,7 +324,7 @@ def unit_activations(layer: Layer) -> NDArray[np.uint8]:
     if not isinstance(activation, Mixture):
         return np.full(N, ACTIVATIONS.index(activation), dtype=np.uint8)
     names, fractions = zip(*activation.parts, strict=True)
-    # Largest remainders: whole numbers of units that sum to N and follow the fractions.
+    # Largest remainders: integers of units that sum to N and follow the fractions.
     share = np.array(fractions) * N
     counts = np.floor(share).astype(np.int64)
     order = np.argsort(counts - share, kind="stable")
@@ -350,7 +350,7 @@ class Reservoir:
     recipe: Recipe | None = None
     adapted_from: Recipe | None = None  # gains and shifts have changed since
     grid: int | None = None  # digits of the states; None for float64
-    input_range: float = DEFAULT_RANGE  # at which inputs are cut off, with a grid
+    input_range: float = DEFAULT_RANGE  # at which inputs are cut off, in fixed point
     known_cut: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
@@ -570,7 +570,7 @@ class Reservoir:
     ) -> Reservoir:
         """Return the reservoir with gain (N,) and shift (N,) of intrinsic plasticity.
 
-        Other gains forget at another pace, so on a grid the cut is found anew if not given.
+        Other gains forget at another pace, so in fixed point the cut is found anew if not given.
         """
         if gain.shape != (self.n_units,) or shift.shape != (self.n_units,):
             raise ValueError(

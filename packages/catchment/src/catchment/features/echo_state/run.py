@@ -10,20 +10,20 @@ is measured on the sequence itself: two opposite starts are run until they agree
 segment's start is compared with the end of the segment before it; where they differ the caller runs
 the sequence again without segments, so the result is never a guess.
 
-On a grid two trajectories may stay a step apart for ever, so there the cut is a definition: it
+In fixed point two trajectories may stay a step apart for ever, so there the cut is a definition: it
 belongs to the recipe, is the same for every sequence, and nothing is checked. A sequence is cut at
 steps L, 2L, ... counted from its first; the part that begins at kL starts from rest, all states
 zero, at step kL - M. `found_cut` takes M from how long opposite starts take to come within a few
 steps of the grid, under random inputs, loud and quiet.
 
-A pool on a grid has exact sums, then a few IEEE operations, one by one. With whole states k (times
+A pool in fixed point has exact sums, then a few IEEE operations, one by one. With whole states k (times
 2^-b) of the T steps of a part, S1 = sum k and S2 = sum k^2 are exact, so they may be added in any
 order and over the parts of a sequence that is cut. Then
 
     mean      = S1 / T
     deviation = sqrt(q - d d),   m = floor(S1 / T),  d = (S1 - T m) / T,  q = sum (k - m)^2 / T
 
-times 2^-b, where sum (k - m)^2 = S2 - 2 m S1 + T m^2 is computed in whole numbers and every other
+times 2^-b, where sum (k - m)^2 = S2 - 2 m S1 + T m^2 is computed in integers and every other
 operation is one of IEEE 754. Because m is near the mean, nothing cancels.
 """
 
@@ -370,7 +370,7 @@ def _warmup(programs: Sequence[Program], u: Array, limit: int) -> int | None:
 
 
 def found_cut(programs: Sequence[Program]) -> tuple[int, int]:
-    """Return length and warm-up of the parts of a sequence on a grid; (0, 0) for never cut.
+    """Return length and warm-up of the parts of a sequence in fixed point; (0, 0) for never cut.
 
     All is exact, so every machine finds the same.
 
@@ -415,7 +415,7 @@ def _round_length(steps: int) -> int:
 
 
 def cut_places(n_steps: int, cut: tuple[int, int], washout: int) -> list[tuple[int, int, int]]:
-    """Return where each part of a sequence on a grid starts from rest, counts from, and ends.
+    """Return where each part of a sequence in fixed point starts from rest, counts from, and ends.
 
     >>> cut_places(2500, (1024, 256), 100)
     [(0, 100, 1024), (768, 1024, 2048), (1792, 2048, 2500)]
@@ -512,7 +512,7 @@ def plan_batches(
 
 
 def cut_lanes(inputs: Sequence[Array], cut: tuple[int, int], washout: int) -> list[Lane]:
-    """Return a lane for every part of sequences on a grid."""
+    """Return a lane for every part of sequences in fixed point."""
     return [
         Lane(k, u[rest:end], first - rest, first)
         for k, u in enumerate(inputs)
@@ -600,7 +600,7 @@ def pooled_rows(
     batch
         Whole sequences, in the lanes that make the rows; they are cut here if a grid does it.
     bounds
-        (n,) of one step's features; powers of two on a grid.
+        (n,) of one step's features; powers of two in fixed point.
     """
     edges = [
         [lane.skip + lane.n_rows * k // segments for k in range(segments + 1)]
@@ -653,7 +653,7 @@ def _pool_batch(
 class Totals:
     """Sums (slots, parts, k, n) over the steps of each part of sequences, and rows made of them.
 
-    Deviations have four on a grid: steps, and the three parts of their squares; else three: the
+    Deviations have four in fixed point: steps, and the three parts of their squares; else three: the
     part's first step, for accuracy, and the sums of distances from it and of their squares.
     """
 
@@ -746,7 +746,7 @@ class Totals:
 
 
 def _whole(sums: Array, digits: NDArray[np.integer], kind: type) -> NDArray[Any]:
-    """Return exact sums times 2^digits as whole numbers of a kind."""
+    """Return exact sums times 2^digits as integers of a kind."""
     scaled = np.ldexp(sums, digits)
     if kind is object:
         return np.array([int(value) for value in scaled.flat], dtype=object).reshape(scaled.shape)

@@ -4,7 +4,7 @@ A counter-based generator (Philox4x64-10; Salmon et al. 2011, "Parallel random n
 1, 2, 3") gives raw 64-bit words, a pure function of (seed, stream, position). Everything else is
 mapped from the words here, with integer operations and the five operations that IEEE 754 rounds
 correctly (+, -, *, /, sqrt), one array operation at a time. There are no normals, logarithms or
-factorisations: those go through libraries whose last bits differ between machines and versions.
+factorizations: those go through libraries whose last bits differ between machines and versions.
 
 A layer has a sparse recurrent matrix, a sparse input matrix, and per-unit values:
 
@@ -22,7 +22,7 @@ holds what unit i receives.
 `common_radius` is a number that every machine finds. With right and left eigenvectors x and y,
 which may be wrong by d, the quotient y'Ax / y'x is wrong by about d^2 (Ostrowski 1959, "On the
 convergence of the Rayleigh quotient iteration"), so of float64 vectors it has some 25 digits if it
-is computed in whole numbers. It is then rounded to 20 significant bits. Where it lies within 1e-9
+is computed in integers. It is then rounded to 20 significant bits. Where it lies within 1e-9
 of the middle between two such numbers, where machines might yet disagree, that middle itself is
 taken: it has 21 bits.
 
@@ -146,7 +146,7 @@ def integers(rng: Words, n: int, bound: int) -> Integers:
     >>> integers(Words(seed=7, layer=0, purpose=Purpose.BIAS), 5, 10)
     array([3, 8, 8, 4, 1])
     """
-    # Words from the last, incomplete block of `bound` values would favour small remainders.
+    # Words from the last, incomplete block of `bound` values would favor small remainders.
     last = (1 << 64) - (1 << 64) % bound - 1
     accepted = np.empty(0, dtype=np.uint64)
     while len(accepted) < n:
@@ -228,10 +228,10 @@ def orthogonal(rng: Words, n: int) -> Array:
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "sin", "identity")
 
 
-LEAST_DIGITS, MOST_DIGITS = 8, 24  # of states on a grid
+LEAST_DIGITS, MOST_DIGITS = 8, 24  # of states in fixed point
 DEFAULT_RANGE = 8.0  # largest absolute value of an input
 MOST_WEIGHT_DIGITS = 20
-ROUND = 6755399441055744.0  # 1.5 2^52: adding and subtracting it rounds to whole numbers
+ROUND = 6755399441055744.0  # 1.5 2^52: adding and subtracting it rounds to integers
 LINEAR_BOUND = 8.0  # relu and identity have none of their own, and are cut off here
 BOUNDED = tuple(ACTIVATIONS.index(name) for name in ("tanh", "sigmoid", "sin"))
 
@@ -515,7 +515,7 @@ def _both_directions(edges: Integers) -> tuple[Integers, Integers]:
 
 
 def _small_world_edges(wiring: Wiring) -> Integers:
-    """Return the edges (n, 2) of a ring of nearest neighbours, some moved to a random far end."""
+    """Return the edges (n, 2) of a ring of nearest neighbors, some moved to a random far end."""
     N, k = wiring.units, wiring.connections
     rng = wiring.words(Purpose.RECURRENT_PLACES)
     near = np.tile(np.arange(N), k // 2)
@@ -595,7 +595,7 @@ CLUSTER = 1e-5  # share within which a value that is there several times is foun
 MOST_ALIKE = 4  # of these that are looked at: the many of a periodic matrix are of one size
 SHIFT = 1.0 + 2.0**-36  # beside the eigenvalue, where no pivot is zero
 INVERSE_STEPS = 3
-BLOCK = 1 << 16  # entries that are whole numbers at a time
+BLOCK = 1 << 16  # entries that are integers at a time
 VECTOR_DIGITS = 60  # binary, of the vectors in a quotient
 ROOT_DIGITS = 192  # binary, of a root
 LOGARITHMS = Context(prec=50)  # correctly rounded, so that every machine has the same
@@ -806,12 +806,12 @@ def _quotient(matrix: csr_array, x: Vector, y: Vector) -> Fraction | None:
 
 
 def _whole(values: Array, digits: int) -> NDArray[np.object_]:
-    """Return values times 2^digits, rounded, as whole numbers of any size."""
+    """Return values times 2^digits, rounded, as integers of any size."""
     return np.array([round(v) for v in np.ldexp(values, digits).tolist()], dtype=object)
 
 
 def _size(y: list[NDArray[np.object_]], x: list[NDArray[np.object_]]) -> int:
-    """Return |y'x|^2 of complex vectors of whole numbers, as real and imaginary parts."""
+    """Return |y'x|^2 of complex vectors of integers, as real and imaginary parts."""
     real, imaginary = y[0] @ x[0] - y[1] @ x[1], y[0] @ x[1] + y[1] @ x[0]
     return int(real * real + imaginary * imaginary)
 

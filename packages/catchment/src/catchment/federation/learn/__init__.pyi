@@ -9,13 +9,13 @@ from catchment.federation.learn.classes import (
     retired as retired,
     retired_by_class as retired_by_class,
 )
-from catchment.federation.learn.normal import FederatedNormal as FederatedNormal
+from catchment.federation.learn.anomaly import FederatedAnomalyDetector as FederatedAnomalyDetector
 from catchment.federation.learn.personal import (
     PersonalIncrements as PersonalIncrements,
     PersonalReadouts as PersonalReadouts,
     SHARES as SHARES,
     mixed as mixed,
-    personalise as personalise,
+    personalize as personalize,
     towards as towards,
 )
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
@@ -72,7 +72,7 @@ __all__ = [
     "BalancedRidge",
     "Candidates",
     "Certificate",
-    "FederatedNormal",
+    "FederatedAnomalyDetector",
     "FederatedRidge",
     "FederatedScaling",
     "PersonalIncrements",
@@ -84,7 +84,7 @@ __all__ = [
     "group_of",
     "join",
     "mixed",
-    "personalise",
+    "personalize",
     "retired",
     "retired_by_class",
     "towards",

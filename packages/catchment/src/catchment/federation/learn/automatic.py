@@ -1,7 +1,7 @@
 """Ridge regression with what was left open settled by who takes part, the same for every way in.
 
-Clients send statistics, F^2 / 2 whole numbers (or float64), which add, so that anything may hide
-them. Where the server sees clients one by one and statistics are whole numbers, each client sends
+Clients send statistics, F^2 / 2 integers (or float64), which add, so that anything may hide
+them. Where the server sees clients one by one and statistics are integers, each client sends
 as many rows of its Gram matrix as it has rows, if that is less: the same statistics, to the bit.
 """
 
@@ -24,7 +24,7 @@ Ridge = float | Literal["auto", "clients", "groups", "gcv"]
 Upload = Literal["auto", "statistics"] | Callable[..., Algorithm[Any, Any, Any]]
 UNGROUPED = (
     "ridge is 'groups', for which the server must see whose statistics it adds to which group, and "
-    "a secure sum shows it one sum; pass ridge='clients', which takes a second round, 'gcv' or a "
+    "secure aggregation shows it one sum; pass ridge='clients', which takes a second round, 'gcv' or a "
     "number"
 )
 
@@ -36,7 +36,7 @@ def automatic_ridge(
     classes: tuple[str, ...] | None = None,
     hidden: bool = False,
     n_clients: int | None = None,
-    keep_clients: bool | Literal["groups"] | None = None,
+    store_per_client: bool | Literal["groups"] | None = None,
     **settings: Any,
 ) -> FederatedRidge | SelectedRidge:
     """Return exact ridge regression for clients that are seen one by one, or only as a sum.
@@ -53,7 +53,7 @@ def automatic_ridge(
         Whether the server sees nothing but sums.
     n_clients
         How many train; None for many.
-    keep_clients
+    store_per_client
         Whether the server keeps each client's statistics, or sums of groups of them. If not given,
         each client's wherever it can, and groups where the ridge is chosen by them.
     settings
@@ -63,44 +63,44 @@ def automatic_ridge(
     >>> features = EchoState(10).build(1, per_step=True)
     >>> automatic_ridge(features).ridge, automatic_ridge(features, hidden=True).ridge
     ('auto', 'gcv')
-    >>> automatic_ridge(features, n_clients=1_000_000).keep_clients
+    >>> automatic_ridge(features, n_clients=1_000_000).store_per_client
     'groups'
     """
     alone = n_clients is not None and n_clients < 2
     chosen, head = ridge, settings.get("head")
     if head is not None and not head.uses_ridge:
         chosen = 0.0
-    if chosen == "auto" and (hidden or alone or keep_clients is False):
+    if chosen == "auto" and (hidden or alone or store_per_client is False):
         chosen = "gcv"
     if hidden and chosen == "groups":
         raise ValueError(UNGROUPED)
-    if hidden and chosen == "clients" and not keep_clients:
+    if hidden and chosen == "clients" and not store_per_client:
         if head is not None or not settings.get("intercept", True):
             raise ValueError(
-                "behind a secure sum a ridge is chosen by clients only for a regression with an "
+                "behind secure aggregation a ridge is chosen by clients only for a regression with an "
                 "intercept; pass ridge='gcv' or a number"
             )
         if settings.get("devices", "same") != "same":
             raise ValueError(
-                "behind a secure sum a ridge is chosen by clients only where all compute on the "
-                "CPU or on a grid; pass ridge='gcv' or a number with devices='any'"
+                "behind secure aggregation a ridge is chosen by clients only where all compute on the "
+                "CPU or in fixed point; pass ridge='gcv' or a number with devices='any'"
             )
         if settings.get("row_stride", 1) != 1:
             raise ValueError(
-                "behind a secure sum a ridge is chosen by clients from all rows; pass ridge='gcv' "
+                "behind secure aggregation a ridge is chosen by clients from all rows; pass ridge='gcv' "
                 "or a number with a row_stride"
             )
-        left = {name: settings[name] for name in settings if name in ("per_output", "standardise")}
+        left = {name: settings[name] for name in settings if name in ("per_output", "standardize")}
         from catchment.federation.learn.candidates import SelectedRidge
 
         return SelectedRidge(features=features, classes=classes, **left)
     kept: bool | Literal["groups"] = not hidden and not alone
     if chosen == "groups" or (chosen == "auto" and n_clients is not None and n_clients > MANY):
         kept = "groups" if settings.get("window") is None else kept
-    if keep_clients is not None:
-        kept = keep_clients
+    if store_per_client is not None:
+        kept = store_per_client
     return FederatedRidge(
-        features=features, ridge=chosen, classes=classes, keep_clients=kept, **settings
+        features=features, ridge=chosen, classes=classes, store_per_client=kept, **settings
     )
 
 

@@ -1,7 +1,7 @@
 """Averages of the readouts that clients solve by themselves.
 
 Eqs. 4-5 of Bacciu et al. (IJCNN 2021): each client solves W_c = (G_c + ridge_c I)^-1 C_c and the
-server averages. Eq. 5 prints the weights 1 / N_c, which do not sum to 1 and favour small clients;
+server averages. Eq. 5 prints the weights 1 / N_c, which do not sum to 1 and favor small clients;
 the text says by data size, N_c / sum N. It is not the readout of the pooled data, which
 `FederatedRidge` gives in one round, and is here because that is what others do.
 """
@@ -19,7 +19,7 @@ from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import (
     Algorithm,
     Data,
-    Turn,
+    RoundContext,
     W,
     WeightedSum,
     Weighting,
@@ -32,7 +32,7 @@ from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout
 from catchment.readout.statistics import Readout
-from catchment.wire import Parts, split
+from catchment.wire import Message, split
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,8 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
     def start(self) -> Averaged:
         return Averaged()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
-        how: Any = {"standardise": self.features.standardise}
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> WeightedSum:
+        how: Any = {"standardize": self.features.standardize}
         blocks = local_blocks(self.features, data) if self.ridge == "blocks" else []
         statistics = reduce(add, blocks or [accumulate(self.features, data(), threads=1)])
         ridge: Any = choose_by_blocks(blocks, threads=1, **how).best if blocks else self.ridge
@@ -81,10 +81,10 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
         weight = client_weight(self.weighting, statistics.weight)
         return WeightedSum.of((readout.weights, readout.intercept), weight)
 
-    def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
-        return read_readouts(WeightedSum.from_parts(parts), self, turn)
+    def read_update(self, parts: Message, context: RoundContext) -> WeightedSum:
+        return read_readouts(WeightedSum.from_message(parts), self, context)
 
-    def server_update(self, state: Averaged, total: WeightedSum, turn: Turn) -> Averaged:
+    def server_update(self, state: Averaged, total: WeightedSum, context: RoundContext) -> Averaged:
         return Averaged(Readout(*total.mean()))
 
     def result(self, state: Averaged) -> Model:
@@ -94,14 +94,14 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
         readout = state.readout
         return {} if readout is None else {"weight norm": float(norm(readout.weights))}
 
-    def load_state(self, parts: Parts) -> Averaged:
+    def load_state(self, parts: Message) -> Averaged:
         """Return the state that was kept; earlier versions kept two things more in it."""
         found = split(parts, "averaged").get("readout")
-        return Averaged(None if found is None else Readout.from_parts(found))
+        return Averaged(None if found is None else Readout.from_message(found))
 
 
-def read_readouts(update: W, plan: Any, turn: Turn) -> W:
+def read_readouts(update: W, plan: Any, context: RoundContext) -> W:
     """Return a weighted readout that came; UploadError if shape or weight are not the plan's."""
     K = len(plan.classes or range(sum(array.size for array in update.arrays[1:])))
     update.expect((plan.features.n_features, K), (K,))
-    return check_weight(update, plan.weighting, turn.client)
+    return check_weight(update, plan.weighting, context.client)

@@ -18,7 +18,15 @@ import numpy as np
 
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn, added_by_key
+from catchment.federation.algorithm import (
+    Algorithm,
+    Data,
+    Kept,
+    Requirements,
+    RoundContext,
+    Tally,
+    added_by_key,
+)
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.ridge import FederatedRidge
@@ -26,7 +34,7 @@ from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.rows import Rows
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Parts
+from catchment.wire import Message
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +59,7 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
     weights
         "balanced" gives every class that occurs the same total weight; "rows" every row, which is
         the plain ridge from sums that tell its classes apart; or one factor per class.
-    ridge, per_output, keep_clients
+    ridge, per_output, store_per_client
         As for `FederatedRidge`.
     """
 
@@ -60,7 +68,7 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
     weights: Literal["balanced", "rows"] | tuple[float, ...] = "balanced"
     ridge: float | Literal["auto", "clients", "groups", "gcv"] = "clients"
     per_output: bool = False
-    keep_clients: bool = True
+    store_per_client: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,17 +87,17 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
             ridge=self.ridge,
             per_output=self.per_output,
             classes=self.classes,
-            keep_clients=self.keep_clients,
+            store_per_client=self.store_per_client,
         )
 
     @property
-    def needs(self) -> Needs:
-        return self._solver().needs
+    def requirements(self) -> Requirements:
+        return self._solver().requirements
 
     def start(self) -> ByClass:
         return ByClass()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> StatisticsSet:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> StatisticsSet:
         rows = Rows.of(self.features, data(), classes=True)
         y = rows.y
         if y.shape[1] != len(self.classes):
@@ -100,8 +108,8 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
         numbers = range(len(self.classes))
         return StatisticsSet({k: rows.only(labels == k).statistics() for k in numbers})
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[StatisticsSet]:
-        update = StatisticsSet.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[StatisticsSet]:
+        update = StatisticsSet.from_message(parts)
         K = len(self.classes)
         if sorted(update.members) != list(range(K)):
             raise UploadError("shape", f"{len(update.members)} classes came, {K} are planned")
@@ -111,11 +119,13 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
                 fingerprint=self.features.fingerprint,
                 n_features=self.features.n_features,
                 n_targets=K,
-                grid=self._solver().planned_grid(turn),
+                grid=self._solver().planned_grid(context),
             )
-        return Tally.of(update, turn.client if self.keep_clients else "")
+        return Tally.of(update, context.client if self.store_per_client else "")
 
-    def server_update(self, state: ByClass, total: Tally[StatisticsSet], turn: Turn) -> ByClass:
+    def server_update(
+        self, state: ByClass, total: Tally[StatisticsSet], context: RoundContext
+    ) -> ByClass:
         summed = total.total if state.total is None else state.total + total.total
         return self.solved(ByClass(summed, added_by_key(state.by_client, total.by_client)))
 
@@ -153,5 +163,5 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
 def _weighted(statistics: StatisticsSet, factors: list[float]) -> RidgeStatistics:
     members = statistics.members
     if all(factor == 1 for factor in factors):
-        return reduce(add, (members[k] for k in range(len(factors))))  # whole numbers stay whole
+        return reduce(add, (members[k] for k in range(len(factors))))  # integers stay whole
     return reduce(add, (members[k].floats.scaled(factor) for k, factor in enumerate(factors)))

@@ -7,7 +7,7 @@ With W_-k = (G - G_k + ridge I)^-1 (C - C_k), client k's held-out error is
 exactly, for every ridge of a path from one eigendecomposition. `FederatedRidge(ridge="clients")`
 computes it at the server, which must then keep every client's statistics. `SelectedRidge` needs
 only sums: after a first round the total goes out, every client takes its own part off it and sends
-its held-out errors, which add. It therefore works under a secure sum, and can count classes, which
+its held-out errors, which add. It therefore works under secure aggregation, and can count classes, which
 no statistics tell. `Candidates` sends the statistics of several feature maps at once.
 
 Several feature maps tried at once: each client sends the statistics of every candidate.
@@ -33,7 +33,15 @@ import numpy as np
 from catchment.arrays import Array, NonNegativeInt
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features.base import FeatureMap, label_of
-from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn, added_by_key
+from catchment.federation.algorithm import (
+    Algorithm,
+    Data,
+    Kept,
+    Requirements,
+    RoundContext,
+    Tally,
+    added_by_key,
+)
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import has_a_class_alone, learned, readout_figures
@@ -57,7 +65,7 @@ from catchment.wire import (
     NOTHING,
     WEIGHT,
     Kind,
-    Parts,
+    Message,
     Shape,
     Summable,
     join,
@@ -144,7 +152,7 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
         To try; `ridge_grid` of the total if not given.
     per_output
         Whether each output chooses its own ridge, by error.
-    standardise
+    standardize
         Whether the ridge acts on features divided by their standard deviation over all clients,
         which the total tells; "auto" is what the map says.
     """
@@ -153,7 +161,7 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
     by: Literal["error", "accuracy"] = "error"
     ridges: tuple[float, ...] | None = None
     per_output: bool = False
-    standardise: bool | Literal["auto"] = "auto"
+    standardize: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -162,8 +170,8 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
             raise ValueError("choosing by accuracy needs classes, and one ridge for all outputs")
 
     @property
-    def needs(self) -> Needs:
-        return Needs(
+    def requirements(self) -> Requirements:
+        return Requirements(
             data_choice="the ridge cannot be chosen on left-out clients under noise; use "
             "FederatedRidge with a number such as 0: what the noise needs is added to it",
             rounds=2,
@@ -172,14 +180,16 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
     def start(self) -> Selection:
         return Selection()
 
-    def broadcast(self, state: Selection, turn: Turn) -> Parts:
+    def broadcast(self, state: Selection, context: RoundContext) -> Message:
         if state.total is None:
             return NOTHING
         tried = self._tried(state.total)
-        return join("path", {"total": state.total.parts(), "ridges": Parts("ridges", {}, (tried,))})
+        return join(
+            "path", {"total": state.total.parts(), "ridges": Message("ridges", {}, (tried,))}
+        )
 
     def client_update(
-        self, received: Parts, data: Data, turn: Turn
+        self, received: Message, data: Data, context: RoundContext
     ) -> RidgeStatistics | PathErrors:
         mine = accumulate(self.features, data(), threads=1, classes=self.classes is not None)
         if received.kind == NOTHING.kind:
@@ -187,7 +197,7 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
         named = split(received, "path")
         if named.keys() != {"total", "ridges"}:
             raise IntegrityError("the server sent no total, or no ridges")
-        total = RidgeStatistics.from_parts(named["total"])
+        total = RidgeStatistics.from_message(named["total"])
         (ridges,) = named["ridges"].expect("ridges", 1).arrays
         if ridges.ndim != 1:
             raise IntegrityError(f"the ridges came with shape {ridges.shape}")
@@ -199,11 +209,11 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
             correct = np.array([(r(z).argmax(axis=1) == labels).sum() for r in readouts], float)
         return PathErrors(mine.n_rows, mine.weight, path_errors(mine, readouts), correct)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Evidence:
-        if turn.round > 0:
-            errors = PathErrors.from_parts(parts).checked()
-            return Evidence(None, errors, {turn.client: errors} if turn.client else {})
-        statistics = RidgeStatistics.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> Evidence:
+        if context.round > 0:
+            errors = PathErrors.from_message(parts).checked()
+            return Evidence(None, errors, {context.client: errors} if context.client else {})
+        statistics = RidgeStatistics.from_message(parts)
         check_statistics(
             statistics,
             fingerprint=self.features.fingerprint,
@@ -211,9 +221,9 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
             n_targets=len(self.classes) if self.classes else None,
             grid=Grid.of(self.features, classes=self.classes is not None),
         )
-        return Evidence(statistics, None, {turn.client: None} if turn.client else {})
+        return Evidence(statistics, None, {context.client: None} if context.client else {})
 
-    def server_update(self, state: Selection, total: Evidence, turn: Turn) -> Selection:
+    def server_update(self, state: Selection, total: Evidence, context: RoundContext) -> Selection:
         if total.statistics is not None:
             return Selection(total.statistics, tuple(sorted(total.by_client)))
         given = {name: e for name, e in sorted(total.by_client.items()) if e is not None}
@@ -236,8 +246,8 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
         return replace(state, choice=choice, readout=readout)
 
     def _scale(self, total: RidgeStatistics) -> Array | None:
-        auto = self.standardise == "auto"
-        return scale_of(total, self.features.standardise if auto else bool(self.standardise))
+        auto = self.standardize == "auto"
+        return scale_of(total, self.features.standardize if auto else bool(self.standardize))
 
     def _tried(self, total: RidgeStatistics) -> Array:
         if self.ridges is not None:
@@ -351,7 +361,7 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
 
     The server sees and keeps every client's statistics of every candidate that is still in. Where
     one client alone has a class, which nobody can learn who has to do without that client, the
-    score is that of generalised cross-validation. A ridge acts on features divided by their spread
+    score is that of generalized cross-validation. A ridge acts on features divided by their spread
     where the map asks for it.
 
     Parameters
@@ -360,7 +370,7 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
         The candidates.
     halvings
         How often the worse half is dropped before all data are used: the first round has a share
-        of 2^-halvings of every client's data, and `needs.rounds` says how many the plan has.
+        of 2^-halvings of every client's data, and `requirements.rounds` says how many the plan has.
     per_output
         Whether each output chooses its own ridge.
     classes
@@ -370,7 +380,7 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
     >>> from catchment.features import EchoState
     >>> recipes = [Recipe(units=20, inputs=1, leak_rate=a) for a in (0.1, 0.3, 0.5, 1.0)]
     >>> maps = tuple(EchoState.of(Reservoir.from_recipe(r), washout=10) for r in recipes)
-    >>> Candidates(features=maps, halvings=2).needs.rounds
+    >>> Candidates(features=maps, halvings=2).requirements.rounds
     3
     """
 
@@ -392,8 +402,8 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
             )
 
     @property
-    def needs(self) -> Needs:
-        return Needs(
+    def requirements(self) -> Requirements:
+        return Requirements(
             each_client="candidates are judged by clients left out; choose one of them, and use "
             "FederatedRidge",
             data_choice="the best candidate cannot be found under noise; choose one of them",
@@ -403,17 +413,17 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
     def start(self) -> Race:
         return Race(tuple(range(len(self.features))), np.empty((0, len(self.features))))
 
-    def broadcast(self, state: Race, turn: Turn) -> Parts:
-        return Parts("alive", {}, (np.array(state.alive, dtype=np.int64),))
+    def broadcast(self, state: Race, context: RoundContext) -> Message:
+        return Message("alive", {}, (np.array(state.alive, dtype=np.int64),))
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> StatisticsSet:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> StatisticsSet:
         (alive,) = received.expect("alive", 1).arrays
         numbers = sorted({int(k) for k in alive.reshape(-1)})
         if not numbers or not 0 <= numbers[0] <= numbers[-1] < len(self.features):
             raise IntegrityError(
                 f"the server asks for candidates {numbers[:8]}; some are not there"
             )
-        return StatisticsSet({k: self._statistics(k, data, turn.round) for k in numbers})
+        return StatisticsSet({k: self._statistics(k, data, context.round) for k in numbers})
 
     def _statistics(self, number: int, data: Data, round_: int) -> RidgeStatistics:
         features = self.features[number]
@@ -427,12 +437,14 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
     def share(self, round_: int) -> tuple[float, float]:
         """Return the fractions of a client's data between which a round's share lies."""
         if round_ > self.halvings:
-            raise ValueError(f"round {round_ + 1} has no new data; plan {self.needs.rounds} rounds")
+            raise ValueError(
+                f"round {round_ + 1} has no new data; plan {self.requirements.rounds} rounds"
+            )
         end = 2.0 ** (round_ - self.halvings)
         return (0.0 if round_ == 0 else end / 2), end
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[StatisticsSet]:
-        update = StatisticsSet.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[StatisticsSet]:
+        update = StatisticsSet.from_message(parts)
         for k, statistics in update.members.items():
             if k >= len(self.features):
                 raise UploadError("candidates", f"there is no candidate {k}")
@@ -443,9 +455,11 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
                 n_targets=len(self.classes) if self.classes else None,
                 grid=Grid.of(self.features[k], classes=self.classes is not None),
             )
-        return Tally.of(update, turn.client)
+        return Tally.of(update, context.client)
 
-    def server_update(self, state: Race, total: Tally[StatisticsSet], turn: Turn) -> Race:
+    def server_update(
+        self, state: Race, total: Tally[StatisticsSet], context: RoundContext
+    ) -> Race:
         before = {name: old.only(state.alive) for name, old in state.by_client.items()}
         by_client = added_by_key(before, total.by_client)
         summed = state.total.only(state.alive) + total.total if state.total else total.total
@@ -467,7 +481,7 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
         order = sorted(state.alive, key=lambda k: (row[k], k))
         best = order[0]
         total = state.total.members[best]
-        scale = scale_of(total, self.features[best].standardise)
+        scale = scale_of(total, self.features[best].standardize)
         more = len(state.scores) < self.halvings
         alive = sorted(order[: (len(order) + 1) // 2]) if more else state.alive
         return replace(
@@ -480,7 +494,7 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
         )
 
     def _choice(self, state: Race, number: int) -> RidgeChoice:
-        standardise = self.features[number].standardise
+        standardize = self.features[number].standardize
         own = {name: sent.members[number] for name, sent in state.by_client.items()}
         if self.classes is not None and has_a_class_alone(own):
             assert state.total is not None
@@ -489,12 +503,12 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
                 "gcv",
                 classes=True,
                 per_output=self.per_output,
-                standardise=standardise,
+                standardize=standardize,
             )
             assert choice is not None
             return choice
         blocks = [own[name] for name in sorted(own)]
-        return choose_by_blocks(blocks, per_output=self.per_output, standardise=standardise)
+        return choose_by_blocks(blocks, per_output=self.per_output, standardize=standardize)
 
     def result(self, state: Race) -> Model:
         readout = learned(state.readout)

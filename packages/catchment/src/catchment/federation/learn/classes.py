@@ -1,7 +1,7 @@
 """Classes that come and go after a run, and recordings of none of them.
 
 What an earlier run summed is the state that a later one begins with. A class that is new is a
-column of zeros in the earlier sums, so that the sums of both, and on a grid their digests, are
+column of zeros in the earlier sums, so that the sums of both, and in fixed point their digests, are
 those of one run with everybody from the start. Nobody of the earlier run is asked again.
 
 A model without a class is solved from sums without its rows. Which sums these are depends on what
@@ -23,7 +23,7 @@ left out. What it sends is how many of its distances lie in each of some agreed 
 the quantile that is to be the threshold (`catchment.readout.intervals`). A client that is not in
 the sum has nothing to take off: then its rows are new as they are. Every client sees the sum over
 all clients (of two, each sees the other's), and the server each client's counts, or only their sum
-under a secure sum.
+under secure aggregation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import numpy as np
 from catchment.arrays import Array, Booleans, Probability
 from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Needs, Tally, Turn
+from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
@@ -47,9 +47,9 @@ from catchment.federation.learn.ridge_state import RidgeState, group_of
 from catchment.federation.rows import Rows
 from catchment.readout.heads import KnownClasses, Shrinkage, only_targets, spread_targets
 from catchment.readout.intervals import Counts, log_edges
-from catchment.readout.model import Model, OpenModel
+from catchment.readout.model import Model, OpenSetModel
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Parts
+from catchment.wire import Message
 
 LEFT = 1e-9  # of a float64 column that was taken off: what rounding may leave, as a share
 LOW, HIGH, PER_DECADE = 1e-2, 1e6, 64
@@ -138,21 +138,23 @@ class RowsOfClass(Algorithm[RidgeState, Tally[RidgeStatistics], Any]):
     name: str
 
     @property
-    def needs(self) -> Needs:
-        return self.ridge.needs
+    def requirements(self) -> Requirements:
+        return self.ridge.requirements
 
     def start(self) -> RidgeState:
         return RidgeState()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> RidgeStatistics:
         rows = Rows.of(self.ridge.features, data(), classes=True)
         return rows.only(rows.y[:, _place(self.ridge.classes, self.name)] == 1).statistics()
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
-        return self.ridge.read_update(parts, turn)
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[RidgeStatistics]:
+        return self.ridge.read_update(parts, context)
 
     def server_update(
-        self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
+        self, state: RidgeState, total: Tally[RidgeStatistics], context: RoundContext
     ) -> RidgeState:
         # Without names, what came is one part of the sum, whoever sent it.
         sent = total.by_client or {"": total.total}
@@ -181,7 +183,7 @@ def retired(
         server keeps clients apart and those with the class have no other.
 
     >>> from catchment import EchoState, Plan, Recording, federate
-    >>> def wave(pace, name): return Recording.labelled(np.sin(np.arange(40.0) * pace), name, "xyz")
+    >>> def wave(pace, name): return Recording.labeled(np.sin(np.arange(40.0) * pace), name, "xyz")
     >>> clients = {"ann": [wave(0.2, "x"), wave(0.5, "y")], "bob": [wave(0.9, "z")]}
     >>> features = EchoState(9).build(1, per_step=False, classes=True)
     >>> ridge = FederatedRidge(features=features, ridge=0.1, classes=("x", "y", "z"))
@@ -335,7 +337,7 @@ def _listed(names: Iterable[str], most: int = 8) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnknownThreshold(Algorithm[Counts, Counts, OpenModel]):
+class UnknownThreshold(Algorithm[Counts, Counts, OpenSetModel]):
     """One round that makes a classifier answer "unknown".
 
     Parameters
@@ -348,7 +350,7 @@ class UnknownThreshold(Algorithm[Counts, Counts, OpenModel]):
     rate
         Share of recordings of known classes that may be taken for unknown.
     shrinkage
-        As `Gaussian` has it.
+        As `LDA` has it.
     summed
         Clients whose rows are in the sums, each of which takes its own off; all if None.
     """
@@ -371,13 +373,13 @@ class UnknownThreshold(Algorithm[Counts, Counts, OpenModel]):
     def start(self) -> Counts:
         return Counts.zero(log_edges(LOW, HIGH, PER_DECADE))
 
-    def broadcast(self, state: Counts, turn: Turn) -> Parts:
+    def broadcast(self, state: Counts, context: RoundContext) -> Message:
         return self.sums.parts()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Counts:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Counts:
         rows = Rows.of(self.features, data(), classes=True)
-        total = type(self.sums).from_parts(received)
-        if self.summed is None or turn.client in self.summed:
+        total = type(self.sums).from_message(received)
+        if self.summed is None or context.client in self.summed:
             own: Any = rows.statistics()
             if isinstance(total, StatisticsSet):
                 labels = rows.y.argmax(axis=1)
@@ -397,21 +399,21 @@ class UnknownThreshold(Algorithm[Counts, Counts, OpenModel]):
         return KnownClasses.of(
             sums if isinstance(sums, RidgeStatistics) else sums.members,
             shrinkage=self.shrinkage,
-            standardise=self.features.standardise,
+            standardize=self.features.standardize,
         )
 
-    def read_update(self, parts: Parts, turn: Turn) -> Counts:
-        counts, agreed = Counts.from_parts(parts), self.start()
+    def read_update(self, parts: Message, context: RoundContext) -> Counts:
+        counts, agreed = Counts.from_message(parts), self.start()
         if counts.counts.shape != agreed.counts.shape or counts.edges != agreed.edges:
             raise UploadError("shape", "counts came in other bins than those agreed on")
         if (counts.counts < 0).any():
             raise UploadError("count", "a bin has fewer than no rows")
         return counts
 
-    def server_update(self, state: Counts, total: Counts, turn: Turn) -> Counts:
+    def server_update(self, state: Counts, total: Counts, context: RoundContext) -> Counts:
         return total
 
-    def result(self, state: Counts) -> OpenModel:
+    def result(self, state: Counts) -> OpenSetModel:
         threshold = float(state.conformal(1 - self.rate)[0])
         n = int(state.n_values[0])
         if not np.isfinite(threshold):
@@ -419,7 +421,7 @@ class UnknownThreshold(Algorithm[Counts, Counts, OpenModel]):
                 f"{n} rows are too few for a rate of {self.rate:g}, or lie beyond all bins; pass "
                 "more recordings or a higher rate"
             )
-        return OpenModel(self.model, self.known(self.sums), threshold)
+        return OpenSetModel(self.model, self.known(self.sums), threshold)
 
     def figures(self, state: Counts) -> dict[str, float]:
         return {"rows": float(state.n_values[0])}

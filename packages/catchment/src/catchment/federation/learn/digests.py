@@ -1,6 +1,6 @@
-"""Digests of sums: on a grid statistics are whole numbers, so that equal data have equal hashes.
+"""Digests of sums: in fixed point statistics are integers, so that equal data have equal hashes.
 
-The digest of whole numbers is that of their value, whatever machine, order or form they came in:
+The digest of integers is that of their value, whatever machine, order or form they came in:
 whoever has the recordings can compute it again, and that of a sum without a client is the digest of
 the difference. Of float64 statistics it is that of the bytes, which another processor, or another
 order, may change in their last digits.

@@ -39,7 +39,7 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState, learned
 from catchment.federation.measure.outliers import Drift
@@ -54,7 +54,7 @@ from catchment.readout.solve import (
     solve_readout,
 )
 from catchment.readout.statistics import Readout, RidgeStatistics
-from catchment.wire import GATHERED, NOTHING, Kind, Parts, Structure, Summable, join, split
+from catchment.wire import GATHERED, NOTHING, Kind, Message, Structure, Summable, join, split
 
 STRENGTHS = tuple(float(x) for x in np.geomspace(1e3, 1e-4, 15))
 LAST = 8  # rounds by which a client's step is chosen where data keep coming
@@ -100,10 +100,10 @@ class OwnReadouts(Summable):
 
     @classmethod
     def read(
-        cls, parts: Parts, client: str, features: FeatureMap, classes: tuple[str, ...] | None
+        cls, parts: Message, client: str, features: FeatureMap, classes: tuple[str, ...] | None
     ) -> OwnReadouts:
         """Return the readout that a client sent; UploadError if it is none of these features."""
-        own = OwnReadout.from_parts(parts)
+        own = OwnReadout.from_message(parts)
         shape = own.readout.n_features, own.readout.n_outputs
         if shape != (features.n_features, len(classes or ()) or shape[1]):
             raise UploadError("shape", f"a readout of shape {shape} came for another map")
@@ -125,7 +125,7 @@ class PersonalReadouts(
     """The exact shared readout, then a round in which every client makes one of its own from it.
 
     The readouts are gathered, so that one file serves every client by its name: the server sees
-    each. Where they are to stay with the clients, `personalise` makes them there.
+    each. Where they are to stay with the clients, `personalize` makes them there.
 
     Parameters
     ----------
@@ -158,27 +158,30 @@ class PersonalReadouts(
         _check_method(self.method, self.ridge)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         gathered = "every client's own readout is gathered; use ridge, which shares one"
-        return Needs(each_client=gathered, rounds=self.ridge.needs.rounds + 1) | self.ridge.needs
+        return (
+            Requirements(each_client=gathered, rounds=self.ridge.requirements.rounds + 1)
+            | self.ridge.requirements
+        )
 
-    def _is_shared(self, turn: Turn) -> bool:
-        return turn.round < self.ridge.needs.rounds
+    def _is_shared(self, context: RoundContext) -> bool:
+        return context.round < self.ridge.requirements.rounds
 
     def start(self) -> PersonalState:
         return PersonalState()
 
-    def broadcast(self, state: PersonalState, turn: Turn) -> Parts:
-        if self._is_shared(turn):
+    def broadcast(self, state: PersonalState, context: RoundContext) -> Message:
+        if self._is_shared(context):
             return NOTHING
         total = state.shared.total if self.method == "mixed" else None
         return shared_letter(learned(state.shared.readout), total)
 
     def client_update(
-        self, received: Parts, data: Data, turn: Turn
+        self, received: Message, data: Data, context: RoundContext
     ) -> RidgeStatistics | OwnReadout:
-        if self._is_shared(turn):
-            return self.ridge.client_update(received, data, turn)
+        if self._is_shared(context):
+            return self.ridge.client_update(received, data, context)
         shared, total = read_letter(received, self.method)
         own = own_readout(
             self.ridge.features,
@@ -187,22 +190,27 @@ class PersonalReadouts(
             total=total,
             member=True,
             classes=self.ridge.classes is not None,
-            standardise=self.ridge.standardised,
+            standardize=self.ridge.standardized,
             n_blocks=self.n_blocks,
         )
         return OwnReadout(own.readout, own.step)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics] | OwnReadouts:
-        if self._is_shared(turn):
-            return self.ridge.read_update(parts, turn)
-        return OwnReadouts.read(parts, turn.client, self.ridge.features, self.ridge.classes)
+    def read_update(
+        self, parts: Message, context: RoundContext
+    ) -> Tally[RidgeStatistics] | OwnReadouts:
+        if self._is_shared(context):
+            return self.ridge.read_update(parts, context)
+        return OwnReadouts.read(parts, context.client, self.ridge.features, self.ridge.classes)
 
     def server_update(
-        self, state: PersonalState, total: Tally[RidgeStatistics] | OwnReadouts, turn: Turn
+        self,
+        state: PersonalState,
+        total: Tally[RidgeStatistics] | OwnReadouts,
+        context: RoundContext,
     ) -> PersonalState:
         if isinstance(total, OwnReadouts):
             return replace(state, own=OwnReadouts({**state.own.by_client, **total.by_client}))
-        return PersonalState(self.ridge.server_update(state.shared, total, turn))
+        return PersonalState(self.ridge.server_update(state.shared, total, context))
 
     def result(self, state: PersonalState) -> PersonalModels:
         readouts = {name: own.readout for name, own in state.own.by_client.items()}
@@ -277,16 +285,16 @@ class PersonalIncrements(Algorithm[PersonalSums, Tally[RidgeStatistics], Persona
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_method(self.method, self.ridge)
-        if not self.ridge.carries or self.ridge.keep_clients is not True:
+        if not self.ridge.carries or self.ridge.store_per_client is not True:
             raise ValueError(
-                f"increments is {self.ridge.increments!r} and keep_clients "
-                f"{self.ridge.keep_clients}; pass increments='new' and keep_clients=True"
+                f"increments is {self.ridge.increments!r} and store_per_client "
+                f"{self.ridge.store_per_client}; pass increments='new' and store_per_client=True"
             )
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         apart = "every client's own readout is made of its own sums; use ridge, which shares one"
-        return Needs(each_client=apart) | self.ridge.needs
+        return Requirements(each_client=apart) | self.ridge.requirements
 
     @property
     def carries(self) -> bool:
@@ -296,17 +304,19 @@ class PersonalIncrements(Algorithm[PersonalSums, Tally[RidgeStatistics], Persona
     def start(self) -> PersonalSums:
         return PersonalSums()
 
-    def broadcast(self, state: PersonalSums, turn: Turn) -> Parts:
-        return self.ridge.broadcast(state.shared, turn)
+    def broadcast(self, state: PersonalSums, context: RoundContext) -> Message:
+        return self.ridge.broadcast(state.shared, context)
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
-        return self.ridge.client_update(received, data, turn)
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> RidgeStatistics:
+        return self.ridge.client_update(received, data, context)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
-        return self.ridge.read_update(parts, turn)
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[RidgeStatistics]:
+        return self.ridge.read_update(parts, context)
 
     def server_update(
-        self, state: PersonalSums, total: Tally[RidgeStatistics], turn: Turn
+        self, state: PersonalSums, total: Tally[RidgeStatistics], context: RoundContext
     ) -> PersonalSums:
         judged = dict(state.judged)
         for name, new in total.by_client.items():
@@ -316,7 +326,7 @@ class PersonalIncrements(Algorithm[PersonalSums, Tally[RidgeStatistics], Persona
             known = judged.get(name, Judged(np.empty((0, len(errors))), np.empty(0)))
             seen = np.vstack([known.errors, errors])[-LAST:]
             judged[name] = Judged(seen, np.append(known.weights, new.weight)[-LAST:])
-        shared = self.ridge.server_update(state.shared, total, turn)
+        shared = self.ridge.server_update(state.shared, total, context)
         own = {}
         for name, known in judged.items():
             # In a window a client that was silent may have nothing left.
@@ -329,12 +339,12 @@ class PersonalIncrements(Algorithm[PersonalSums, Tally[RidgeStatistics], Persona
         own, total, readout = shared.by_client[client], shared.total, shared.readout
         if total is None or readout is None:
             return []
-        standardise = self.ridge.standardised
+        standardize = self.ridge.standardized
         steps = STRENGTHS if self.method == "towards" else SHARES
         taken = steps if step is None else steps[step - 1 : step]
         if self.method == "towards":
-            return [readout, *towards(own, readout, taken, scale=scale_of(own, standardise))]
-        scale = scale_of(total, standardise)
+            return [readout, *towards(own, readout, taken, scale=scale_of(own, standardize))]
+        scale = scale_of(total, standardize)
         return [readout, *mixed(total, own, taken, readout.ridge, scale=scale)]
 
     def result(self, state: PersonalSums) -> PersonalModels:
@@ -356,19 +366,19 @@ class PersonalIncrements(Algorithm[PersonalSums, Tally[RidgeStatistics], Persona
         return self.ridge.tally(state.shared)
 
 
-def shared_letter(readout: Readout, total: RidgeStatistics | None) -> Parts:
+def shared_letter(readout: Readout, total: RidgeStatistics | None) -> Message:
     """Return what clients are told to make readouts of their own from."""
     named = {"readout": readout.parts()}
     return join("shared", named if total is None else {**named, "total": total.parts()})
 
 
-def read_letter(received: Parts, method: str) -> tuple[Readout, RidgeStatistics | None]:
+def read_letter(received: Message, method: str) -> tuple[Readout, RidgeStatistics | None]:
     """Return the shared readout and, to mix with, everybody's statistics."""
     named = split(received, "shared")
     if named.keys() != {"readout", *(["total"] if method == "mixed" else [])}:
         raise IntegrityError("the server did not send what the plan's method needs")
-    shared = Readout.from_parts(named["readout"])
-    return shared, RidgeStatistics.from_parts(named["total"]) if "total" in named else None
+    shared = Readout.from_message(named["readout"])
+    return shared, RidgeStatistics.from_message(named["total"]) if "total" in named else None
 
 
 def _check_method(method: str, ridge: FederatedRidge) -> None:
@@ -386,7 +396,7 @@ def own_readout(
     total: RidgeStatistics | None = None,
     member: bool = False,
     classes: bool = False,
-    standardise: bool | None = None,
+    standardize: bool | None = None,
     n_blocks: int = N_BLOCKS,
 ) -> Personal:
     """Return the readout that a client makes for itself from its prepared recordings.
@@ -397,13 +407,13 @@ def own_readout(
         Everybody's statistics, to mix with; without them the readout is drawn to the shared one.
     member
         Whether the recordings are among everybody's.
-    standardise
+    standardize
         Whether features are divided by their spread first; as the map says if not given.
     """
     blocks = Rows.of(features, recordings).blocks(n_blocks)
-    divided = features.standardise if standardise is None else standardise
-    path = own_path(shared, blocks, total, member=member, standardise=divided)
-    return personalise(shared, blocks, path, classes=classes)
+    divided = features.standardize if standardize is None else standardize
+    path = own_path(shared, blocks, total, member=member, standardize=divided)
+    return personalize(shared, blocks, path, classes=classes)
 
 
 def own_path(
@@ -412,14 +422,14 @@ def own_path(
     total: RidgeStatistics | None = None,
     *,
     member: bool = False,
-    standardise: bool = False,
+    standardize: bool = False,
 ) -> Path:
     """Return the way from the shared readout to a client's own, as `own_readout` takes it."""
     mine = reduce(add, (block.statistics() for block in blocks))
     if total is None:
-        scale = scale_of(mine, standardise)
+        scale = scale_of(mine, standardize)
         return lambda own: towards(own, shared, STRENGTHS, scale=scale)
-    scale = scale_of(total, standardise)
+    scale = scale_of(total, standardize)
     if not member:
         return lambda own: mixed(total, own, SHARES, shared.ridge, scale=scale)
     others = (total - (mine if total.grid is not None else mine.floats)).floats
@@ -502,7 +512,7 @@ def mixed(
     return [solve_readout(mixture, ridge, scale=scale) for mixture in mixtures]
 
 
-def personalise(shared: Readout, blocks: Sequence[Rows], path: Path, *, classes: bool) -> Personal:
+def personalize(shared: Readout, blocks: Sequence[Rows], path: Path, *, classes: bool) -> Personal:
     """Return the readout of one's own, its distance from the shared one chosen on left-out blocks.
 
     Parameters

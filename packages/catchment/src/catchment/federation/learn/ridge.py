@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from catchment.arrays import Factor, PositiveInt, Probability
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Needs, Tally, Turn
+from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.ridge_state import (
     APART,
@@ -27,7 +27,7 @@ from catchment.federation.learn.ridge_state import (
     readout_figures,
 )
 from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drifts
-from catchment.federation.protection import Masking, SmallestUpload
+from catchment.federation.protection import LowRankUpload, Masking
 from catchment.federation.rows import stretch
 from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import Devices, device_for, is_marked, statistics_name
@@ -35,7 +35,7 @@ from catchment.readout.grid import Grid
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model
 from catchment.readout.statistics import RidgeStatistics, packed_length
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 
 GROUP = 32  # clients served together
 DEVICE_GROUP = 256  # likewise on a GPU, which wants many...
@@ -58,12 +58,12 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         apart or one of them alone has a class, which nobody can learn who has to do without it.
     per_output
         Whether each output chooses its own ridge.
-    standardise
+    standardize
         Whether the ridge acts on features divided by their standard deviation over all clients,
         which the same sums tell; "auto" is what the map says.
     classes
         Names of the outputs if they are classes.
-    keep_clients
+    store_per_client
         Whether the server keeps each client's statistics, as "clients" needs, and unlearning and
         flagging do. Memory then grows with the clients. Or "groups": the sums of 32 groups of
         them (`group_of` says which), from which no single client can be taken out.
@@ -78,13 +78,13 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     intercept
         Whether outputs have an intercept, which no ridge shrinks. AFL, FED3R and RanPAC have none.
     head
-        Another way from the same sums to class scores, such as `Gaussian()`; a regression on
+        Another way from the same sums to class scores, such as `LDA()`; a regression on
         one-hot targets if not given.
     devices
-        "any" lets clients compute features without a grid on any device, a GPU or not: their
-        statistics then agree to about 1e-9 and say so in their fingerprint. On a grid every device
+        "any" lets clients compute features in float64 on any device, a GPU or not: their
+        statistics then agree to about 1e-9 and say so in their fingerprint. In fixed point every device
         gives the same integers, and nothing needs to be said.
-    false_alarms
+    false_positive_rate
         With increments="new": the chance that a client which did not change is said to have, for
         each client, round and kind of change.
     row_stride
@@ -95,24 +95,24 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     features: FeatureMap
     ridge: float | Literal["auto", "clients", "groups", "gcv"] = "clients"
     per_output: bool = False
-    standardise: bool | Literal["auto"] = "auto"
+    standardize: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
-    keep_clients: bool | Literal["groups"] = True
+    store_per_client: bool | Literal["groups"] = True
     increments: PositiveInt | Literal["new"] = 1
     forgetting: Factor = 1.0
     window: PositiveInt | None = None
     intercept: bool = True
     head: Head | None = None
     devices: Devices = field(default="same", metadata={"later": True})
-    false_alarms: Probability = field(default=FALSE_ALARMS, metadata={"later": True})
+    false_positive_rate: Probability = field(default=FALSE_ALARMS, metadata={"later": True})
     row_stride: PositiveInt = field(default=1, metadata={"later": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self.ridge, self.keep_clients)
-        if self.keep_clients == "groups" and self.window is not None:
+        check_choice(self.ridge, self.store_per_client)
+        if self.store_per_client == "groups" and self.window is not None:
             raise ValueError(
-                "a window of rounds is kept client by client or as a sum; pass keep_clients=True "
+                "a window of rounds is kept client by client or as a sum; pass store_per_client=True "
                 "or False with it"
             )
         if self.window is not None and self.forgetting < 1:
@@ -136,9 +136,9 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             )
 
     @property
-    def standardised(self) -> bool:
+    def standardized(self) -> bool:
         """Whether the ridge acts on features divided by their spread."""
-        return self.features.standardise if self.standardise == "auto" else self.standardise
+        return self.features.standardize if self.standardize == "auto" else self.standardize
 
     @property
     def statistics_name(self) -> str:
@@ -148,10 +148,10 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         return statistics_name(name, any_device=marked, row_stride=stride)
 
     @property
-    def needs(self) -> Needs:
+    def requirements(self) -> Requirements:
         rounds = 1 if isinstance(self.increments, str) else self.increments
-        apart, undecidable = APART[self.keep_clients], chosen_ridge(self.ridge, self.head)
-        return Needs(each_client=apart, data_choice=undecidable, rounds=rounds)
+        apart, undecidable = APART[self.store_per_client], chosen_ridge(self.ridge, self.head)
+        return Requirements(each_client=apart, data_choice=undecidable, rounds=rounds)
 
     @property
     def carries(self) -> bool:
@@ -174,25 +174,27 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         return max(1, min(GROUP, n_clients // (2 * n_threads)))
 
     def client_updates(
-        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+        self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> list[RidgeStatistics]:
         groups = (data() for data, _ in clients)
         return accumulate_each(self.features, groups, **self._how)
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> RidgeStatistics:
         if isinstance(self.increments, str):
-            if turn.memory is None or turn.prepare is None:
+            if context.memory is None or context.preprocessing is None:
                 raise ValueError(
                     "increments is 'new', and nothing here remembers what came before; use the "
                     "ridge by itself, not inside another algorithm"
                 )
             from catchment.federation.increments import Asked, Increments
 
-            made = Increments(self.features, turn.prepare, self.classes)
-            return made.answer(Asked.from_parts(received), data, turn, turn.memory)
+            made = Increments(self.features, context.preprocessing, self.classes)
+            return made.answer(Asked.from_message(received), data, context, context.memory)
         held, n = data(), self.increments
         if n > 1:
-            place = turn.round % n
+            place = context.round % n
             held = stretch(held, place / n, (place + 1) / n, washout=self.features.washout)
         return accumulate(self.features, held, threads=1, **self._how)
 
@@ -201,19 +203,19 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         classes = self.classes is not None
         return {"classes": classes, "devices": self.devices, "row_stride": self.row_stride}
 
-    def broadcast(self, state: RidgeState, turn: Turn) -> Parts:
+    def broadcast(self, state: RidgeState, context: RoundContext) -> Message:
         """Return which sum increments are added to, where clients carry their state."""
         if not self.carries:
             return NOTHING
         from catchment.federation.increments import Asked
 
         after = "" if state.total is None else state.total.digest()
-        return Asked(state.begun or turn.plan, after, state.missed).parts()
+        return Asked(state.begun or context.plan, after, state.missed).parts()
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
-        statistics = RidgeStatistics.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[RidgeStatistics]:
+        statistics = RidgeStatistics.from_message(parts)
         # Of a sum with privacy noise only the moments hold; no client can claim to be one.
-        noisy = not turn.client and parts.facts.get("noisy") is True
+        noisy = not context.client and parts.facts.get("noisy") is True
         check_statistics(
             statistics,
             fingerprint=self.statistics_name,
@@ -222,20 +224,20 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             state_bound=None if noisy else self.features.bounds,
             constant=self.features.constant and not noisy,
             one_hot=self.classes is not None and not noisy,
-            grid="any" if noisy else self.planned_grid(turn),
+            grid="any" if noisy else self.planned_grid(context),
         )
-        return kept_apart(statistics, turn.client, self.keep_clients)
+        return kept_apart(statistics, context.client, self.store_per_client)
 
-    def planned_grid(self, turn: Turn) -> Grid | None:
+    def planned_grid(self, context: RoundContext) -> Grid | None:
         """Return on which grid statistics come; none once a protection has changed them."""
-        if turn.changed:
+        if context.changed:
             return None
         return Grid.of(self.features, classes=self.classes is not None)
 
     def server_update(
-        self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
+        self, state: RidgeState, total: Tally[RidgeStatistics], context: RoundContext
     ) -> RidgeState:
-        grouped, came = self.keep_clients == "groups", total
+        grouped, came = self.store_per_client == "groups", total
         if self.carries:
             # One may have nothing new, or nothing but its washout: that is no answer to judge by.
             rows = {name: own for name, own in total.by_client.items() if own.n_rows}
@@ -243,9 +245,9 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         after = self.solved(state.plus(came, self.forgetting, self.window, grouped))
         if not self.carries:
             return after
-        after = replace(after, begun=state.begun or turn.plan)
+        after = replace(after, begun=state.begun or context.plan)
         # Without names nobody can be missed: answers are then taken to be in the sum.
-        known = turn if self.keep_clients else replace(turn, cohort=())
+        known = context if self.store_per_client else replace(context, cohort=())
         return after if grouped else after.judged(state, total, known)
 
     def solved(self, state: RidgeState) -> RidgeState:
@@ -253,8 +255,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         if state.total is None or (self.carries and state.total.n_rows == 0):
             return state
         how = {"per_output": self.per_output, "intercept": self.intercept}
-        classes, divided = self.classes is not None, self.standardised
-        return state.solved(self.ridge, self.head, classes=classes, standardise=divided, **how)
+        classes, divided = self.classes is not None, self.standardized
+        return state.solved(self.ridge, self.head, classes=classes, standardize=divided, **how)
 
     def result(self, state: RidgeState) -> Model:
         readout = learned(state.readout)
@@ -272,25 +274,27 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         if not protections:
             return "clients send statistics, as asked for"
         F, why = self.features.n_features, "protections change what they send"
-        if isinstance(protections[-1], SmallestUpload):
+        if isinstance(protections[-1], LowRankUpload):
             if Grid.of(self.features, classes=self.classes is not None) is not None:
                 return (
                     f"each client sends the smaller of its statistics ({packed_length(F):,} sums "
                     f"of products for {F} features) and as many rows of {F} of them as it has "
                     "rows, which say exactly the same"
                 )
-            why = "features are float64, and only whole numbers have a smaller form that is exact"
+            why = "features are float64, and only integers have a smaller form that is exact"
         elif isinstance(protections[-1], Masking):
             why = "the server sees only sums"
         return f"clients send statistics: {why}"
 
     def figures(self, state: RidgeState) -> dict[str, float]:
         """Return the rows, the ridge, its error, the norm of the weights, and how many drifted."""
-        return state.drift_figures(self.false_alarms) | readout_figures(state.readout, state.choice)
+        return state.drift_figures(self.false_positive_rate) | readout_figures(
+            state.readout, state.choice
+        )
 
     def drifts(self, state: RidgeState) -> tuple[Drift, ...]:
         """Return whose new data stood out from their earlier ones in which round."""
-        return drifts(state.history, self.false_alarms)
+        return drifts(state.history, self.false_positive_rate)
 
     def kept(self, state: RidgeState) -> Kept:
         rows = {name: s.n_rows for name, s in state.by_client.items()}

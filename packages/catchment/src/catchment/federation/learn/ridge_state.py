@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 
 from catchment.errors import FederationError
-from catchment.federation.algorithm import Tally, Turn, added_by_key
+from catchment.federation.algorithm import RoundContext, Tally, added_by_key
 from catchment.federation.measure.outliers import (
     AnyFlag,
     RoundScores,
@@ -38,8 +38,8 @@ MANY = 1_000  # clients above which "auto" leaves out groups, not clients
 # Why the server must see every client's message by itself, by what it keeps.
 APART: Mapping[bool | str, str] = {
     False: "",
-    True: "it keeps clients apart; pass keep_clients=False and, for ridge, 'gcv' or a number",
-    "groups": "it sums clients by groups of their names; pass keep_clients=False and, for ridge, "
+    True: "it keeps clients apart; pass store_per_client=False and, for ridge, 'gcv' or a number",
+    "groups": "it sums clients by groups of their names; pass store_per_client=False and, for ridge, "
     "'gcv' or a number, or choose it by clients in a second round (SelectedRidge)",
 }
 V = TypeVar("V")
@@ -50,7 +50,7 @@ class RidgeState:
     """The sum of all statistics so far, each client's own where they are kept, and the readout.
 
     `by_group` are the sums of groups of clients, where those are kept and no single clients.
-    `recent` holds the last rounds one by one if the algorithm has a window. `standardised` says
+    `recent` holds the last rounds one by one if the algorithm has a window. `standardized` says
     whether the ridge acted on features divided by their spread. Where clients carry their state,
     `begun` is the plan under which the sum was begun, and `missed` are clients whose last answer
     did not come into it, as far as the server knows; `history` is how unlike their earlier data the
@@ -62,7 +62,7 @@ class RidgeState:
     readout: Readout | None = None
     choice: RidgeChoice | None = None
     recent: tuple[Tally[RidgeStatistics], ...] = ()
-    standardised: bool = False
+    standardized: bool = False
     begun: Annotated[str, LATER] = ""
     missed: Annotated[tuple[str, ...], LATER] = ()
     by_group: Annotated[Mapping[int, RidgeStatistics], LATER] = field(default_factory=dict)
@@ -77,8 +77,8 @@ class RidgeState:
         if self.readout is None:
             return ()
         rows = {name: s.n_rows for name, s in self.by_client.items()}
-        ridge, divided = self.readout.ridge, self.standardised
-        losses = left_out_losses(self.by_client, ridge, standardise=divided)
+        ridge, divided = self.readout.ridge, self.standardized
+        losses = left_out_losses(self.by_client, ridge, standardize=divided)
         return (*loss_flags(losses), *rows_flags(rows))
 
     def plus(
@@ -102,13 +102,13 @@ class RidgeState:
         return RidgeState(total[0], by_client, by_group=by_group)
 
     def solved(
-        self, ridge: float | str, head: Head | None, *, classes: bool, standardise: bool, **how: Any
+        self, ridge: float | str, head: Head | None, *, classes: bool, standardize: bool, **how: Any
     ) -> RidgeState:
         """Return the state with the ridge chosen and the readout solved from its sum."""
         total: Any = self.total
         needed = ridge if head is None or head.uses_ridge else 0.0
         found, blocks = left_out(needed, self.by_client, self.by_group, classes=classes)
-        choice, how["standardise"] = None, standardise
+        choice, how["standardize"] = None, standardize
         if blocks:
             choice = choose_by_blocks(blocks, **how)
             found = choice.best
@@ -116,13 +116,15 @@ class RidgeState:
             made, readout = chosen_readout(total, found, classes=classes, **how)
             choice, found = choice or made, readout.ridge
         if head is not None:
-            scale = scale_of(total, standardise)
+            scale = scale_of(total, standardize)
             acted_on = total if scale is None else rescaled(total, scale)
             readout = head.solve(acted_on, found, intercept=how["intercept"])
             readout = readout if scale is None else for_raw_features(readout, scale)
-        return replace(self, readout=readout, choice=choice, standardised=standardise)
+        return replace(self, readout=readout, choice=choice, standardized=standardize)
 
-    def judged(self, before: RidgeState, new: Tally[RidgeStatistics], turn: Turn) -> RidgeState:
+    def judged(
+        self, before: RidgeState, new: Tally[RidgeStatistics], context: RoundContext
+    ) -> RidgeState:
         """Return the state after a round of increments: who was missed, and how unlike they were.
 
         Parameters
@@ -132,46 +134,49 @@ class RidgeState:
         new
             What came in it.
         """
-        history, asked = before.history, {*before.missed, *turn.cohort}
+        history, asked = before.history, {*before.missed, *context.cohort}
         if before.total is not None and before.readout is not None:
             # Rounds are counted on where a run begins with the sums of an earlier one.
-            at = max(turn.round, history[-1].round + 1 if history else 1)
+            at = max(context.round, history[-1].round + 1 if history else 1)
             came = {name: own for name, own in new.by_client.items() if own.n_rows}
             parts = came or {"": new.total}, before.by_client or {"": before.total}
             scores = round_scores(*parts, before.total, before.readout, at)
             history += (scores,) if scores.clients else ()
         return replace(self, missed=tuple(sorted(asked.difference(new.by_client))), history=history)
 
-    def drift_figures(self, false_alarms: float) -> dict[str, float]:
+    def drift_figures(self, false_positive_rate: float) -> dict[str, float]:
         """Return the rows, and how many clients drifted last, if somebody can stand out."""
         told = {} if self.total is None else {"rows": float(self.total.n_rows)}
         *earlier, last = self.history or (None,)
-        if last is not None and 1 / (1 + sum(len(one.clients) for one in earlier)) <= false_alarms:
-            found = drifts(self.history, false_alarms)
+        if (
+            last is not None
+            and 1 / (1 + sum(len(one.clients) for one in earlier)) <= false_positive_rate
+        ):
+            found = drifts(self.history, false_positive_rate)
             drifted = {one.client for one in found if one.round == last.round}
             told["drifted clients"] = float(len(drifted))
         return told
 
 
-def check_choice(ridge: float | str, keep_clients: bool | str) -> None:
+def check_choice(ridge: float | str, store_per_client: bool | str) -> None:
     """Raise ValueError if a ridge cannot be chosen so by what the server keeps."""
-    if ridge == "clients" and keep_clients is not True:
+    if ridge == "clients" and store_per_client is not True:
         raise ValueError(
-            "choosing the ridge by clients needs keep_clients=True; "
+            "choosing the ridge by clients needs store_per_client=True; "
             "or choose by 'groups' or 'gcv', or pass a number"
         )
-    if ridge == "groups" and not keep_clients:
+    if ridge == "groups" and not store_per_client:
         raise ValueError(
-            "choosing the ridge by groups needs keep_clients='groups', or True; "
+            "choosing the ridge by groups needs store_per_client='groups', or True; "
             "or choose by 'gcv', or pass a number"
         )
 
 
-def kept_apart(sent: V, client: str, keep_clients: bool | str) -> Tally[V]:
+def kept_apart(sent: V, client: str, store_per_client: bool | str) -> Tally[V]:
     """Return what one client sent, kept by its name, in its group, or not."""
-    if keep_clients == "groups":
+    if store_per_client == "groups":
         return Tally.in_group(sent, group_of(client))
-    return Tally.of(sent, client if keep_clients else "")
+    return Tally.of(sent, client if store_per_client else "")
 
 
 def left_out(

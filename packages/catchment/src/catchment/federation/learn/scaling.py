@@ -1,6 +1,6 @@
 """One scale for all clients, from the sum of their moments, in one round before training.
 
-Moments travel as whole numbers, so their sum over clients is exact in any order and under a secure
+Moments travel as integers, so their sum over clients is exact in any order and under a secure
 sum: everybody has the scaler of the pooled data to the bit.
 
 Centring and dividing features by their spread takes no such round: both come after the features,
@@ -16,11 +16,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from catchment.arrays import Integers
-from catchment.data.prepare import Prepare
+from catchment.data.preprocessing import Preprocessing
 from catchment.data.scaling import LIMB, SQUARES_LIMBS, TOTAL_LIMBS, Moments, from_limbs, limbs_of
 from catchment.errors import UploadError
-from catchment.federation.algorithm import Algorithm, Data, Turn
-from catchment.wire import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Parts, Shape, Summable
+from catchment.federation.algorithm import Algorithm, Data, RoundContext
+from catchment.wire import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Message, Shape, Summable
 
 CLIENTS_BITS = 16  # a sum of up to 2^16 clients' limbs is taken, and 2^15 such sums can be added
 
@@ -52,7 +52,7 @@ class SentMoments(Summable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FederatedScaling(Algorithm[SentMoments, SentMoments, Prepare]):
+class FederatedScaling(Algorithm[SentMoments, SentMoments, Preprocessing]):
     """The mean and standard deviation of every channel over all clients' training data.
 
     The server sees three numbers per channel of each client: how many values, their sum and their
@@ -73,21 +73,21 @@ class FederatedScaling(Algorithm[SentMoments, SentMoments, Prepare]):
     """
 
     channels: int
-    prepare: Prepare = field(default_factory=Prepare)
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)
 
     def start(self) -> SentMoments:
         n = self.channels
         count, total = np.zeros(n, np.int64), np.zeros((TOTAL_LIMBS, n), np.int64)
         return SentMoments(count, total, np.zeros((SQUARES_LIMBS, n), np.int64))
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> SentMoments:
-        moments = self.prepare.moments(data())
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> SentMoments:
+        moments = self.preprocessing.moments(data())
         if not moments.count.any():
             raise ValueError("no input has a value; there is nothing to scale by")
         return SentMoments.of(moments)
 
-    def read_update(self, parts: Parts, turn: Turn) -> SentMoments:
-        came = SentMoments.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> SentMoments:
+        came = SentMoments.from_message(parts)
         if len(came.count) != self.channels:
             raise UploadError(
                 "shape", f"moments of {parts.shapes()} came, there are {self.channels} channels"
@@ -101,11 +101,13 @@ class FederatedScaling(Algorithm[SentMoments, SentMoments, Prepare]):
             raise UploadError("moments", "no values can have these moments")
         return came
 
-    def server_update(self, state: SentMoments, total: SentMoments, turn: Turn) -> SentMoments:
+    def server_update(
+        self, state: SentMoments, total: SentMoments, context: RoundContext
+    ) -> SentMoments:
         return SentMoments.of((state + total).moments)
 
-    def result(self, state: SentMoments) -> Prepare:
-        return self.prepare.fitted(state.moments)
+    def result(self, state: SentMoments) -> Preprocessing:
+        return self.preprocessing.fitted(state.moments)
 
     def figures(self, state: SentMoments) -> dict[str, float]:
         return {"values": float(state.count.sum())}

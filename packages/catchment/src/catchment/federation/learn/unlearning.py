@@ -1,7 +1,7 @@
 """Joining late, and being forgotten: `+` and `-` on the server's state, with a certificate.
 
-The statistics without a client are the statistics as if it had never been there. On a grid they are
-whole numbers: taking a client off is an equality, whatever the server keeps, and the certificate
+The statistics without a client are the statistics as if it had never been there. In fixed point they are
+integers: taking a client off is an equality, whatever the server keeps, and the certificate
 states three hashes that anybody who holds the statistics can compute again.
 
 In float64 it depends on what is kept. Where the server keeps every client's statistics, they are
@@ -30,12 +30,12 @@ from operator import add
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation.algorithm import Additive, Tally, Turn
+from catchment.federation.algorithm import Additive, RoundContext, Tally
 from catchment.federation.checks import check_statistics
+from catchment.federation.learn.anomaly import DetectorState, FederatedAnomalyDetector
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.digests import is_exact
-from catchment.federation.learn.normal import FederatedNormal, NormalState
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState, group_of
 from catchment.federation.loop import Sums
@@ -44,7 +44,7 @@ from catchment.wire import Structure, digest
 
 How = Literal["equality", "summed-anew", "subtracted"]
 CHECK = (
-    "before, removed and after are SHA-256 digests of whole numbers, the same on every machine; "
+    "before, removed and after are SHA-256 digests of integers, the same on every machine; "
     "after = before - removed is an equality; `catchment verify RUN` computes all three again from "
     "the run's folder"
 )
@@ -62,7 +62,7 @@ REMAINS = (
 class Certificate:
     """What was taken out of a sum, and the hashes of the sum before and after.
 
-    `how` is "equality" for statistics on a grid: after = before - removed, number by number, and
+    `how` is "equality" for statistics in fixed point: after = before - removed, number by number, and
     the hashes are digests of their values. In float64 the hashes are of the statistics as they
     travel, and it is "summed-anew" if the rest was added up without what was removed, "subtracted"
     if that was taken off the sum. `remains` says in words what of the client is still in the model,
@@ -88,7 +88,7 @@ class Certificate:
         Parameters
         ----------
         removed
-            Those that were taken out, to be compared too; on a grid that after = before - removed
+            Those that were taken out, to be compared too; in fixed point that after = before - removed
             is then computed, and not only believed.
         """
         named = [(before, self.before), (after, self.after)]
@@ -147,7 +147,7 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
     Parameters
     ----------
     algorithm
-        The one that made the state, with `keep_clients=True`; it solves the readout again.
+        The one that made the state, with `store_per_client=True`; it solves the readout again.
     state
         Of the server.
     client
@@ -292,10 +292,10 @@ def join(
     )
     if client in state.by_client:
         raise FederationError(f"{client} is already in the sum; a client counts once")
-    if algorithm.keep_clients == "groups":
+    if algorithm.store_per_client == "groups":
         groups = Tally.in_group(statistics, group_of(client))
-        return algorithm.server_update(state, groups, Turn(0, (client,)))
-    kept = {client: statistics} if algorithm.keep_clients else {}
+        return algorithm.server_update(state, groups, RoundContext(0, (client,)))
+    kept = {client: statistics} if algorithm.store_per_client else {}
     by_client = {**state.by_client, **kept}
     total = statistics if state.total is None else state.total + statistics
     if state.recent:
@@ -372,14 +372,14 @@ def certified(
 
 
 def unlearn_normal(
-    algorithm: FederatedNormal, state: NormalState, client: str
-) -> Unlearned[NormalState]:
+    algorithm: FederatedAnomalyDetector, state: DetectorState, client: str
+) -> Unlearned[DetectorState]:
     """Return the state without a client, what is normal as if it had never been there.
 
     Parameters
     ----------
     algorithm
-        The one that made the state, with `keep_clients=True`.
+        The one that made the state, with `store_per_client=True`.
     state
         Of the server, after both rounds or the first.
     client
@@ -390,7 +390,7 @@ def unlearn_normal(
     >>> rng = np.random.default_rng(0)
     >>> clients = {name: [Recording(rng.normal(size=(400, 1)))] for name in ("a", "b", "c")}
     >>> features = NVAR(delays=2, order=1).build(1, per_step=True)
-    >>> algorithm = FederatedNormal(features=features)
+    >>> algorithm = FederatedAnomalyDetector(features=features)
     >>> state = federate(Plan(algorithm=algorithm, rounds=2), clients).state
     >>> rest = unlearn_normal(algorithm, state, "b")
     >>> rest.certificate.n_rows, sorted(rest.state.by_client), rest.state.counts.n_values
@@ -400,7 +400,7 @@ def unlearn_normal(
     counts = {name: own for name, own in state.counts_by_client.items() if name != client}
     if state.counts is not None and not counts:
         raise FederationError(f"only {client} has set the threshold; run the plan without it")
-    after = NormalState(
+    after = DetectorState(
         sums.state.total,
         sums.state.by_client,
         None if state.counts is None else summed(counts),

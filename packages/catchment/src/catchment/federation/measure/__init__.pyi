@@ -1,10 +1,10 @@
 from catchment.federation.measure.baselines import (
     Comparison as Comparison,
-    Guess as Guess,
+    Dummy as Dummy,
     Outcome as Outcome,
     Row as Row,
     autoregression as autoregression,
-    mean_target as mean_target,
+    constant_baseline as constant_baseline,
 )
 from catchment.federation.measure.calibration import Calibration as Calibration
 from catchment.federation.measure.evaluation import (
@@ -16,7 +16,7 @@ from catchment.federation.measure.evaluation import (
 from catchment.federation.measure.outliers import (
     Drift as Drift,
     Flag as Flag,
-    InfluenceCap as InfluenceCap,
+    ContributionBound as ContributionBound,
     RoundScores as RoundScores,
     RowsFlag as RowsFlag,
     drifts as drifts,
@@ -43,8 +43,8 @@ __all__ = [
     "Drift",
     "Evaluation",
     "Flag",
-    "Guess",
-    "InfluenceCap",
+    "Dummy",
+    "ContributionBound",
     "Outcome",
     "PersonalEvaluation",
     "RoundScores",
@@ -54,6 +54,6 @@ __all__ = [
     "Scores",
     "autoregression",
     "drifts",
-    "mean_target",
+    "constant_baseline",
     "round_scores",
 ]

@@ -22,7 +22,7 @@ from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.federation.algorithm import Algorithm, Data, Tally, Turn
+from catchment.federation.algorithm import Algorithm, Data, RoundContext, Tally
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.measure.evaluation import Score, Scores
@@ -30,7 +30,7 @@ from catchment.federation.messages import Record
 from catchment.federation.plan import Plan
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Parts
+from catchment.wire import Message
 
 RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
 
@@ -86,7 +86,7 @@ class Constant(FeatureMap):
         return [np.ones((n, 1)) for n in lengths]
 
 
-def mean_target(features: FeatureMap, *, classes: tuple[str, ...] | None = None) -> RidgePlan:
+def constant_baseline(features: FeatureMap, *, classes: tuple[str, ...] | None = None) -> RidgePlan:
     """Return the plan that predicts the mean target, and so, of classes, the most frequent.
 
     Parameters
@@ -96,17 +96,19 @@ def mean_target(features: FeatureMap, *, classes: tuple[str, ...] | None = None)
 
     >>> from catchment.engine.local import run_locally
     >>> data = {"a": [Recording([0.0, 0.0], [1.0, 3.0])], "b": [Recording([0.0], [5.0])]}
-    >>> plan = mean_target(Constant(per_step=True))
+    >>> plan = constant_baseline(Constant(per_step=True))
     >>> run_locally(plan, data).model.predict(np.array([7.0]))
     array([[3.]])
     """
     constant = Constant(features.per_step, features.washout)
-    algorithm = FederatedRidge(features=constant, ridge=1.0, classes=classes, keep_clients=False)
+    algorithm = FederatedRidge(
+        features=constant, ridge=1.0, classes=classes, store_per_client=False
+    )
     return Plan(algorithm=algorithm)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guess(Algorithm[Scores, Tally[Score], Scores]):
+class Dummy(Algorithm[Scores, Tally[Score], Scores]):
     """The score of predictions that no model makes; the server learns error sums, nothing else.
 
     Parameters
@@ -140,8 +142,8 @@ class Guess(Algorithm[Scores, Tally[Score], Scores]):
     def start(self) -> Scores:
         return Scores()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
-        rng = turn.rng()
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Score:
+        rng = context.rng()
         pairs = [self._pair(sequence, rng) for sequence in data()]
         if not pairs:
             raise UploadError("no-rows", "the client has no sequences")
@@ -167,10 +169,10 @@ class Guess(Algorithm[Scores, Tally[Score], Scores]):
         known = ~(np.isnan(y).any(axis=1) | np.isnan(guess).any(axis=1))
         return y[known], guess[known]
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
-        return Tally.of(Score.from_parts(parts).checked(), turn.client)
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[Score]:
+        return Tally.of(Score.from_message(parts).checked(), context.client)
 
-    def server_update(self, state: Scores, total: Tally[Score], turn: Turn) -> Scores:
+    def server_update(self, state: Scores, total: Tally[Score], context: RoundContext) -> Scores:
         return Scores(total.total, total.by_client)
 
     def result(self, state: Scores) -> Scores:

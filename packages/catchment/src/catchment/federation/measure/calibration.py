@@ -1,7 +1,7 @@
 """Counting a model's errors on clients, one round: what its intervals are made of.
 
-Like an evaluation, with counts of errors in the place of their sums. Counts are whole numbers, so a
-secure sum of them is exact, and the server needs no more than that sum.
+Like an evaluation, with counts of errors in the place of their sums. Counts are integers, so a
+secure aggregation of them is exact, and the server needs no more than that sum.
 
 Clients that trained can be asked, too: the server solves a readout without each group of clients
 from the sums that it has (`without_each`), sends all of these, and every client takes the one that
@@ -21,7 +21,7 @@ import numpy as np
 
 from catchment.arrays import Array, PositiveInt
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation.algorithm import Algorithm, Data, Turn
+from catchment.federation.algorithm import Algorithm, Data, RoundContext
 from catchment.federation.learn.ridge_state import RidgeState, group_of, group_sums
 from catchment.federation.measure.evaluation import targets_and_outputs
 from catchment.readout.intervals import Counts, Intervals, checked_cuts, error_counts
@@ -30,7 +30,7 @@ from catchment.readout.predictor import Predictor
 from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.statistics import Readout
 from catchment.readout.storage import to_bytes
-from catchment.wire import Parts
+from catchment.wire import Message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Calibration(Algorithm[Counts, Counts, Intervals]):
 
     Clients prepare their raw recordings as the model says. A model's readout is sent with the
     request; of anything else clients are told which it is, and use what they were given. The server
-    learns how each client's errors are distributed, or only their sum under a secure sum.
+    learns how each client's errors are distributed, or only their sum under secure aggregation.
 
     Parameters
     ----------
@@ -73,29 +73,29 @@ class Calibration(Algorithm[Counts, Counts, Intervals]):
     def start(self) -> Counts:
         return Counts.zero(self.edges, self.model.n_outputs * (len(self.cuts) + 1))
 
-    def broadcast(self, state: Counts, turn: Turn) -> Parts:
+    def broadcast(self, state: Counts, context: RoundContext) -> Message:
         if self.left_out:
             groups = sorted(self.left_out)
             W = np.stack([self.left_out[g].weights for g in groups])
             b = np.stack([self.left_out[g].intercept for g in groups])
-            return Parts("left-out-readouts", {"groups": groups}, (W, b))
+            return Message("left-out-readouts", {"groups": groups}, (W, b))
         if isinstance(self.model, Model):
             return self.model.readout.parts()
-        return Parts("calibrated", {"sha256": self._sha256})
+        return Message("calibrated", {"sha256": self._sha256})
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Counts:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Counts:
         model = self.model
         if isinstance(model, Model):
-            sent = self._without(received, turn.client) if self.left_out else None
-            model = replace(model, readout=sent or Readout.from_parts(received), statistics=None)
+            sent = self._without(received, context.client) if self.left_out else None
+            model = replace(model, readout=sent or Readout.from_message(received), statistics=None)
         elif received.facts.get("sha256") != self._sha256:
             raise IntegrityError("the server calibrates another model than this client was given")
-        targets, outputs = targets_and_outputs(model, data, turn.client)
-        chosen = self._drawn(targets, turn)
+        targets, outputs = targets_and_outputs(model, data, context.client)
+        chosen = self._drawn(targets, context)
         return error_counts(outputs[chosen], targets[chosen], self.edges, self.cuts)
 
     @staticmethod
-    def _without(received: Parts, client: str) -> Readout:
+    def _without(received: Message, client: str) -> Readout:
         """Return the readout of a letter that the client has no part in."""
         W, b = received.expect("left-out-readouts", 2).arrays
         groups, own = received.facts.get("groups"), group_of(client)
@@ -103,16 +103,18 @@ class Calibration(Algorithm[Counts, Counts, Intervals]):
             raise IntegrityError(f"no readout came without the group {own} of this client")
         return Readout(W[groups.index(own)], b[groups.index(own)])
 
-    def _drawn(self, targets: Array, turn: Turn) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    def _drawn(
+        self, targets: Array, context: RoundContext
+    ) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
         known = np.flatnonzero(~np.isnan(targets).all(axis=1))
         if not len(known):
             raise ValueError("no row has a target; calibrate on clients with targets")
         if self.rows is None or len(known) <= self.rows:
             return known
-        return turn.rng().choice(known, self.rows, replace=False)
+        return context.rng().choice(known, self.rows, replace=False)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Counts:
-        counts = Counts.from_parts(parts)
+    def read_update(self, parts: Message, context: RoundContext) -> Counts:
+        counts = Counts.from_message(parts)
         expected = self.start()
         if counts.edges != expected.edges or counts.counts.shape != expected.counts.shape:
             raise UploadError(
@@ -122,7 +124,7 @@ class Calibration(Algorithm[Counts, Counts, Intervals]):
             )
         return counts
 
-    def server_update(self, state: Counts, total: Counts, turn: Turn) -> Counts:
+    def server_update(self, state: Counts, total: Counts, context: RoundContext) -> Counts:
         return state + total
 
     def result(self, state: Counts) -> Intervals:
@@ -153,7 +155,7 @@ def without_each(state: RidgeState) -> dict[int, Readout]:
     found = {}
     for group in by_group:
         others = reduce(add, (s for other, s in by_group.items() if other != group))
-        found[group] = chosen_readout(others, state.readout.ridge, standardise=state.standardised)[
+        found[group] = chosen_readout(others, state.readout.ridge, standardize=state.standardized)[
             1
         ]
     return found

@@ -18,7 +18,7 @@ from annotated_types import Ge
 from catchment.arrays import Array, Probability
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.algorithm import Algorithm, Data, Needs, Tally, Turn
+from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
 from catchment.federation.learn.personal import own_readout, read_letter, shared_letter
 from catchment.federation.rows import N_BLOCKS, first_part, targets_of
 from catchment.readout.device import device_for
@@ -27,12 +27,12 @@ from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout
 from catchment.readout.storage import to_bytes
-from catchment.wire import Kind, Parts, Structure, Summable
+from catchment.wire import Kind, Message, Structure, Summable
 
 GROUP = 256  # clients whose recordings are on a device together...
 STEPS = 4_000_000  # ...unless they are long
 MOST_SHOWN = 30  # clients in a printed table
-KEPT_APART = "it keeps clients apart; pass keep_clients=False"
+KEPT_APART = "it keeps clients apart; pass store_per_client=False"
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,35 +151,35 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
     Clients prepare their raw recordings as the model says. A model's readout is sent with the
     request; of anything else clients are told which it is, and use what they were given.
     The server learns each client's error sums and, for classes, its confusion counts (and so its
-    class balance); with `keep_clients=False` it keeps only their sum.
+    class balance); with `store_per_client=False` it keeps only their sum.
     `device` is where this machine's clients predict, which is no part of the plan.
     """
 
     model_under_test: Predictor
-    keep_clients: bool = True
+    store_per_client: bool = True
     device: str | None = field(default=None, metadata={"local": True})
 
     @property
-    def needs(self) -> Needs:
-        return Needs(each_client=KEPT_APART if self.keep_clients else "")
+    def requirements(self) -> Requirements:
+        return Requirements(each_client=KEPT_APART if self.store_per_client else "")
 
     def start(self) -> Scores:
         return Scores()
 
-    def broadcast(self, state: Scores, turn: Turn) -> Parts:
+    def broadcast(self, state: Scores, context: RoundContext) -> Message:
         tested = self.model_under_test
         if isinstance(tested, Model):
             return tested.readout.parts()
-        return Parts("tested", {"sha256": self._sha256})
+        return Message("tested", {"sha256": self._sha256})
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Score:
         tested = self.model_under_test
         if isinstance(tested, Model):
-            sent = replace(tested, readout=Readout.from_parts(received))
+            sent = replace(tested, readout=Readout.from_message(received))
             return evaluate(sent, data, device=self.device)
         if received.facts.get("sha256") != self._sha256:
             raise IntegrityError("the server tests another model than this client was given")
-        return evaluate(tested, data, turn.client, device=self.device)
+        return evaluate(tested, data, context.client, device=self.device)
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients to serve side by side: many on a device, which wants them."""
@@ -188,22 +188,24 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
             return min(GROUP, n_clients)
         return 1
 
-    def client_updates(self, received: Parts, clients: Sequence[tuple[Data, Turn]]) -> list[Score]:
+    def client_updates(
+        self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
+    ) -> list[Score]:
         tested = self.model_under_test
         if not isinstance(tested, Model):
-            return [self.client_update(received, data, turn) for data, turn in clients]
-        sent = replace(tested, readout=Readout.from_parts(received))
+            return [self.client_update(received, data, context) for data, context in clients]
+        sent = replace(tested, readout=Readout.from_message(received))
         return evaluate_each(sent, [data for data, _ in clients], device=self.device)
 
     @cached_property
     def _sha256(self) -> str:
         return hashlib.sha256(to_bytes(self.model_under_test)).hexdigest()
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
-        score = Score.from_parts(parts).checked()
-        return Tally.of(score, turn.client if self.keep_clients else "")
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[Score]:
+        score = Score.from_message(parts).checked()
+        return Tally.of(score, context.client if self.store_per_client else "")
 
-    def server_update(self, state: Scores, total: Tally[Score], turn: Turn) -> Scores:
+    def server_update(self, state: Scores, total: Tally[Score], context: RoundContext) -> Scores:
         return Scores(total.total, total.by_client)
 
     def result(self, state: Scores) -> Scores:
@@ -248,7 +250,7 @@ def _prepared(model: Predictor, data: Data) -> list[Recording]:
         raise ValueError("no sequences were given; pass at least one with targets")
     for k, recording in enumerate(raw):
         model.check_channels(recording, k)
-    return list(map(model.labelled, model.prepare.apply(raw)))
+    return list(map(model.labeled, model.preprocessing.apply(raw)))
 
 
 def targets_and_outputs(
@@ -315,7 +317,7 @@ class Comparisons(Structure):
     def worst(self) -> tuple[str, float]:
         """Return the client whose own readout helps it least, and the gain, below 0 if it harms."""
         if not self.by_client:
-            raise ValueError("no client is kept apart; compare with keep_clients=True")
+            raise ValueError("no client is kept apart; compare with store_per_client=True")
         gains = {name: value.gain for name, value in sorted(self.by_client.items())}
         name = min(gains, key=gains.__getitem__)
         return name, gains[name]
@@ -344,7 +346,7 @@ class PersonalEvaluation(Algorithm[Comparisons, Tally[Comparison], Comparisons])
     share: Probability = 0.5
     members: bool = False
     n_blocks: Annotated[int, Ge(2)] = N_BLOCKS
-    keep_clients: bool = True
+    store_per_client: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -352,20 +354,20 @@ class PersonalEvaluation(Algorithm[Comparisons, Tally[Comparison], Comparisons])
             raise ValueError("mixing needs the shared model's statistics; pass a model with them")
 
     @property
-    def needs(self) -> Needs:
-        return Needs(each_client=KEPT_APART if self.keep_clients else "")
+    def requirements(self) -> Requirements:
+        return Requirements(each_client=KEPT_APART if self.store_per_client else "")
 
     def start(self) -> Comparisons:
         return Comparisons()
 
-    def broadcast(self, state: Comparisons, turn: Turn) -> Parts:
+    def broadcast(self, state: Comparisons, context: RoundContext) -> Message:
         shared = self.model_under_test
         return shared_letter(shared.readout, shared.statistics if self.method == "mixed" else None)
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Comparison:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Comparison:
         tested = self.model_under_test
         shared, total = read_letter(received, self.method)
-        prepared = tested.prepare.apply(data())
+        prepared = tested.preprocessing.apply(data())
         earlier, later = first_part(prepared, self.share, washout=tested.washout)
         if not earlier or not later:
             raise ValueError("there is too little data to learn from one part and test on another")
@@ -384,12 +386,12 @@ class PersonalEvaluation(Algorithm[Comparisons, Tally[Comparison], Comparisons])
         ]
         return Comparison(scores[0], scores[1], int(own.step > 0))
 
-    def read_update(self, parts: Parts, turn: Turn) -> Tally[Comparison]:
-        update = Comparison.from_parts(parts).checked()
-        return Tally.of(update, turn.client if self.keep_clients else "")
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[Comparison]:
+        update = Comparison.from_message(parts).checked()
+        return Tally.of(update, context.client if self.store_per_client else "")
 
     def server_update(
-        self, state: Comparisons, total: Tally[Comparison], turn: Turn
+        self, state: Comparisons, total: Tally[Comparison], context: RoundContext
     ) -> Comparisons:
         return Comparisons(total.total, total.by_client)
 

@@ -27,12 +27,12 @@ rows. The first tells that what is predicted has changed, the second that what i
 What is unusual is told by ranks: a score stands out if it is among the highest of it and all M
 scores of earlier rounds, everybody's,
 
-    p = (1 + number of earlier scores at least as high) / (M + 1)  <=  false_alarms.
+    p = (1 + number of earlier scores at least as high) / (M + 1)  <=  false_positive_rate.
 
 As long as nothing changes the scores are exchangeable, and the chance of a false alarm is at most
-`false_alarms` for each client, round and kind, whatever the distribution of scores (Vovk, Gammerman
+`false_positive_rate` for each client, round and kind, whatever the distribution of scores (Vovk, Gammerman
 and Shafer, Algorithmic Learning in a Random World, 2005, section 2.2). It is a chance over clients:
-one whose weeks differ more than others' has more of them. Until M is 1 / false_alarms - 1 nobody
+one whose weeks differ more than others' has more of them. Until M is 1 / false_positive_rate - 1 nobody
 can stand out. Later scores have more rows behind R and vary less, so that the rate is lower, not
 higher. A client that changed stays noticed until the change makes up a good part of R; forgetting
 makes that soon.
@@ -51,11 +51,11 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from catchment.arrays import Array, PositiveFloat
-from catchment.federation.algorithm import Additive, Turn, Upload
+from catchment.federation.algorithm import Additive, RoundContext, Upload
 from catchment.federation.protection import Protection, Read
 from catchment.readout.solve import feature_scale, rescaled, scale_of, solve_readout, squared_errors
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
-from catchment.wire import Parts, taken_apart
+from catchment.wire import Message, serialize
 
 THRESHOLD = 4.0
 FEWEST = 5  # clients of which a median and a spread say something
@@ -148,7 +148,7 @@ def _standing_out(
 
 
 def left_out_losses(
-    by_client: Mapping[str, RidgeStatistics], ridge: float | Array, *, standardise: bool = False
+    by_client: Mapping[str, RidgeStatistics], ridge: float | Array, *, standardize: bool = False
 ) -> dict[str, float]:
     """Return each client's mean squared error under the readout solved without it.
 
@@ -169,7 +169,7 @@ def left_out_losses(
     if weights.max() > most:
         filled = {name: s.floats.scaled(min(1.0, most / s.weight)) for name, s in filled.items()}
     total = reduce(add, filled.values())
-    scale, losses = scale_of(total, standardise), {}
+    scale, losses = scale_of(total, standardize), {}
     for name, mine in filled.items():
         readout = solve_readout((total - mine).floats, ridge, scale=scale)
         losses[name] = float(squared_errors(mine, readout).sum() / (mine.weight * mine.n_targets))
@@ -190,13 +190,13 @@ def robust_scores(values: Array, *, least: float = LEAST_SPREAD) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InfluenceCap(Protection):
+class ContributionBound(Protection):
     """Scale an upload's weight down until its norm is at most the limit.
 
     The norm is that of everything the upload adds to the sums: Gram, cross and target moments,
     feature and target sums. A capped client counts less, as if its rows had a smaller weight; the
     readout is then no longer that of the pooled data. The client caps what it sends, and the
-    server caps what it reads, since a client that means harm will not; under a secure sum, where
+    server caps what it reads, since a client that means harm will not; under secure aggregation, where
     the server reads the sum alone, only the client does.
 
     Parameters
@@ -205,25 +205,25 @@ class InfluenceCap(Protection):
         Largest norm of one client's statistics.
 
     >>> s = RidgeStatistics.from_states(np.ones((100, 1)), np.ones((100, 1)))
-    >>> capped = InfluenceCap(limit=10.0).on_client(s, Turn(0, ()))
+    >>> capped = ContributionBound(limit=10.0).on_client(s, RoundContext(0, ()))
     >>> round(influence(capped), 9), capped.n_rows, round(capped.weight, 3)
     (10.0, 100, 4.472)
     """
 
     limit: PositiveFloat
 
-    def on_client(self, upload: Upload, turn: Turn) -> RidgeStatistics:
-        return self.capped(RidgeStatistics.from_parts(taken_apart(upload)))
+    def on_client(self, upload: Upload, context: RoundContext) -> RidgeStatistics:
+        return self.capped(RidgeStatistics.from_message(serialize(upload)))
 
-    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
-        changed = replace(turn, changed=True)
-        if not turn.client:
+    def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Additive:
+        changed = replace(context, changed=True)
+        if not context.client:
             return inner(parts, changed)
-        capped = self.capped(RidgeStatistics.from_parts(parts))
+        capped = self.capped(RidgeStatistics.from_message(parts))
         return inner(replace(capped.parts(), facts=parts.facts), changed)
 
     def capped(self, statistics: RidgeStatistics) -> RidgeStatistics:
-        """Return float64 statistics of at most the limit: a part of whole numbers is not whole."""
+        """Return float64 statistics of at most the limit: a part of integers is not whole."""
         norm = influence(statistics)
         # Numbers that are not finite are left for the check of the upload to name.
         if norm <= self.limit or not np.isfinite(norm):
@@ -358,14 +358,16 @@ def p_values(scores: Array, earlier: Array) -> Array:
     return np.asarray((1 + at_least) / (1 + len(earlier)))
 
 
-def drifts(history: Sequence[RoundScores], false_alarms: float = FALSE_ALARMS) -> tuple[Drift, ...]:
+def drifts(
+    history: Sequence[RoundScores], false_positive_rate: float = FALSE_ALARMS
+) -> tuple[Drift, ...]:
     """Return who stood out in which round, each round by those before it.
 
     Parameters
     ----------
     history
         The scores of all rounds, the oldest first.
-    false_alarms
+    false_positive_rate
         The chance that a client which did not change stands out, for each client, round and kind.
 
     >>> quiet = [RoundScores(k, ("a", "b"), np.zeros(2), np.zeros(2)) for k in range(1, 30)]
@@ -373,8 +375,10 @@ def drifts(history: Sequence[RoundScores], false_alarms: float = FALSE_ALARMS) -
     >>> [str(one) for one in drifts([*quiet, last])]
     ["b's errors are 7.39 times what was usual before (time 31, p = 0.017)"]
     """
-    if not 0 < false_alarms < 1:
-        raise ValueError(f"false_alarms is {false_alarms}; pass a chance between 0 and 1")
+    if not 0 < false_positive_rate < 1:
+        raise ValueError(
+            f"false_positive_rate is {false_positive_rate}; pass a chance between 0 and 1"
+        )
     found = []
     for kind in KINDS:
         earlier = np.empty(0)
@@ -384,7 +388,7 @@ def drifts(history: Sequence[RoundScores], false_alarms: float = FALSE_ALARMS) -
             found += [
                 Drift(client, one.round, kind, math.exp(score), float(p))
                 for client, score, p in zip(one.clients, scores, chances, strict=True)
-                if p <= false_alarms
+                if p <= false_positive_rate
             ]
             earlier = np.concatenate([earlier, scores])
     return tuple(sorted(found, key=lambda drift: (drift.round, drift.p_value, drift.client)))

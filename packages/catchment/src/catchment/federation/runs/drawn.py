@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.prepare import Prepared
+from catchment.data.preprocessing import Prepared
 from catchment.data.recording import Recording
 from catchment.readout.answers import output_names
 from catchment.readout.detector import Detector
@@ -152,7 +152,7 @@ def draw(
 
     >>> from catchment import EchoState, Recording, fit
     >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
-    >>> data = [Recording.labelled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
+    >>> data = [Recording.labeled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
     >>> drawn = draw(fit(EchoState(30), data), data[:3], "ann")
     >>> [(span.start, span.end, span.truth) for span in drawn.spans]
     [(0.0, 60.0, 'fast'), (61.0, 121.0, 'slow'), (122.0, 182.0, 'fast')]
@@ -276,7 +276,7 @@ def _said(
     Beside it, of a detector, are its scores, each with the end of its row.
     """
     # Prepared twice: once with their targets, once with their places. Both cut the same pieces.
-    every = zip(model.prepare.inputs(raw), model.prepare.apply(raw), strict=True)
+    every = zip(model.preprocessing.inputs(raw), model.preprocessing.apply(raw), strict=True)
     pieces = [(piece, whole) for piece, whole in every if piece.source in chosen]
     outputs = model.outputs_of([whole for _, whole in pieces], client)
     found: dict[int, list[Span]] = {}

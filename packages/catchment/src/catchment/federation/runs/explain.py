@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from catchment.federation.messages import headline, left_out
 from catchment.federation.protection import LOW_RANK
-from catchment.federation.runs.read import Message, Run, Stage, Traffic, map_sentence
+from catchment.federation.runs.read import Run, SentMessage, Stage, Traffic, map_sentence
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Kind
 
@@ -32,7 +32,7 @@ class Bound:
     n_clients
         Most clients in a sum of the stage.
     by_clients
-        Whether the clients add the noise, within a secure sum; else the server does.
+        Whether the clients add the noise, within secure aggregation; else the server does.
 
     >>> print(Bound("training", 1.0, 1e-5, "client", 120, by_clients=False))
     training: to whoever sees the model, epsilon 1 at delta 1e-05 for each of 120 clients. To the
@@ -162,7 +162,7 @@ def explain(run: Run) -> Explanation:
     )
 
 
-def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
+def in_words(run: Run, messages: list[SentMessage], *, more: bool = False) -> str:
     """Return the explanation of a run as text, with the hashes of the messages given.
 
     Parameters
@@ -324,7 +324,7 @@ def _notes(run: Run, purpose: str, parts: list[Traffic]) -> list[str]:
             f"{len(few)} of {len(rows)} clients ({names}) have fewer rows than the {n_features} "
             "features. Whoever reads such statistics can rebuild the raw inputs: of one sequence "
             "with a row per step to many digits, of pooled sequences some of them. Use fewer "
-            "units, or hide each client in a secure sum with many more rows than features."
+            "units, or hide each client under secure aggregation with many more rows than features."
         )
     if weak:
         notes.append(

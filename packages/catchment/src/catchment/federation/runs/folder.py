@@ -53,7 +53,7 @@ from catchment.federation.runs.ledger import Entry, Keeper
 from catchment.files import replace_file
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
-from catchment.wire import Parts
+from catchment.wire import Message
 
 if TYPE_CHECKING:
     from catchment.federation.measure.evaluation import Scores
@@ -71,7 +71,7 @@ EARLIER = "earlier.safetensors"  # the model before the run went on
 CLIENTS = "clients"  # what clients of this process remember, while the run lasts
 CHARGED = "run"  # the fact by which a ledger of noise knows the run
 SEAL = "ledger_sha256"  # the fact that a closed folder has of all its rows
-JOURNAL = "sums"  # the journal of secure sums
+JOURNAL = "sums"  # the journal of secure aggregation
 PROGRESS = "progress.json"  # how far the round under way is
 PART = ".part"  # of a round that is not over
 PRIVATE = 0o600
@@ -368,18 +368,18 @@ class StageKeeper(Keeper[S]):
         state = last_state_of(folder.database, folder.folder, stage)
         return self.plan.algorithm.load_state(state), records
 
-    def begun(self, round_: int) -> Parts | None:
+    def begun(self, round_: int) -> Message | None:
         """Return what was kept of a round that is not over, None if there is nothing to use."""
         path = self.folder.state_path(self.stage, round_, PART)
         if not path.is_file():
             return None
         try:
-            return Parts.from_bytes(path.read_bytes())
+            return Message.from_bytes(path.read_bytes())
         except IntegrityError as error:
             log.warning("%s is damaged, the round begins anew: %s", path, error)
             return None
 
-    def keep_begun(self, round_: int, parts: Parts) -> None:
+    def keep_begun(self, round_: int, parts: Message) -> None:
         """Keep the part of a round that is done, once its messages are in the ledger."""
         self.folder.flush()
         path = self.folder.state_path(self.stage, round_, PART)
@@ -496,7 +496,7 @@ def records_of(database: sqlite3.Connection, stage: str) -> tuple[Record, ...]:
     return tuple(found)
 
 
-def last_state_of(database: sqlite3.Connection, folder: Path, stage: str) -> Parts:
+def last_state_of(database: sqlite3.Connection, folder: Path, stage: str) -> Message:
     """Return the state after the last finished round of a stage, its digest compared."""
     found = database.execute(
         "SELECT round, state_sha256 FROM rounds WHERE stage = ? ORDER BY round DESC LIMIT 1",
@@ -510,7 +510,7 @@ def last_state_of(database: sqlite3.Connection, folder: Path, stage: str) -> Par
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != found[1]:
         raise IntegrityError(f"{path} is damaged; start the run again in another folder")
-    return Parts.from_bytes(content)
+    return Message.from_bytes(content)
 
 
 def is_begun(folder: str | Path, *, or_charged: bool = True) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.wire import Parts, digest, plain_text
+from catchment.wire import Message, digest, plain_text
 
 if TYPE_CHECKING:
     from catchment.federation.messages import Record
@@ -38,7 +38,7 @@ class Entry:
         round_: int,
         client: str,
         direction: Literal["down", "up"],
-        parts: Parts,
+        parts: Message,
         message: bytes,
     ) -> Entry:
         match parts.facts:  # the privacy cost that it states, itself or for what is masked in it
@@ -143,11 +143,11 @@ class Keeper(Generic[S]):
         for entry in entries:
             self.note(entry)
 
-    def begun(self, round_: int) -> Parts | None:
+    def begun(self, round_: int) -> Message | None:
         """Return what was kept of a round that is not over."""
         return None
 
-    def keep_begun(self, round_: int, parts: Parts) -> None:
+    def keep_begun(self, round_: int, parts: Message) -> None:
         """Keep the part of a round that is done, with the ledger of it, in place of what was."""
 
     def close_round(self, state: S, record: Record) -> None:

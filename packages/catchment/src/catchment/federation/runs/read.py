@@ -43,7 +43,7 @@ from catchment.federation.runs.folder import (
     reading,
     records_of,
 )
-from catchment.wire import Kind, Parts
+from catchment.wire import Kind, Message
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Message:
+class SentMessage:
     """One message of one client."""
 
     stage: str
@@ -187,7 +187,7 @@ def read_run(folder: str | Path | RunFolder) -> Run:
             raise IntegrityError(f"{place / DATABASE} is damaged ({error})") from error
 
 
-def last_state(folder: str | Path, stage: str) -> Parts:
+def last_state(folder: str | Path, stage: str) -> Message:
     """Return the state after the last finished round of a stage, its digest compared."""
     with reading(folder) as database:
         return last_state_of(database, Path(folder), stage)
@@ -195,7 +195,7 @@ def last_state(folder: str | Path, stage: str) -> Parts:
 
 def messages_of(
     folder: str | Path | RunFolder, client: str | None = None, limit: int = 100
-) -> list[Message]:
+) -> list[SentMessage]:
     """Return what one client sent, or the first messages of all, by client and round."""
     with reading(folder) as database:
         rows = database.execute(
@@ -205,7 +205,7 @@ def messages_of(
             "ORDER BY client, position, round LIMIT ?",
             (client, client, limit),
         ).fetchall()
-    return [Message(*row) for row in rows]
+    return [SentMessage(*row) for row in rows]
 
 
 def read_digests(folder: str | Path, stage: str) -> tuple[Digest, ...]:

@@ -4,7 +4,7 @@
     each client's statistics -> digest      their sum -> digest      recordings -> digest
     sum -> readout               certificate: before, removed, after
 
-Statistics on a grid are whole numbers and are compared by their SHA-256, on any machine. Float64
+Statistics in fixed point are integers and are compared by their SHA-256, on any machine. Float64
 statistics that were computed again may differ in their last digits on another processor; they are
 compared to `TOLERANCE`, and so is the readout, whose solution is floating point always. Whoever can
 write the folder can write its digests too: only recordings, or a digest that was given away before,
@@ -39,12 +39,12 @@ from catchment.errors import (
     UploadError,
 )
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.federation.algorithm import Data, Tally, Turn
+from catchment.federation.algorithm import Data, RoundContext, Tally
 from catchment.federation.checks import check_statistics
+from catchment.federation.learn.anomaly import FederatedAnomalyDetector
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import Candidates, Race
 from catchment.federation.learn.digests import Sum, apart, is_exact, members_of
-from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.ridge_state import RidgeState
 from catchment.federation.learn.unlearning import (
@@ -64,11 +64,11 @@ from catchment.readout.heads import head_of
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
-from catchment.wire import NOTHING, Parts
+from catchment.wire import NOTHING, Message
 
 TRAINING = "training"
 # Each changes a message by itself; others weigh clients against each other, or hide them.
-HARMLESS = frozenset({"Float32", "FactorUpload", "SmallestUpload"})
+HARMLESS = frozenset({"Float32", "FactorUpload", "LowRankUpload"})
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Described:
         return _fingerprint(self._of_ridge.get("features"))
 
     @property
-    def prepare(self) -> str:
+    def preprocessing(self) -> str:
         """The fingerprint of the preparation."""
         return _fingerprint(self.plan.get("prepare"))
 
@@ -123,7 +123,7 @@ class Described:
                 return BalancedRidge(**known)
         return None
 
-    def chosen(self, model: Model, parts: Parts) -> tuple[FederatedRidge, RidgeState] | None:
+    def chosen(self, model: Model, parts: Message) -> tuple[FederatedRidge, RidgeState] | None:
         """Return the ridge of the map that won, and its sums, where several were tried in a round.
 
         None if the training was another, or candidates raced over several rounds.
@@ -281,18 +281,18 @@ class _Trained:
 
     @property
     def why_no_clients(self) -> str:
-        if "SecureSum" in self.told.protections:
-            return "the run saw nothing but their sum (secure_sum)"
-        if self.told.settings.get("keep_clients") == "groups":
-            return 'the run kept only sums of groups of them (keep_clients = "groups")'
-        return "the run kept only their sum (keep_clients = false)"
+        if "SecureAggregation" in self.told.protections:
+            return "the run saw nothing but their sum (secure_aggregation)"
+        if self.told.settings.get("store_per_client") == "groups":
+            return 'the run kept only sums of groups of them (store_per_client = "groups")'
+        return "the run kept only their sum (store_per_client = false)"
 
     @property
     def why_not_again(self) -> str:
         """Why what clients sent cannot be computed again, nothing if it can."""
         settings = self.told.settings
         for protection in self.told.protections:
-            if protection not in HARMLESS and protection != "SecureSum":
+            if protection not in HARMLESS and protection != "SecureAggregation":
                 return f"{protection} changes what clients send, or their sum"
         if self.told.name == "AlignedRidge":
             return "every client has a reservoir of its own"
@@ -304,15 +304,15 @@ class _Trained:
 
     def again(self, name: str, data: Data) -> Sum:
         """Return what a client sends in all rounds of the training, in columns of all classes."""
-        prepare, classes = self.model.prepare, self.model.classes
+        preprocessing, classes = self.model.preprocessing, self.model.classes
 
         def prepared() -> Iterable[Recording]:
             every = data() if classes is None else (one.among(classes) for one in data())
-            return prepare.stream(every)
+            return preprocessing.stream(every)
 
-        turns = (Turn(k, (), client=name) for k in range(self.told.rounds))
+        turns = (RoundContext(k, (), client=name) for k in range(self.told.rounds))
         return reduce(
-            add, (self.algorithm.client_update(NOTHING, prepared, turn) for turn in turns)
+            add, (self.algorithm.client_update(NOTHING, prepared, context) for context in turns)
         )
 
 
@@ -394,7 +394,7 @@ class _Said:
             self._weights(shared.features.reservoir)
         if self.told.features:
             self.compare("feature map", shared.features.fingerprint, self.told.features)
-        self.compare("preparation", shared.prepare.fingerprint, self.told.prepare)
+        self.compare("preparation", shared.preprocessing.fingerprint, self.told.preprocessing)
         return shared
 
     def _weights(self, reservoir: Reservoir) -> None:
@@ -631,9 +631,9 @@ def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> Witho
     run = read_run(folder)
     told = described(run)
     for protection in told.protections:
-        if protection == "SecureSum":
+        if protection == "SecureAggregation":
             raise FederationError(
-                f"the run saw nothing but sums (secure_sum), so that what {client} sent cannot be "
+                f"the run saw nothing but sums (secure_aggregation), so that what {client} sent cannot be "
                 f"taken out of them; run the plan again without {client}"
             )
         if protection not in HARMLESS:
@@ -657,17 +657,17 @@ def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> Witho
     if isinstance(model, PersonalModels) and isinstance(without, Model):
         maps = {other: one for other, one in model.maps.items() if other != client}
         without = PersonalModels(without, maps=maps)
-    known = without.prepared_by(model.prepare, model.channels).read_from(model.columns)
+    known = without.prepared_by(model.preprocessing, model.channels).read_from(model.columns)
     return WithoutClient(known, certificate)
 
 
 def _unlearned(told: Described, folder: Path, client: str, shared: Any) -> WithoutClient | None:
     """Return the model, not yet prepared, of the algorithms that can do without one client."""
     parts, algorithm, among = last_state(folder, TRAINING), cast(Any, None), None
-    if isinstance(shared, Detector) and told.name == "FederatedNormal":
+    if isinstance(shared, Detector) and told.name == "FederatedAnomalyDetector":
         labels = told.settings.get("classes")
         known = {**told.settings, "classes": None if labels is None else tuple(labels)}
-        algorithm = FederatedNormal(**{**known, "features": shared.features})
+        algorithm = FederatedAnomalyDetector(**{**known, "features": shared.features})
     elif isinstance(shared, Model) and told.name in BY_PLUGIN:
         without = plugin("algorithms", BY_PLUGIN[told.name]).without_client
         made: WithoutClient | None = without(told, shared, parts, client)
@@ -687,7 +687,7 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Any) -> Witho
 UNLEARN: dict[type, Callable[..., object]] = {
     FederatedRidge: unlearn,
     BalancedRidge: unlearn_by_class,
-    FederatedNormal: unlearn_normal,
+    FederatedAnomalyDetector: unlearn_normal,
 }
 # Algorithms of other packages that can do without a client, by the names of their entry points.
 BY_PLUGIN = {"FactoredRidge": "factors", "ReservoirEnsemble": "ensemble"}

@@ -13,7 +13,7 @@ their names in a federation: only then does another name make a new account.
 
 It does not stop the owner of the machine, who can delete both files, and needs not: it keeps an
 honest server from telling more than it means to. A server that lies is refused by the clients' own
-ledgers (`catchment.privacy.releases`), where these add the noise.
+ledgers (`catchment.privacy.ledger`), where these add the noise.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CREATE TABLE IF NOT EXISTS head (one INTEGER PRIMARY KEY, n INTEGER NOT NULL, li
 
 
 @dataclass(frozen=True)
-class Release:
+class LedgerEntry:
     """One line of the ledger."""
 
     at: str
@@ -158,7 +158,7 @@ class Budget:
             )
             return self._epsilon([Cost(*row) for row in rows])
 
-    def releases(self) -> list[Release]:
+    def releases(self) -> list[LedgerEntry]:
         """Return every release of the federation so far."""
         with self._books() as books:
             rows = books[0].execute(
@@ -166,7 +166,7 @@ class Budget:
                 "WHERE federation = ? ORDER BY id",
                 (self.federation,),
             )
-            return [Release(at, purpose, Cost(g, c), n) for at, purpose, g, c, n in rows]
+            return [LedgerEntry(at, purpose, Cost(g, c), n) for at, purpose, g, c, n in rows]
 
     def _keys(self, client: str) -> list[str]:
         """Return what a client is looked for by."""

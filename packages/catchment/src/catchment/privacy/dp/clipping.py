@@ -10,9 +10,9 @@ longer than 1 (in each column): they are multiplied by the bound, whatever that 
 that noise is as small beside them as it can be. Numbers marked REMARK, such as a
 training loss, never leave the client: in the sum they are zero.
 
-The vector is computed in float64, also from statistics on a grid, whose sums are whole numbers:
+The vector is computed in float64, also from statistics in fixed point, whose sums are integers:
 a mean and a whitening are not whole. Then it is cut to whole multiples of a step (`whole_steps`),
-and of these everything is exact: the bound is checked in whole numbers, and for statistics on a
+and of these everything is exact: the bound is checked in integers, and for statistics on a
 grid the multiples themselves travel, are summed and get the noise.
 
 A noisy sum is made solvable: negative eigenvalues go to zero, and the (1, z) block gets
@@ -48,12 +48,12 @@ from catchment.wire import (
     WEIGHT,
     Fact,
     Kind,
-    Parts,
+    Message,
     Shape,
     Summable,
     marked,
     places_of,
-    taken_apart,
+    serialize,
 )
 
 # Whitening never blows a direction up beyond this share of the strongest one.
@@ -212,19 +212,19 @@ class Clip:
         if isinstance(upload, RidgeStatistics):
             vector, about = self._moments(upload.floats), {"targets": upload.n_targets}
         elif weight := _weight(upload):
-            vector, about = _mean(taken_apart(upload), *weight)
-            vector = vector * self._stretched(taken_apart(upload).kind, about)
+            vector, about = _mean(serialize(upload), *weight)
+            vector = vector * self._stretched(serialize(upload).kind, about)
             remarks: list[Fact] = [*places_of(upload, REMARK)]
             about |= {"remarks": remarks} if remarks else {}
         else:
             raise UploadError(
                 "kind",
                 "noise is defined for ridge statistics and for sums with a weight, not for "
-                f"{taken_apart(upload).kind!r}; leave the protection out or send one of these",
+                f"{serialize(upload).kind!r}; leave the protection out or send one of these",
             )
         if not np.isfinite(vector).all():
             raise UploadError("not-finite", "the upload holds NaN or infinite numbers")
-        sent = taken_apart(upload)
+        sent = serialize(upload)
         return vector, {"kind": sent.kind, "facts": dict(sent.facts), **about}
 
     def _stretched(self, kind: object, about: Mapping[str, Fact]) -> float:
@@ -249,7 +249,7 @@ class Clip:
         _scale_targets(M, statistics.n_targets, self.target_scale)
         return pack(M) * _roots(len(M))
 
-    def upload(self, total: Clipped, ridge: float = 0.0) -> Parts:
+    def upload(self, total: Clipped, ridge: float = 0.0) -> Message:
         """Return a noisy sum as the upload it stands for.
 
         Parameters
@@ -286,7 +286,7 @@ class Clip:
             str(facts.get("fingerprint", "")),
         )
         parts = statistics.parts()
-        return Parts(parts.kind, {**parts.facts, "noisy": True}, parts.arrays)
+        return Message(parts.kind, {**parts.facts, "noisy": True}, parts.arrays)
 
 
 def whole_steps(vector: Array, bound: float, step: float) -> Integers:
@@ -297,7 +297,7 @@ def whole_steps(vector: Array, bound: float, step: float) -> Integers:
     - Division by the step, a power of two, is exact, and every number is then cut towards zero. So
       no entry grows, nor does the length; to round to the nearest could add sqrt(L) / 2.
     - The shortening itself is done in float64, and what it is off by is not relied upon: the sum of
-      the squares of the multiples is compared with floor((bound / step)^2) in whole numbers of any
+      the squares of the multiples is compared with floor((bound / step)^2) in integers of any
       size. Were it above, every entry that is not zero would move one towards zero, and again,
       until it is not.
 
@@ -332,7 +332,7 @@ def square_steps(bound: float, step: float) -> int:
 
 
 def square_length(steps: Integers) -> int:
-    """Return the sum of the squares of whole numbers (L,) above -2^63, exactly.
+    """Return the sum of the squares of integers (L,) above -2^63, exactly.
 
     >>> square_length(np.array([2**40, -3])) == 2**80 + 9
     True
@@ -359,12 +359,10 @@ def _weight(upload: Upload) -> tuple[float] | None:
     """Return what an upload's arrays are divided by to give a mean, if it declares that."""
     name = marked(upload, WEIGHT)
     # Of a value with others inside, one weight says nothing of theirs.
-    return (
-        (float(vars(upload)[name]),) if name and "parts" not in taken_apart(upload).facts else None
-    )
+    return (float(vars(upload)[name]),) if name and "parts" not in serialize(upload).facts else None
 
 
-def _mean(parts: Parts, weight: float) -> tuple[Array, dict[str, Fact]]:
+def _mean(parts: Message, weight: float) -> tuple[Array, dict[str, Fact]]:
     """Return the arrays of a weighted sum divided by its weight, and how to put them back."""
     numbers, *arrays = parts.arrays
     divided = [array / weight if weight > 0 else array for array in arrays]
@@ -373,7 +371,7 @@ def _mean(parts: Parts, weight: float) -> tuple[Array, dict[str, Fact]]:
     return vector, {"numbers": len(numbers), "shapes": [list(array.shape) for array in divided]}
 
 
-def _weighted(total: Clipped, facts: Mapping[str, Fact]) -> Parts:
+def _weighted(total: Clipped, facts: Mapping[str, Fact]) -> Message:
     """Return a sum of means as the weighted sum in which every client weighs one."""
     shapes, n_numbers = total.about.get("shapes"), total.about.get("numbers")
     if not isinstance(shapes, list) or type(n_numbers) is not int or not 0 < n_numbers < 9:
@@ -388,7 +386,7 @@ def _weighted(total: Clipped, facts: Mapping[str, Fact]) -> Parts:
     if not isinstance(remarks, list) or not set(remarks) <= set(range(n_numbers)):
         raise IntegrityError("a clipped weighted sum has remarks where it has no numbers")
     counts[remarks] = 0.0
-    return Parts(str(total.about.get("kind")), facts, (counts, *arrays))
+    return Message(str(total.about.get("kind")), facts, (counts, *arrays))
 
 
 def _roots(size: int) -> Array:

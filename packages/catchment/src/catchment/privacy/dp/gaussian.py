@@ -8,7 +8,7 @@ differentially private exactly if
 (Balle and Wang, ICML 2018, theorem 8). R releases about the same clients with noise s each tell as
 much as one with s / sqrt(R).
 
-The discrete Gaussian, whose probabilities at whole numbers k go as exp(-k^2 / (2 s^2)), is
+The discrete Gaussian, whose probabilities at integers k go as exp(-k^2 / (2 s^2)), is
 1 / (2 s^2)-concentrated; a rho-concentrated mechanism is (epsilon, delta) private with
 
     delta = min over a > 1 of exp((a - 1) (a rho - epsilon)) (1 - 1 / a)^a / (a - 1)
@@ -19,12 +19,12 @@ Random words for privacy noise: from the operating system, or from a secret key.
 
 Nothing else makes them, and there is no seed. A client whose noise must be the same when it is
 asked for the same upload again draws it from a key that only its own ledger has
-(`catchment.privacy.releases`), as the output of SHAKE-256: without the key it cannot be told from
+(`catchment.privacy.ledger`), as the output of SHAKE-256: without the key it cannot be told from
 the operating system's.
 
 Exact samples of the discrete Gaussian, from random bits of `catchment.privacy.dp.gaussian`.
 
-Whole numbers k with probability proportional to exp(-k^2 / (2 s^2)), by rejection from a discrete
+Integers k with probability proportional to exp(-k^2 / (2 s^2)), by rejection from a discrete
 Laplace distribution (Canonne, Kamath and Steinke, NeurIPS 2020, algorithms 1 to 3). All coins are
 tossed at once: a coin of probability exp(-g) compares 64 random bits with exp(-g) in floating
 point, and where the two agree to such precision that rounding could decide, more bits and exact
@@ -142,7 +142,7 @@ def concentrated_multiplier(epsilon: float, delta: float) -> float:
     """Return the least discrete Gaussian noise that is (epsilon, delta) private, as a multiple.
 
     Somewhat more than `gaussian_multiplier`: the exact curve of the continuous Gaussian does not
-    carry over to whole numbers in many dimensions, so this one goes through concentration.
+    carry over to integers in many dimensions, so this one goes through concentration.
 
     >>> round(concentrated_multiplier(1.0, 1e-5), 4)
     4.0451
@@ -177,9 +177,9 @@ def epsilon_spent(cost: Cost, delta: float) -> float:
 
 
 def rounded_normal(spread: float, size: int) -> Integers:
-    """Return whole numbers (size,): normal noise of standard deviation `spread`, rounded.
+    """Return integers (size,): normal noise of standard deviation `spread`, rounded.
 
-    Added to whole numbers this is the same as adding the unrounded noise and rounding the sum, so
+    Added to integers this is the same as adding the unrounded noise and rounding the sum, so
     what holds for continuous noise holds for it, and no pattern of floating-point digits is left
     that could tell sums apart (Mironov, CCS 2012). Keep `spread` at a million or so and above: then
     the 53 digits of the computation are far finer than the grid.
@@ -223,7 +223,7 @@ TIE = 2.0**-42
 
 
 def discrete_gaussian(spread: int, size: int, words: Words | None = None) -> Integers:
-    """Return whole numbers (size,) from the discrete Gaussian of parameter `spread`.
+    """Return integers (size,) from the discrete Gaussian of parameter `spread`.
 
     Parameters
     ----------
@@ -235,18 +235,18 @@ def discrete_gaussian(spread: int, size: int, words: Words | None = None) -> Int
     True
     """
     if not 1 <= spread <= LARGEST_SPREAD:
-        raise ValueError(f"spread is {spread}; pass a whole number from 1 to {LARGEST_SPREAD}")
+        raise ValueError(f"spread is {spread}; pass an integer from 1 to {LARGEST_SPREAD}")
     scale = spread + 1
-    centre = Fraction(spread * spread, scale)
+    center = Fraction(spread * spread, scale)
     drawn, n_drawn = [np.empty(0, dtype=np.int64)], 0
     while n_drawn < size:
         # About three in four proposals are kept; a few more spare a further turn.
         k = discrete_laplace(scale, int(1.4 * (size - n_drawn)) + 16, words)
         away = np.abs(k)
-        gap = (away - float(centre)) / spread
+        gap = (away - float(center)) / spread
 
         def exponent(i: int, away: Integers = away) -> Fraction:
-            return (int(away[i]) - centre) ** 2 / (2 * spread * spread)
+            return (int(away[i]) - center) ** 2 / (2 * spread * spread)
 
         drawn.append(k[_heads(gap * gap / 2, exponent, words)])
         n_drawn += len(drawn[-1])
@@ -254,7 +254,7 @@ def discrete_gaussian(spread: int, size: int, words: Words | None = None) -> Int
 
 
 def discrete_laplace(scale: int, size: int, words: Words | None = None) -> Integers:
-    """Return whole numbers (size,) with probability proportional to exp(-|k| / scale).
+    """Return integers (size,) with probability proportional to exp(-|k| / scale).
 
     >>> bool(0.5 < np.abs(discrete_laplace(100, 5000)).mean() / 100 < 1.5)
     True
@@ -287,7 +287,7 @@ def _geometric(size: int, words: Words | None) -> Integers:
 
 
 def _below(bound: int, size: int, words: Words | None) -> Integers:
-    """Return whole numbers (size,) from 0 up to the bound, each equally likely."""
+    """Return integers (size,) from 0 up to the bound, each equally likely."""
     limit = np.uint64((1 << 64) // bound * bound - 1)
     draw = words or random_words
     drawn = draw(size).copy()
@@ -312,8 +312,8 @@ def _heads(
 
 def _exact_head(word: int, exponent: Fraction, draw: Words = random_words) -> bool:
     """Return whether a uniform number that begins with these 64 bits is below exp(-exponent)."""
-    with localcontext() as context:
-        context.prec = 100
+    with localcontext() as stage_inputs:
+        stage_inputs.prec = 100
         chance = (-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp()
         more = int.from_bytes(draw(3).tobytes(), "big")
         return Decimal((word << 192) | more) < chance * Decimal(1 << 256)

@@ -6,20 +6,20 @@ sum then gives the bound that `catchment.privacy.dp.gaussian` states. The noise 
 multiples of a fine grid on which the vectors lie, from the operating system or a client's own
 secret, and cannot be seeded.
 
-The vectors of statistics on a grid travel as the multiples themselves, and their noise is discrete
-Gaussian, drawn exactly, central or not: a whole-number vector that one client moves by at most
+The vectors of statistics in fixed point travel as the multiples themselves, and their noise is discrete
+Gaussian, drawn exactly, central or not: a integer vector that one client moves by at most
 Delta steps, with independent discrete Gaussian noise of parameter s Delta on every entry, is
 1 / (2 s^2)-concentrated (Canonne, Kamath and Steinke, NeurIPS 2020, theorem 14), and s follows from
 that. Of other vectors, central noise is a rounded normal.
 
 Central noise is added once, by a server that sees the exact sum: it protects against everyone who
 sees the model, not against the server. Distributed noise is added by the clients, each a share of
-it, inside a secure sum: the server sees the noisy sum only. With U clients in the sum, m of whom
+it, inside secure aggregation: the server sees the noisy sum only. With U clients in the sum, m of whom
 may tell the server their noise, each adds discrete Gaussian noise of variance (s D)^2 / (U - m)
 (Kairouz, Liu and Steinke, ICML 2021); a share is at least a million grid steps wide, where the sum
 of discrete Gaussians is one to far beyond floating-point precision. A client enters what it costs
-in its own ledger (`catchment.privacy.releases`), which refuses what is too much whatever the server
-says; its noise follows from a secret of its ledger, the session of the secure sum and the vector,
+in its own ledger (`catchment.privacy.ledger`), which refuses what is too much whatever the server
+says; its noise follows from a secret of its ledger, the session of secure aggregation and the vector,
 so that a round that is resumed has the same noise, and nothing is left to average.
 
 What is bounded is what the releases say about one client (or one sequence), whatever else is
@@ -64,8 +64,8 @@ from catchment.federation.algorithm import (
     Data,
     Kept,
     Ledger,
-    Needs,
-    Turn,
+    Requirements,
+    RoundContext,
     Upload,
 )
 from catchment.federation.plan import Plan
@@ -89,16 +89,16 @@ from catchment.privacy.dp.gaussian import (
     gaussian_multiplier,
     rounded_normal,
 )
-from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_aggregation.protection import SecureAggregation
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Kind, Parts, taken_apart
+from catchment.wire import Kind, Message, serialize
 
 S = TypeVar("S")
 U = TypeVar("U")
 R = TypeVar("R")
 SMALL_COHORT = 100
 STEPS = 1 << 20  # fewest grid steps in a standard deviation
-COLLUDING = 0.2  # share of the clients that may work with the server, as for secure sums
+COLLUDING = 0.2  # share of the clients that may work with the server, as for secure aggregation
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class Records:
 
     uploads: Callable[[], Iterator[Upload]]
 
-    def parts(self) -> Parts:
+    def parts(self) -> Message:
         raise UploadError(
             "records",
             "uploads per sequence must not leave the client; protect the plan with "
@@ -116,7 +116,7 @@ class Records:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerSequence(Algorithm[S, U, R]):
+class RecordLevel(Algorithm[S, U, R]):
     """An algorithm whose clients make one upload per sequence, for privacy per sequence.
 
     Every sequence is run by itself from a state of zero, so that no input of one reaches the
@@ -131,27 +131,27 @@ class PerSequence(Algorithm[S, U, R]):
     algorithm: Algorithm[S, U, R]
 
     @property
-    def needs(self) -> Needs:
-        return self.algorithm.needs | Needs(per_sequence=True)
+    def requirements(self) -> Requirements:
+        return self.algorithm.requirements | Requirements(per_sequence=True)
 
     def start(self) -> S:
         return self.algorithm.start()
 
-    def broadcast(self, state: S, turn: Turn) -> Parts:
-        return self.algorithm.broadcast(state, turn)
+    def broadcast(self, state: S, context: RoundContext) -> Message:
+        return self.algorithm.broadcast(state, context)
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Records:
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Records:
         def uploads() -> Iterator[Upload]:
             for sequence in data():
-                yield self.algorithm.client_update(received, partial(list, [sequence]), turn)
+                yield self.algorithm.client_update(received, partial(list, [sequence]), context)
 
         return Records(uploads)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Any:
-        return self.algorithm.read_update(parts, turn)
+    def read_update(self, parts: Message, context: RoundContext) -> Any:
+        return self.algorithm.read_update(parts, context)
 
-    def server_update(self, state: S, total: U, turn: Turn) -> S:
-        return self.algorithm.server_update(state, total, turn)
+    def server_update(self, state: S, total: U, context: RoundContext) -> S:
+        return self.algorithm.server_update(state, total, context)
 
     def result(self, state: S) -> R:
         return self.algorithm.result(state)
@@ -162,10 +162,10 @@ class PerSequence(Algorithm[S, U, R]):
     def kept(self, state: S) -> Kept:
         return self.algorithm.kept(state)
 
-    def save_state(self, state: S) -> Parts:
+    def save_state(self, state: S) -> Message:
         return self.algorithm.save_state(state)
 
-    def load_state(self, parts: Parts) -> S:
+    def load_state(self, parts: Message) -> S:
         return self.algorithm.load_state(parts)
 
 
@@ -244,19 +244,19 @@ class GaussianNoise(Protection):
     clip
         How uploads become vectors, and how long these may be.
     distributed
-        False: the server adds the noise. True: the clients do, inside the secure sum that must
+        False: the server adds the noise. True: the clients do, inside secure aggregation that must
         follow; the server never sees the exact sum.
     min_clients
         Fewest clients in a sum that is released. Below 100 a readout is mostly noise; fewer must be
         asked for with `small_cohort`.
     colluding
         With distributed noise: clients that may tell the server what noise they added; if not
-        given, in a plan as many as its secure sum counts on, and a fifth of `min_clients` at least.
+        given, in a plan as many as its secure aggregation counts on, and a fifth of `min_clients` at least.
     releases
         Rounds over which epsilon is spread; a plan with more rounds is refused.
     unit
         What is hidden: whether a whole client took part, or one sequence (wrap the algorithm in
-        `PerSequence`). A sequence-level bound says little for someone with many sequences.
+        `RecordLevel`). A sequence-level bound says little for someone with many sequences.
     replacement
         Whether the bound is also to hold when a client's data are replaced by others', which
         doubles the noise; else it holds for leaving the client out.
@@ -304,22 +304,26 @@ class GaussianNoise(Protection):
         return math.floor(COLLUDING * self.min_clients) if self.distributed else 0
 
     def beside(self, masking: Masking) -> Self:
-        """Return the noise with as many colluding clients as a secure sum counts on, if not given.
+        """Return the noise with as many colluding clients as secure aggregation counts on, if not given.
 
-        >>> from catchment import Clip, SecureSum
+        >>> from catchment import Clip, SecureAggregation
         >>> noise = GaussianNoise(epsilon=1, delta=1e-5, clip=Clip(bound=1), distributed=True)
         >>> keys = {f"c{k}": f"{k:064x}" for k in range(150)}
-        >>> noise.n_colluding, noise.beside(SecureSum(keys, min_clients=100)).n_colluding
+        >>> noise.n_colluding, noise.beside(SecureAggregation(keys, min_clients=100)).n_colluding
         (20, 30)
         """
-        if not self.distributed or self.colluding is not None or not isinstance(masking, SecureSum):
+        if (
+            not self.distributed
+            or self.colluding is not None
+            or not isinstance(masking, SecureAggregation)
+        ):
             return self
         needed = self.min_clients - self._n_honest(masking)
         more = self.n_colluding < needed < self.min_clients
         return replace(self, colluding=needed) if more else self
 
     @staticmethod
-    def _n_honest(secure: SecureSum) -> int:
+    def _n_honest(secure: SecureAggregation) -> int:
         """Return how many clients of the smallest sum do not work with the server."""
         return secure.min_clients - secure.n_corrupt(secure.min_clients)
 
@@ -334,7 +338,7 @@ class GaussianNoise(Protection):
         Parameters
         ----------
         whole
-            Whether uploads are statistics on a grid.
+            Whether uploads are statistics in fixed point.
         """
         discrete = whole or self.distributed
         enough = (concentrated_multiplier if discrete else gaussian_multiplier)(
@@ -376,36 +380,36 @@ class GaussianNoise(Protection):
                 f"the plan releases {plan.rounds} sums but epsilon is spread over {self.releases}; "
                 f"pass releases={plan.rounds}"
             )
-        if (self.unit == "sequence") != plan.needs.per_sequence:
+        if (self.unit == "sequence") != plan.requirements.per_sequence:
             raise ValueError(
                 f"privacy per {self.unit} does not fit {type(plan.algorithm).__name__}; "
-                "use unit='sequence' with PerSequence, and only with it"
+                "use unit='sequence' with RecordLevel, and only with it"
             )
         if self.distributed:
             self._check_masking(plan)
-        if plan.needs.data_choice:
-            raise ValueError(plan.needs.data_choice)
+        if plan.requirements.data_choice:
+            raise ValueError(plan.requirements.data_choice)
 
-    def before(self, turn: Turn) -> None:
+    def before(self, context: RoundContext) -> None:
         """Charge a release whose noise is with the clients, before any of them is asked."""
         if self.distributed:
-            self._charge(turn, self.cost)
+            self._charge(context, self.cost)
 
-    def _charge(self, turn: Turn, cost: Cost) -> None:
+    def _charge(self, context: RoundContext, cost: Cost) -> None:
         if self.budget is not None:
-            purpose = f"round {turn.round}"
-            self.budget.charge(turn.cohort, cost, purpose=purpose, unit=self.unit)
+            purpose = f"round {context.round}"
+            self.budget.charge(context.cohort, cost, purpose=purpose, unit=self.unit)
 
     def _check_masking(self, plan: Plan[Any, Any, Any]) -> None:
         secure = plan.masking
-        if not isinstance(secure, SecureSum):
+        if not isinstance(secure, SecureAggregation):
             raise ValueError(
-                "distributed noise hides a client only within a secure sum; "
+                "distributed noise hides a client only within secure aggregation; "
                 "add one after it, or pass distributed=False"
             )
         if secure.min_clients < self.min_clients:
             raise ValueError(
-                f"the secure sum may end with {secure.min_clients} clients, too few for noise "
+                f"secure aggregation may end with {secure.min_clients} clients, too few for noise "
                 f"shared out among {self.min_clients}; pass it min_clients={self.min_clients}"
             )
         honest = self.min_clients - self.n_colluding
@@ -413,7 +417,7 @@ class GaussianNoise(Protection):
             corrupt = secure.n_corrupt(secure.min_clients)
             raise ValueError(
                 f"{corrupt} of the {len(secure.identities)} registered clients may work with the "
-                f"server: a secure sum of {secure.min_clients} can lack the noise of {honest} "
+                f"server: secure aggregation of {secure.min_clients} can lack the noise of {honest} "
                 f"others; pass it min_clients={honest + corrupt}, or leave out colluding"
             )
         if self.grid < 2.0**-secure.ring.fraction:
@@ -422,22 +426,22 @@ class GaussianNoise(Protection):
                 f"{self.share:.3g}; use 128 bits"
             )
 
-    def on_client(self, upload: Upload, turn: Turn) -> Upload:
+    def on_client(self, upload: Upload, context: RoundContext) -> Upload:
         """Return the clipped vector, with this client's share of the noise if it is distributed.
 
         What that costs goes into the client's ledger. Where the server adds the noise it sees
         exact numbers, which costs nothing that could be counted: the ledger has it as exact.
         """
-        if turn.round >= self.releases:
+        if context.round >= self.releases:
             raise UploadError(
-                "releases", f"round {turn.round} is beyond the {self.releases} agreed releases"
+                "releases", f"round {context.round} is beyond the {self.releases} agreed releases"
             )
         clipped = self._clipped(upload)
-        if turn.ledger is not None:
+        if context.ledger is not None:
             cost = self.amount(whole=True).cost if self.distributed else Cost()
-            turn.ledger.charge(cost, epsilon=self.epsilon, delta=self.delta)
+            context.ledger.charge(cost, epsilon=self.epsilon, delta=self.delta)
         if self.distributed:
-            words = None if turn.ledger is None else _own_words(clipped, turn, turn.ledger)
+            words = None if context.ledger is None else _own_words(clipped, context, context.ledger)
             noise = self.amount(whole=True).drawn(len(clipped.vector), words)
             added = noise * self.grid if clipped.grid is None else noise
             clipped = replace(clipped, vector=clipped.vector + added)
@@ -446,7 +450,7 @@ class GaussianNoise(Protection):
         return replace(clipped, n_clients=1)
 
     def _one(self, upload: Upload) -> Clipped:
-        """Return one upload's vector; of statistics on a grid as whole multiples of the step."""
+        """Return one upload's vector; of statistics in fixed point as whole multiples of the step."""
         whole = isinstance(upload, RidgeStatistics) and upload.grid is not None
         step = self.amount(whole=whole).step
         clipped = self.clip.clipped(upload, step)
@@ -456,7 +460,7 @@ class GaussianNoise(Protection):
         if self.unit == "client":
             return self._one(upload)
         if not isinstance(upload, Records):
-            raise UploadError("unit", "privacy per sequence needs PerSequence around the algorithm")
+            raise UploadError("unit", "privacy per sequence needs RecordLevel around the algorithm")
         records = self._records(upload)
         first = next(records, None)
         if first is None:
@@ -470,22 +474,21 @@ class GaussianNoise(Protection):
             if not isinstance(record, RidgeStatistics):
                 raise UploadError(
                     "kind",
-                    "privacy per sequence needs ridge statistics, "
-                    f"not {taken_apart(record).kind!r}",
+                    f"privacy per sequence needs ridge statistics, not {serialize(record).kind!r}",
                 )
             yield self._one(record)
 
-    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Clipped:
+    def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Clipped:
         """Return a vector ready to add; UploadError if it is longer than any client's may be.
 
         A client counts once whatever it says. Of privacy per sequence the server checks the length
         against the sequences that the client says it has, which the plan's limits bound; that it
-        has so many is not checked. Under a secure sum only the number of clients is.
+        has so many is not checked. Under secure aggregation only the number of clients is.
         """
-        clipped = Clipped.from_parts(parts)
-        if self.distributed and turn.client:
+        clipped = Clipped.from_message(parts)
+        if self.distributed and context.client:
             raise IntegrityError("an upload with distributed noise came without its mask")
-        if turn.client and clipped.n_clients != 1:
+        if context.client and clipped.n_clients != 1:
             raise UploadError("clients", f"{clipped.n_clients} clients are claimed, 1 sent it")
         by_record = self.unit == "sequence" and not self.distributed
         counted = clipped.n_records if by_record else clipped.n_clients
@@ -512,11 +515,11 @@ class GaussianNoise(Protection):
             raise UploadError("range", "a vector has numbers that no clipped one can have")
         return step
 
-    def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
+    def on_server(self, total: Additive, context: RoundContext, inner: Read) -> Additive:
         """Return the noisy sum as the algorithm's own, once the ledger has it."""
         if not isinstance(total, Clipped):
             raise FederationError("the sum holds no clipped vectors; every client must clip")
-        if turn.round >= self.releases:
+        if context.round >= self.releases:
             raise FederationError(f"{self.releases} releases were agreed on and made")
         if total.n_clients < self.min_clients:
             raise TooFewClientsError(
@@ -526,7 +529,7 @@ class GaussianNoise(Protection):
         amount = self.amount(whole=total.grid is not None)
         spread = amount.share * math.sqrt(total.n_clients)
         if not self.distributed:
-            self._charge(turn, amount.cost)
+            self._charge(context, amount.cost)
             spread = amount.spread
             noise = amount.drawn(len(total.vector))
             added = noise * amount.step if total.grid is None else noise
@@ -534,14 +537,16 @@ class GaussianNoise(Protection):
         if total.grid is not None:
             total = total.in_values(amount.step)
         # The noise of a sum over rounds grows as the root of their number, and so does its ridge.
-        ridge = self.ridge_factor * (math.sqrt(turn.round + 1) - math.sqrt(turn.round)) * spread
-        return inner(self.clip.upload(total, ridge), turn)
+        ridge = (
+            self.ridge_factor * (math.sqrt(context.round + 1) - math.sqrt(context.round)) * spread
+        )
+        return inner(self.clip.upload(total, ridge), context)
 
 
-def _own_words(clipped: Clipped, turn: Turn, ledger: Ledger) -> Words:
+def _own_words(clipped: Clipped, context: RoundContext, ledger: Ledger) -> Words:
     """Return random words for the noise on a vector, the same for the same session again."""
     vector = hashlib.sha256(clipped.vector.tobytes()).hexdigest()
-    purpose = json.dumps(["noise", turn.plan, turn.round, turn.session, vector])
+    purpose = json.dumps(["noise", context.plan, context.round, context.session, vector])
     return KeyedWords(ledger.secret(purpose.encode()))
 
 
