@@ -2,9 +2,9 @@
 
     python -m benchmarks.grid_speed [--jobs A1,B2] [--repeats 7]
 
-Writes benchmarks/results/grid_speed.json. Every job is run in turns in float64 and in fixed point, on
-one thread; the ratio is that of the quickest CPU times. Targets that are numbers have the grid of
-numbers, classes that of classes. `B3c` and `A2c` are B3 and A2 with a class per step, where
+Writes benchmarks/results/grid_speed.json. Every job is run in turns in float64 and in fixed point,
+on one thread; the ratio is that of the quickest CPU times. Targets that are numbers have the grid
+of numbers, classes that of classes. `B3c` and `A2c` are B3 and A2 with a class per step, where
 products are taken in float32. Bytes are those of one upload.
 """
 

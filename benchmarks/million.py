@@ -202,8 +202,8 @@ def merged(path: Path, clients: int, about: dict[str, Any], runs: list[dict[str,
     kept = {key(row): row for row in [*told["runs"], *rows]}
     told |= {"runs": [kept[k] for k in sorted(kept)]}
     told["task"] = (
-        f"{UNITS} units in fixed point, {len(INPUTS)} inputs, a label at each of 100 to 200 steps per "
-        f"client, washout {WASHOUT}, ridge by 32 groups of clients left out, {TESTED} of the "
+        f"{UNITS} units in fixed point, {len(INPUTS)} inputs, a label at each of 100 to 200 steps "
+        f"per client, washout {WASHOUT}, ridge by 32 groups of clients left out, {TESTED} of the "
         "clients tested"
     )
     path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")

@@ -283,8 +283,9 @@ def report(rows: Sequence[Mapping[str, Any]]) -> str:
 NRMSE on {TEST} steps that chose nothing, {ahead}, mean over
 {n_seeds} reservoirs; {N_CLIENTS} clients of {TRAIN // N_CLIENTS} steps each.
 Made by `python -m benchmarks.precision`. "best" ridges are those with the least error on {VALID}
-steps between training and test. The condition is that of the centered Gram matrix, from the singular
-values of the rows. Factors at their best ridge are off numpy's least squares on all rows by at most
+steps between training and test. The condition is that of the centered Gram matrix, from the
+singular values of the rows. Factors at their best ridge are off numpy's least squares on all rows
+by at most
 {off:.0e} of the error.
 
 {table(rows)}

@@ -2,10 +2,10 @@
 
 For each map, on the same people: the bytes that one client sends (the mean over clients) as the
 dense float64 Gram matrix that a direct implementation would send, as statistics, as the smaller of
-statistics and rows of a low-rank Gram matrix, under secure aggregation, and as gradients over rounds, in
-the clear and under secure aggregation; with the accuracy on people who did not train. What is sent in the
-clear is counted on real messages; under secure aggregation an integer is 8 bytes and another 16, and
-the rounds of gradients are those of the run in the clear.
+statistics and rows of a low-rank Gram matrix, under secure aggregation, and as gradients over
+rounds, in the clear and under secure aggregation; with the accuracy on people who did not train.
+What is sent in the clear is counted on real messages; under secure aggregation an integer is 8
+bytes and another 16, and the rounds of gradients are those of the run in the clear.
 
     python -m benchmarks.uploads                 # the maps of MAPS
     python -m benchmarks.uploads --quick         # two small ones

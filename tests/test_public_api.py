@@ -23,10 +23,10 @@ FACES = {
     "catchment": (
         "AutoMap Clip FeatureUnion DefaultMap DiagonalReservoir EchoState Encoder Evaluation "
         "FederatedRidge GaussianNoise Hydra Limits MiniRocket Mixture Model NVAR Pipeline Plan "
-        "Prepare Projected RAW RandomFourierFeatures Readout Recipe Recording Reservoir RidgeStatistics "
-        "Run Scores SecureAggregation Spread WindowStatistics AppendNorm __version__ calibrate "
-        "compare evaluate federate fit join load generate_keys read retire save split "
-        "reject_unknown"
+        "Prepare Projected RAW RandomFourierFeatures Readout Recipe Recording Reservoir "
+        "RidgeStatistics Run Scores SecureAggregation Spread WindowStatistics AppendNorm "
+        "__version__ calibrate compare evaluate federate fit join load generate_keys read retire "
+        "save split reject_unknown"
     ),
     "catchment.cli": "app main",
     "catchment.data": (
@@ -46,8 +46,8 @@ FACES = {
         "read_run"
     ),
     "catchment.federation.learn": (
-        "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge FederatedScaling "
-        "PersonalIncrements PersonalReadouts ReadoutAveraging "
+        "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
+        "FederatedScaling PersonalIncrements PersonalReadouts ReadoutAveraging "
         "SHARES SelectedRidge UnknownThreshold group_of join "
         "mixed personalize retired retired_by_class towards unlearn unlearn_normal unlearn_rows"
     ),
@@ -62,8 +62,8 @@ FACES = {
     ),
     "catchment.privacy": (
         "Budget Clip FileMemory GaussianNoise Identities Journal RecordLevel "
-        "PlainStatisticsWarning Policy PromptNoise Release Releases SecureAggregation epsilon_spent "
-        "forget_rounds generate_keys networked new_identity"
+        "PlainStatisticsWarning Policy PromptNoise Release Releases SecureAggregation "
+        "epsilon_spent forget_rounds generate_keys networked new_identity"
     ),
     "catchment.readout": (
         "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses Model "

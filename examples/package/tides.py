@@ -12,7 +12,7 @@ from catchment import Model, Readout
 from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.features import FeatureMap
-from catchment.federation import Algorithm, Data, Rows, RoundContext
+from catchment.federation import Algorithm, Data, RoundContext, Rows
 from catchment.wire import ROWS, Message, Shape
 
 

@@ -248,7 +248,7 @@ def apps(folder: Path) -> None:
 
 
 def plan_files(folder: Path) -> None:
-    """A plan file with secure aggregation, and one in several stages, whose test clients are others."""
+    """A plan file with secure aggregation, and one in several stages with other test clients."""
     for name in ("wearables_secure", "wearables"):
         file = parse_plan(example_plan(name))
         there = simulate_plan(file, folder / f"{name}-there").read_bytes()

@@ -73,7 +73,8 @@ def test_a_failed_run_leaves_nothing_in_the_way_of_the_corrected_plan(
     plan = tmp_path / "own.toml"
     plan.write_text(
         '[data]\nfiles = "recordings/*.csv"\ntime = "t"\nlabel = "actvity"\ntest = "folds"\n'
-        '[preprocessing]\nwindow = "2s"\nlabel = "majority"\n[features]\nmap = "window_statistics"\n'
+        '[preprocessing]\nwindow = "2s"\nlabel = "majority"\n[features]\nmap = '
+        '"window_statistics"\n'
     )
     typed("catchment run own.toml", 2)
     said = typed("catchment plan own.toml", 2).stderr

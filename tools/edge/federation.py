@@ -41,7 +41,8 @@ class Recipe:
     cpu
         What the firmware is compiled for: "cortex-m4" or "cortex-m0plus".
     masks
-        Neighbors of secure aggregation that devices have room for, if they mask their sums themselves.
+        Neighbors of secure aggregation that devices have room for, if they mask their sums
+        themselves.
     """
 
     map: Mapping[str, Any]

@@ -126,7 +126,7 @@ def dumped_map(map_: IntegerMap, sequences: Sequence[IntegerSequence]) -> bytes:
 
 
 def dumped_arguments(activation: int, p: Integers, p_digits: int, digits: int) -> bytes:
-    """Return the dump of arguments p 2^-p_digits of an activation in fixed point of these digits."""
+    """Return the dump of arguments p 2^-p_digits of a fixed-point activation of these digits."""
     halves = np.stack([p & 0xFFFFFFFF, p >> 32], axis=1)
     return _words([ARGUMENTS, activation, p_digits, digits, len(p), halves], unsigned=True)
 

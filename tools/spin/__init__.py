@@ -1,8 +1,8 @@
 """Models of secure aggregation in Promela, and Spin, which tries everything they can do.
 
-`secure_aggregation.pml` has a server that lies, `liveness.pml` one that is honest and clients that are lost
-or lie; `checks` names the sizes and what must come out, `acceptor` says whether a recorded run of
-the library is one that the first model allows.
+`secure_aggregation.pml` has a server that lies, `liveness.pml` one that is honest and clients that
+are lost or lie; `checks` names the sizes and what must come out, `acceptor` says whether a recorded
+run of the library is one that the first model allows.
 
     python -m tools.spin            check all, print state spaces and times
     python -m tools.spin --quick    the small ones

@@ -31,10 +31,11 @@ def _skab(result: AnomalyResult) -> Iterator[str]:
     )
     yield (
         f"**SKAB, inputs alone**: a run by itself has F1 {local.f1:.3f} at "
-        f"{100 * local.false_positive_rate:.0f} % false alarms, where alarming always has {always:.3f}; "
-        f"everybody's sums have {shared.f1:.3f} at {100 * shared.false_positive_rate:.0f} %, and miss "
-        f"{100 * shared.missed:.0f} % instead of {100 * local.missed:.0f} %. F1 changes by "
-        f"{value:+.3f} ({low:+.3f} to {high:+.3f}): {_sure(low, high)}."
+        f"{100 * local.false_positive_rate:.0f} % false alarms, where alarming always has "
+        f"{always:.3f}; everybody's sums have {shared.f1:.3f} at "
+        f"{100 * shared.false_positive_rate:.0f} %, and miss {100 * shared.missed:.0f} % instead "
+        f"of {100 * local.missed:.0f} %. F1 changes by {value:+.3f} ({low:+.3f} to {high:+.3f}): "
+        f"{_sure(low, high)}."
     )
     value, low, high = difference(
         result.of("skab", "reservoir", "federated"), result.of("skab", "reservoir", "local")

@@ -1,6 +1,7 @@
 """The images and texts of FedPT's experiments: how they are read, cut, dealt out and held out.
 
-Where a set is not on this machine, synthetic data of the same shape stand in, to see that all works.
+Where a set is not on this machine, synthetic data of the same shape stand in, to see that all
+works.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Movements:
 
 @lru_cache(maxsize=2)
 def movements(name: str, directory: Path | None) -> Movements:
-    """Return a set of people, the publisher's test subjects for the test; synthetic ones if none."""
+    """Return a set of people with the publisher's test subjects; synthetic ones if none."""
     here = name != SYNTHETIC and find(name, directory=directory) is not None
     if here:
         people = split(recorded(name, directory=directory), official=True)

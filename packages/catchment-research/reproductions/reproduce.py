@@ -37,7 +37,8 @@ def reproduce(
     began: Began | None = None,
     kept: Callable[[StudyResult], object] | None = None,
 ) -> StudyResult:
-    """Return the result of an experiment on the sets at hand; on synthetic people if there are none.
+    """Return the result of an experiment on the sets at hand; on synthetic people if there are
+    none.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Feature maps in plain numpy, from their definitions: slow, without numba and without lanes.
 
-In fixed point every number is exact, or rounded as the definition says, so results are the library's to
-the bit. What is drawn from a seed (weights, wirings, biases) is taken from the maps; all that is
-computed with it is written here again.
+In fixed point every number is exact, or rounded as the definition says, so results are the
+library's to the bit. What is drawn from a seed (weights, wirings, biases) is taken from the maps;
+all that is computed with it is written here again.
 """
 
 from __future__ import annotations

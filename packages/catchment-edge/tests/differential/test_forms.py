@@ -1,7 +1,7 @@
 """One model in every form: numba = numpy = C = ONNX = WebAssembly, on random recipes.
 
-Features in fixed point are equal to the last bit in numba, in plain numpy, in C and in WebAssembly. In
-float64 numba and numpy are within 1e-9, in float32 the C is within `SINGLE` of them; C and
+Features in fixed point are equal to the last bit in numba, in plain numpy, in C and in WebAssembly.
+In float64 numba and numpy are within 1e-9, in float32 the C is within `SINGLE` of them; C and
 WebAssembly are the same code and equal but for their library's tanh and the like. Scores of ONNX in
 float64 are within 1e-12 of what is added up in them, those of the C within 4e-6: they are float32.
 """

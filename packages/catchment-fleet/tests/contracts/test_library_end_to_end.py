@@ -30,8 +30,10 @@ RAW = ct.Preprocessing(scale="none")
 WINDOWS = {
     "minirocket": 'map = "minirocket"\nfeatures = 20',
     "default": 'map = "default"\ncolumns = 158',
-    "concat": 'map = "feature_union"\nmaps = [{ units = 6 }, { map = "minirocket", features = 12 }]',
-    "projected": 'map = "random_projection"\nfeatures = 16\nof = { map = "minirocket", features = 64 }',
+    "concat": 'map = "feature_union"\n'
+    'maps = [{ units = 6 }, { map = "minirocket", features = 12 }]',
+    "projected": 'map = "random_projection"\nfeatures = 16\n'
+    'of = { map = "minirocket", features = 64 }',
 }
 STEPS = {"projected steps": 'map = "random_projection"\nfeatures = 6\nof = { units = 8 }'}
 TABLES = WINDOWS | STEPS

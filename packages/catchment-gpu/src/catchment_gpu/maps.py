@@ -1,8 +1,8 @@
 """Maps without states on a device: delayed inputs, frozen networks, and maps of maps.
 
-Their rows have the bits of the CPU where they are in fixed point: sums are exact, or made in one order,
-and what is not exact is one IEEE operation. Layers are plain float64 there and here, and their last
-digits may differ.
+Their rows have the bits of the CPU where they are in fixed point: sums are exact, or made in one
+order, and what is not exact is one IEEE operation. Layers are plain float64 there and here, and
+their last digits may differ.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ def echo_state_check(
     steps
         Number of inputs to draw.
     tolerance
-        Largest difference of any unit that counts as none; in fixed point, where two states may stay
-        apart by a few steps, at least eight of its steps.
+        Largest difference of any unit that counts as none; in fixed point, where two states may
+        stay apart by a few steps, at least eight of its steps.
     seed
         Names the drawn inputs.
 

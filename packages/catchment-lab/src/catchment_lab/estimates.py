@@ -326,8 +326,8 @@ def _tried(file: PlanFile, origin: Synthetic, threads: int | None, rounds: int |
             done = run_plan(replace(file, origin=origin), folder, threads=threads)
         except (CatchmentError, ValueError) as error:
             raise ValueError(
-                f"what {file.algorithm} takes cannot be said: on synthetic recordings of the plan's "
-                f"shape it stops ({error}); run it on a few of its clients instead"
+                f"what {file.algorithm} takes cannot be said: on synthetic recordings of the "
+                f"plan's shape it stops ({error}); run it on a few of its clients instead"
             ) from error
         whole = time.perf_counter() - began
         kept = sum(path.stat().st_size for path in (folder / "states").rglob(f"{TRAINING}*"))
@@ -444,8 +444,8 @@ def _notes(file: PlanFile, rounds: int, tried: int) -> list[str]:
     names = [str(one.get("name")) for one in file.protections if one.get("name") in NOT_TRIED]
     if names:
         notes.append(
-            f"{' and '.join(names)}: tried without; secure aggregation takes further messages, and time "
-            "that grows with its clients (docs/guides/secure-aggregation)"
+            f"{' and '.join(names)}: tried without; secure aggregation takes further messages, "
+            "and time that grows with its clients (docs/guides/secure-aggregation)"
         )
     if file.sharing.test == "folds":
         notes.append("the test by folds trains once more for each fold, which is not counted")

@@ -69,7 +69,8 @@ class StochasticQuantization(Protection):
 
     >>> from catchment.federation import WeightedSum
     >>> sent = WeightedSum.of((np.linspace(-1, 1, 1000),), 1.0)
-    >>> made = [serialize(StochasticQuantization(bits=b).on_client(sent, RoundContext(0, ()))) for b in (32, 8, 2)]
+    >>> quantized = [StochasticQuantization(bits=b) for b in (32, 8, 2)]
+    >>> made = [serialize(one.on_client(sent, RoundContext(0, ()))) for one in quantized]
     >>> [len(parts.to_bytes()) for parts in made]
     [8136, 1230, 479]
     """
@@ -100,8 +101,8 @@ class StochasticQuantization(Protection):
         others = [type(one).__name__ for one in plan.plain if one is not self]
         if others:
             raise ValueError(
-                f"StochasticQuantization rounds an algorithm's own changes, {others[0]} makes others of "
-                "them; leave one of the two out"
+                f"StochasticQuantization rounds an algorithm's own changes, {others[0]} makes "
+                "others of them; leave one of the two out"
             )
         clip = plan.requirements.longest
         if self.bits < 32 and clip is not None and not (self.longest and self.longest <= clip):
@@ -114,8 +115,8 @@ class StochasticQuantization(Protection):
         if not marked(upload, ANY_FLOAT):
             raise UploadError(
                 "kind",
-                f"StochasticQuantization rounds changes of parameters, not {serialize(upload).kind!r}; "
-                "for statistics use LowRankUpload",
+                f"StochasticQuantization rounds changes of parameters, not "
+                f"{serialize(upload).kind!r}; for statistics use LowRankUpload",
             )
         if self.bits == 32:
             return upload

@@ -3,9 +3,9 @@
     python -m tests.features.drawn_recipes FIRST LAST
 
 prints a line for each number: the map, its fingerprint, the digest of a sum of three clients, the
-SHA-256 of a model file whose readout is given, and in fixed point that of one which is solved, its ridge
-chosen. Numbers of the recordings are whole; nothing here needs a mathematical library, so that
-whatever differs between two processors is the library's own doing.
+SHA-256 of a model file whose readout is given, and in fixed point that of one which is solved, its
+ridge chosen. Numbers of the recordings are whole; nothing here needs a mathematical library, so
+that whatever differs between two processors is the library's own doing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Partial networks behind the protections that every algorithm has: secure aggregation and noise."""
+"""Partial networks under the protections of every algorithm: secure aggregation and noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every algorithm under secure aggregation: the same result from the sum, or a refusal with a reason."""
+"""Every algorithm under secure aggregation: the same result, or a refusal with a reason."""
 
 from __future__ import annotations
 

@@ -431,7 +431,7 @@ class Sealed:
         return self.sent
 
 
-def test_under_secure_aggregation_a_liar_within_the_limits_of_all_is_not_seen_and_one_beyond_ends_it() -> (
+def test_under_secure_aggregation_a_liar_within_all_limits_is_not_seen_and_one_beyond_ends_it() -> (
     None
 ):
     """A stated limit: nobody sees one upload, so only what all clients claim can be compared."""

@@ -345,8 +345,8 @@ def federate(
         error on clients left out.
     clients
         By name: raw recordings; a function that returns them when the client is asked, so that
-        only the clients being served are in memory; or a `EdgeClient`, which has its own and is sent
-        the readout in the end.
+        only the clients being served are in memory; or a `EdgeClient`, which has its own and is
+        sent the readout in the end.
     protect
         Changes to what leaves a client, in this order, such as `SecureAggregation(keys)` with
         `keys = generate_keys(clients)`.
@@ -376,12 +376,13 @@ def federate(
         Processes for many small clients, in blocks of 256; this process alone if None or 1. The
         result does not depend on it.
     memories
-        What each client remembers between messages, its private key for secure aggregation included; if
-        not given, what the keys of secure aggregation hold.
+        What each client remembers between messages, its private key for secure aggregation
+        included; if not given, what the keys of secure aggregation hold.
     units
-        What clients' data are called in the ledgers that they keep of secure aggregation, one name for all
-        or by client. Data of one name are one unit: without noise they go into sums with one set of
-        clients and must not change. What is new since then has a name of its own, "week 2".
+        What clients' data are called in the ledgers that they keep of secure aggregation, one name
+        for all or by client. Data of one name are one unit: without noise they go into sums with
+        one set of clients and must not change. What is new since then has a name of its own, "week
+        2".
     watch
         Called with (round, clients done, clients asked) as replies come in.
     out

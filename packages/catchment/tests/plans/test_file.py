@@ -230,7 +230,8 @@ def test_a_map_and_an_algorithm_of_ones_own_are_named(
         ('name = "moments"\ndamping = 2.0', "damping in .plasticity. is 2.0; give at most 1"),
         ('name = "fedip"\nrule = { epoch = 3 }', "no setting 'epoch'; did you mean 'epochs'"),
         (
-            'name = "fedip"\n[preprocessing]\nscale = "own"\n[[protections]]\nname = "gaussian_noise"\n'
+            'name = "fedip"\n[preprocessing]\nscale = "own"\n[[protections]]\nname = '
+            '"gaussian_noise"\n'
             "epsilon = 1.0\ndelta = 1e-6\nclip = { bound = 8.0 }\n[learn]\nridge = 0.0",
             "covers the",
         ),

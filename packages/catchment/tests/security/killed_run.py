@@ -1,9 +1,9 @@
 """A `catchment run` that is killed, with its clients in it, and taken up again.
 
 Run as a script with a folder, how many steps lie between two kills, and from where ("begun", with
-the boxes of secure aggregation closed, so that all copies draw the same noise; or "new"): a plan with
-distributed noise under secure aggregation is forked, kills itself at one step, and is resumed. What happened
-is printed as JSON.
+the boxes of secure aggregation closed, so that all copies draw the same noise; or "new"): a plan
+with distributed noise under secure aggregation is forked, kills itself at one step, and is resumed.
+What happened is printed as JSON.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A3: secure aggregation is the integer sum of the encodings, bit for bit, whoever drops out when."""
+"""A3: secure aggregation is the integer sum of the encodings, bit for bit, whoever drops out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A4: the readout of secure aggregation is that of the pooled data, and does not depend on order."""
+"""A4: the readout of secure aggregation is that of pooled data, whatever the order."""
 
 from __future__ import annotations
 

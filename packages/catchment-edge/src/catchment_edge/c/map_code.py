@@ -40,9 +40,9 @@ are left out, too, so nothing may depend on macros; a function that is passed on
 Names in one file must not have another meaning in another file that a model may need at once.
 
 A nested map asks `catchment_edge.c.maps.map_code` for the code of its inner maps with prefixes of
-their own, joins their tables, fields and text, and writes functions that call theirs: a FeatureUnion's
-`enter` writes the words of its parts one after another, and its `row` hands `row + offset` on.
-`as_window` turns a streaming map into one of windows, for a FeatureUnion of both kinds.
+their own, joins their tables, fields and text, and writes functions that call theirs: a
+FeatureUnion's `enter` writes the words of its parts one after another, and its `row` hands `row +
+offset` on. `as_window` turns a streaming map into one of windows, for a FeatureUnion of both kinds.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 What the device is asked for is what a client's recordings would be asked for: the moments of its
 inputs in the stage that fits the scale, its ridge statistics in the training. The answer is read as
-a server reads it, before a client's protections (clipping, noise, the masks of secure aggregation) are
-put on it here. The gateway, which is this process, therefore sees the device's statistics; it never
-sees a sample.
+a server reads it, before a client's protections (clipping, noise, the masks of secure aggregation)
+are put on it here. The gateway, which is this process, therefore sees the device's statistics; it
+never sees a sample.
 """
 
 from __future__ import annotations
@@ -341,8 +341,8 @@ def _unseen(plan: AnyPlan, algorithm: FederatedRidge, outputs: int) -> RidgeStat
     if plan.masking is None:
         raise DeviceError(
             "plan",
-            "the device sends its sums under the masks of secure aggregation only, and the plan has "
-            "none; add one, or export the device without --masks",
+            "the device sends its sums under the masks of secure aggregation only, and the plan "
+            "has none; add one, or export the device without --masks",
         )
     if plan.plain:
         raise DeviceError(

@@ -1,4 +1,5 @@
-"""A device that keeps its own secrets of secure aggregation, and masks its sums before they leave it.
+"""A device that keeps its own secrets of secure aggregation, and masks its sums before they leave
+it.
 
 The gateway signs, keeps the books and checks who takes part, as for any client. It sees public
 keys, closed boxes, shares that others dealt to the device, and masked numbers; not the device's

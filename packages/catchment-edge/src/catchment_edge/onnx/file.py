@@ -62,8 +62,8 @@ class Source:
             )
         if preprocessing.window is not None and steps is not None:
             raise ValueError(
-                f"steps is {steps}, and the model cuts windows of {preprocessing.window} steps itself; "
-                "leave it out"
+                f"steps is {steps}, and the model cuts windows of {preprocessing.window} steps "
+                "itself; leave it out"
             )
         if labels is None and model.classes is not None:
             labels = np.array(model.classes)

@@ -45,7 +45,7 @@ def pooled(z: Value, n: Value, pool: str, *, digits: int | None) -> Value:
 
 
 def exact_deviation(z: Value, total: Value, n: Value, digits: int) -> Value:
-    """Return standard deviations (B, F) of steps (B, T, F) in fixed point whose sums are `total`."""
+    """Return standard deviations (B, F) of steps (B, T, F) in fixed point with sums `total`."""
     unit = 2.0**digits
     S1 = total * unit
     m = (S1 / n).floor()

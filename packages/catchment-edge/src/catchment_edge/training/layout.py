@@ -48,8 +48,8 @@ class Layout:
         features = self.task.features
         if self.number == "float32" and features.feature_grid is not None:
             raise ValueError(
-                f"the plan's features lie in fixed point of {features.feature_grid} bits, and sums in "
-                "float32 do not; export integers, or set the grids of the map to none in "
+                f"the plan's features lie in fixed point of {features.feature_grid} bits, and "
+                "sums in float32 do not; export integers, or set the grids of the map to none in "
                 "the plan"
             )
         if self.number != "float32" and features.feature_grid is None:

@@ -125,8 +125,8 @@ def _check_upload(course: Workflow, features: FeatureMap) -> None:
 def _check_preparation(preprocessing: Preprocessing, *, per_step: bool) -> None:
     if preprocessing.rate is not None:
         raise ValueError(
-            f"rate is {preprocessing.rate:g} in [preprocessing], and a device does not resample; let it sample "
-            f"at {preprocessing.rate:g} steps per second and leave the rate out"
+            f"rate is {preprocessing.rate:g} in [preprocessing], and a device does not resample; "
+            f"let it sample at {preprocessing.rate:g} steps per second and leave the rate out"
         )
     if (
         preprocessing.looks_around
@@ -134,13 +134,15 @@ def _check_preparation(preprocessing: Preprocessing, *, per_step: bool) -> None:
         or isinstance(preprocessing.horizon, tuple)
     ):
         raise ValueError(
-            "[preprocessing] has several horizons, predicted, known or calendar, and a device predicts "
-            "all its channels at one horizon; leave them out, and give one number as horizon"
+            "[preprocessing] has several horizons, predicted, known or calendar, and a device "
+            "predicts all its channels at one horizon; leave them out, and give one number as "
+            "horizon"
         )
     for name, length in (("window", preprocessing.window), ("step", preprocessing.step)):
         if isinstance(length, str):
             raise ValueError(
-                f"{name} is {length!r} in [preprocessing], and a device counts steps; give it in steps"
+                f"{name} is {length!r} in [preprocessing], and a device counts steps; give it in "
+                "steps"
             )
     if preprocessing.gaps == "interpolate":
         raise ValueError(
@@ -149,8 +151,8 @@ def _check_preparation(preprocessing: Preprocessing, *, per_step: bool) -> None:
         )
     if preprocessing.gaps == "restart" and not per_step and preprocessing.window is None:
         raise ValueError(
-            'gaps is "restart" in [preprocessing], which shares a recording\'s weight among its pieces; '
-            'write gaps = "hold", or cut windows'
+            'gaps is "restart" in [preprocessing], which shares a recording\'s weight among its '
+            'pieces; write gaps = "hold", or cut windows'
         )
     if preprocessing.scale == "own":
         raise ValueError(
@@ -159,5 +161,6 @@ def _check_preparation(preprocessing: Preprocessing, *, per_step: bool) -> None:
         )
     if preprocessing.window is not None and preprocessing.label == "mean":
         raise ValueError(
-            'label is "mean" in [preprocessing], whose sum depends on its order; write label = "last"'
+            'label is "mean" in [preprocessing], whose sum depends on its order; write label = '
+            '"last"'
         )

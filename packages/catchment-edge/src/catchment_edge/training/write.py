@@ -132,7 +132,8 @@ def device_of(
     task = task_of(plan_file)
     if masks and not task.secure:
         raise ValueError(
-            f"--masks is {masks}, and the plan has no secure aggregation under whose masks the sums would "
+            f"--masks is {masks}, and the plan has no secure aggregation under whose masks the "
+            "sums would "
             'leave; add [[protections]] with name = "secure_aggregation", or leave --masks out'
         )
     form: Number = number or ("float32" if task.features.feature_grid is None else "whole")
@@ -168,8 +169,8 @@ def to_device(
     port
         Whose files are written beside it: "host" or "mps2_an386"; none if not given.
     masks
-        Neighbors of secure aggregation for which the device has room, if it is to mask its sums itself;
-        its secret is written beside it, for this device alone. 0: the gateway masks.
+        Neighbors of secure aggregation for which the device has room, if it is to mask its sums
+        itself; its secret is written beside it, for this device alone. 0: the gateway masks.
     """
     device = device_of(plan_file, number=number, rows=rows, steps=steps, name=name, masks=masks)
     device.write(folder, port=port)

@@ -104,7 +104,8 @@ def agreement(
     if file.is_secret:
         if identities is None:
             raise ValueError(
-                "the plan has secure aggregation, and no file of public keys is named; pass identities"
+                "the plan has secure aggregation, and no file of public keys is named; pass "
+                "identities"
             )
         known = read_identities(identities)
     refuse_folds(file)

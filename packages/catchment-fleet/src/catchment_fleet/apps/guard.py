@@ -90,8 +90,8 @@ def check_rows(
 ) -> None:
     """Raise RuleError if an upload would be made of fewer rows than the owner of a node allows.
 
-    For uploads that do not say themselves how many rows they have. A client of secure aggregation gives
-    its share of the sum's rows, one of the plan's `min_clients`.
+    For uploads that do not say themselves how many rows they have. A client of secure aggregation
+    gives its share of the sum's rows, one of the plan's `min_clients`.
     """
     n_features = max((one.n_features for one in known.maps), default=0)
     washout = max((one.washout for one in known.maps), default=0)

@@ -15,8 +15,9 @@ The node config says all that a node must know:
     allow-plain-statistics  the same as clear = true in that file
 
 What the owner does not allow is refused before anything of the data is read, see
-`catchment_fleet.apps.guard`. Secure aggregation and noise need a memory that lasts, `keys` or `memory`:
-what was released must not be forgotten. A simulated node, with a `partition-id`, does without.
+`catchment_fleet.apps.guard`. Secure aggregation and noise need a memory that lasts, `keys` or
+`memory`: what was released must not be forgotten. A simulated node, with a `partition-id`, does
+without.
 
 Without `data` a node takes one client of the plan's own source: the one of its name, or that of its
 `partition-id`.

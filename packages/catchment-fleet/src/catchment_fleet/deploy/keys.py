@@ -13,9 +13,9 @@
 
 Three kinds of keys, because three things are proved: the server's name (TLS), a node's right to
 fetch messages (Flower's node authentication), and that nobody, the server included, invents clients
-of secure aggregation (Ed25519, see `catchment.privacy.secure_aggregation.keys`). Private files are for their
-owner only, every file is written whole or not at all, and none that is there is written again but
-the list of identities, which grows.
+of secure aggregation (Ed25519, see `catchment.privacy.secure_aggregation.keys`). Private files are
+for their owner only, every file is written whole or not at all, and none that is there is written
+again but the list of identities, which grows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Flower's simulation: many clients on the cores of one machine or of a Ray cluster.
 
-In a simulation nothing leaves anyone, so plans run as they are, with or without secure aggregation, and
-what clients send in the clear is in no ledger of theirs; secure aggregation keep one, as always, which
-lasts as long as the simulation. The round loop runs in the caller's thread, and Flower beside it.
+In a simulation nothing leaves anyone, so plans run as they are, with or without secure aggregation,
+and what clients send in the clear is in no ledger of theirs; secure aggregation keep one, as
+always, which lasts as long as the simulation. The round loop runs in the caller's thread, and
+Flower beside it.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ def ridge_statistics(
 ) -> RidgeStatistics:
     """Return the statistics of the rows of a data set of Ray Data; ValueError if it has none.
 
-    They are what `accumulate` makes of all recordings in one process. In fixed point, the default of
-    feature maps, they are integers: how Ray divides and orders the rows does not show in them.
+    They are what `accumulate` makes of all recordings in one process. In fixed point, the default
+    of feature maps, they are integers: how Ray divides and orders the rows does not show in them.
 
     Parameters
     ----------

@@ -4,9 +4,9 @@
 many steps in one launch: a block holds the extended states [x; u; 1] of some lanes in shared
 memory, twice, and reads one copy while it writes the other.
 
-In fixed point they follow the definition in `kernels` operation by operation: the compiler may contract
-products into sums, which are exact, and never reorders. In float64 the activations are those of
-CUDA's library.
+In fixed point they follow the definition in `kernels` operation by operation: the compiler may
+contract products into sums, which are exact, and never reorders. In float64 the activations are
+those of CUDA's library.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The layers of a reservoir as torch tensors, on any device.
 
-In fixed point everything but the activation is exact, so matrix products, sparse products and compiled
-kernels give the same numbers here as on the CPU, in whichever order a device adds. Without one they
-agree to rounding. The activations of a grid are the definition in `kernels`, one operation after
-the other: nothing here may be fused by a compiler that is free to reorder additions, because the
-roundings are written as additions of a large number.
+In fixed point everything but the activation is exact, so matrix products, sparse products and
+compiled kernels give the same numbers here as on the CPU, in whichever order a device adds. Without
+one they agree to rounding. The activations of a grid are the definition in `kernels`, one operation
+after the other: nothing here may be fused by a compiler that is free to reorder additions, because
+the roundings are written as additions of a large number.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def plain(code: int, p: Tensor) -> Tensor:
 
 
 def activate(code: int, p: Tensor, digits: int | None) -> Tensor:
-    """Return the activation of pre-activations, as float64 numbers in fixed point of so many digits.
+    """Return the activation of pre-activations, as float64 numbers in fixed point of so many
+    digits.
 
     Without digits they are plain float64 numbers.
 

@@ -73,7 +73,8 @@ def _joined(values: Sequence[Tensor], segments: int) -> Tensor:
 
 
 class TorchFold:
-    """Sums over the parts of sequences: in fixed point of integers, added in int64; else of float64.
+    """Sums over the parts of sequences: in fixed point of integers, added in int64; else of
+    float64.
 
     In float64 sums are about the first step of each part, for accuracy.
 

@@ -1,8 +1,8 @@
 """Ridge statistics computed on a device, of one client or of many, and outputs of readouts.
 
-In fixed point they are the integers that the CPU gives, with the same digest: where they are computed is
-then a matter of the machine and not of the plan. In float64 they agree with the CPU's to
-rounding. Of many clients the rows are made together, their sums are apart: the rows of each lie
+In fixed point they are the integers that the CPU gives, with the same digest: where they are
+computed is then a matter of the machine and not of the plan. In float64 they agree with the CPU's
+to rounding. Of many clients the rows are made together, their sums are apart: the rows of each lie
 side by side in one padded array, and one batched product gives every client's sums.
 
 Outputs are the product of a readout with rows that stay on the device: a sum of float64 numbers in
@@ -219,8 +219,8 @@ def statistics_of_each(
     Parameters
     ----------
     groups
-        Each of one recording or more; in fixed point all of weight 1, and of at most 2^14 rows, so that
-        their sums stay within int64.
+        Each of one recording or more; in fixed point all of weight 1, and of at most 2^14 rows, so
+        that their sums stay within int64.
     """
     place = usable_device(device)
     recordings = [s for group in groups for s in group]

@@ -211,8 +211,8 @@ def _rate(found: Served) -> list[Reason]:
         if one.name == "steps per second" and not 1 / FAR_RATE < one.own / one.others < FAR_RATE:
             words = f"they have {one.own:.3g} steps per second, the others {one.others:.3g}"
             action = (
-                f"write rate = {one.others:.3g} into [preprocessing], so that all recordings are brought "
-                "to one rate"
+                f"write rate = {one.others:.3g} into [preprocessing], so that all recordings are "
+                "brought to one rate"
             )
             return [Reason("another rate", words, action, 0.7)]
     return []

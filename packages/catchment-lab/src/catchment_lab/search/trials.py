@@ -6,8 +6,9 @@ the best of them on the validation clients is the trial's score so far. A trial 
 median of the others at the same share is given up. So the ridge is never searched for: it costs no
 pass over the data.
 
-A device makes the rows and sums the statistics, which in fixed point are the very ones of the CPU. They
-are solved, and the validation rows scored, on the CPU: so a search finds the same on any device.
+A device makes the rows and sums the statistics, which in fixed point are the very ones of the CPU.
+They are solved, and the validation rows scored, on the CPU: so a search finds the same on any
+device.
 
 Trials are kept by optuna, in a file if one is named; a search that was stopped goes on where it
 was, and several processes may work on one file.

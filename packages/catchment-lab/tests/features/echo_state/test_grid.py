@@ -1,4 +1,4 @@
-"""Reservoirs in fixed point: the same bits by every way through the code, and as the definition says."""
+"""Reservoirs in fixed point: the same bits on every path, as the definition says."""
 
 from __future__ import annotations
 

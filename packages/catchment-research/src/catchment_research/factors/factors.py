@@ -12,10 +12,10 @@ of that of the Gram matrix R'R: of noise-free series, where the latter is beyond
 from factors is that of the rows themselves.
 
 What it costs: merging takes F^3 operations where adding takes F^2; factors do not add number by
-number, so no secure aggregation hides them and no noise is calibrated to them; they are float64, so their
-last bits depend on the order of merging and on the processor, also where features lie in fixed point;
-and what was merged cannot be taken out again, only left out of a new merge. What they tell is what
-statistics tell: R'R are the statistics.
+number, so no secure aggregation hides them and no noise is calibrated to them; they are float64, so
+their last bits depend on the order of merging and on the processor, also where features lie in
+fixed point; and what was merged cannot be taken out again, only left out of a new merge. What they
+tell is what statistics tell: R'R are the statistics.
 
 Householder reflections take new rows B into R without forming a product: [R; B] = Q R~ (LAPACK's
 dtpqrt, which leaves the zeros of R alone). Each column is wrong by a few units in its own last

@@ -81,8 +81,8 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
     Parameters
     ----------
     features
-        Map from inputs to feature rows, the same on every client. Rows may lie in fixed point; their
-        factors are float64 all the same.
+        Map from inputs to feature rows, the same on every client. Rows may lie in fixed point;
+        their factors are float64 all the same.
     ridge, per_output, standardize, classes, intercept
         As for `FederatedRidge`. Ridges are tried that are ten powers of ten smaller.
     store_per_client

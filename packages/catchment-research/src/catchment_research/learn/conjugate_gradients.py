@@ -85,8 +85,9 @@ class Descent:
 class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, Model]):
     """Ridge regression by rounds of products with the Gram matrix, which itself never travels.
 
-    All clients must answer in every round: `Plan(client_fraction=1)`. The rounds end when the readout is
-    within `tolerance`, relative to its length, of the exact one, or as near as float64 comes.
+    All clients must answer in every round: `Plan(client_fraction=1)`. The rounds end when the
+    readout is within `tolerance`, relative to its length, of the exact one, or as near as float64
+    comes.
 
     Parameters
     ----------

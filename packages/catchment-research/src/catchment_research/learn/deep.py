@@ -13,8 +13,8 @@ W R'F, and once more at the end. Here a client sends the sums of both side by si
 [X F]'Y: R'F follows from them, and so do the sums of x_t+1. That is one round a layer, and none for
 the last classifier; the numbers are the same.
 
-The server sees sums only, so that secure aggregation may hide whose they are. What clients send after the
-first round depends on everybody's data: no client can be taken out afterwards.
+The server sees sums only, so that secure aggregation may hide whose they are. What clients send
+after the first round depends on everybody's data: no client can be taken out afterwards.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Of training `TrainedSum` also tells how well clients did: a client means over its examples as its
 steps met them, and sends three numbers that add: its weight w, w loss / 2^20 and w accuracy. A loss
 above 2^20 is sent as 2^20, so that none of the three is ever larger than the weight, which travels
-anyway: where weights fit into secure aggregation, these do. A client that tells nothing sends zeros.
+anyway: where weights fit into secure aggregation, these do. A client that tells nothing sends
+zeros.
 """
 
 from __future__ import annotations

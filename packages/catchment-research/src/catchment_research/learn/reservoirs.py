@@ -4,9 +4,9 @@ Several reservoirs side by side are one: they share the inputs and nothing else.
 union are the states of its members, so whatever is linear in each member's features (an ensemble of
 readouts, joint statistics of all of them) is linear in the union's.
 
-In fixed point the union has one number of weight digits per layer and one cut, which suit all members;
-where a member's own are others, its states in the union differ from those alone by a few steps of
-the grid.
+In fixed point the union has one number of weight digits per layer and one cut, which suit all
+members; where a member's own are others, its states in the union differ from those alone by a few
+steps of the grid.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ measured before a change of gains would overshoot, and for gains that make W exp
 
 Both make a reservoir, not a readout: train one on the result with a second plan.
 
-With a reservoir in fixed point, gains and shifts have 32 binary digits after the point, at clients and
-at the server, and one plan has the same bits on every processor. What clients send is exact:
+With a reservoir in fixed point, gains and shifts have 32 binary digits after the point, at clients
+and at the server, and one plan has the same bits on every processor. What clients send is exact:
 changes of gains times whole weights, or sums of drives. Their sum is exact in any order while it
 needs no more than 53 bits (changes times weights up to 2^21, sums of squared drives up to 2^17),
 and else that of the order of their names; secure aggregation rounds only once, at its end.
@@ -261,7 +261,7 @@ def _started(reservoir: Reservoir) -> tuple[Array, Array]:
 
 
 def _settled(reservoir: Reservoir, gain: Array, shift: Array) -> tuple[Array, Array]:
-    """Return gains and shifts as clients can begin with them: in fixed point, rounded and in reach."""
+    """Return gains and shifts as clients begin with them: in fixed point, rounded and in reach."""
     if reservoir.grid is None:
         return gain, shift
     inside = np.clip(gain, 2 * LEAST_GAIN, LARGEST_GAIN - 1)

@@ -5,10 +5,10 @@ lanes that count. MEASURE and DESCEND leave them and gather sums over steps and 
 and its square, or of the descent of the shift and its product with the drive, which is what one
 update for a whole batch needs.
 
-In fixed point there are the same gains and shifts on every processor, in any lanes. A layer's weights,
-without gain and shift, and its states lie in fixed point of b binary digits after the point (`Program`),
-so the drive of a unit is exact. Gains g and shifts s have 32 digits. One step of one unit, where
-round_k rounds to k digits, ties to even:
+In fixed point there are the same gains and shifts on every processor, in any lanes. A layer's
+weights, without gain and shift, and its states lie in fixed point of b binary digits after the
+point (`Program`), so the drive of a unit is exact. Gains g and shifts s have 32 digits. One step of
+one unit, where round_k rounds to k digits, ties to even:
 
     p = round_20(drive), at most 64 in absolute value
     h = round_16(g);  z = p h + round_30(p (g - h)) + round_30(s)        g p + s to 2^-30
@@ -301,8 +301,9 @@ def lockstep_plastic(
     """As `kernels.lockstep`, with gain and shift (N,) that are not folded into the values.
 
     `mask` is (T, B), ones and zeros; `target` is mean, variance, exponential mean, learning rate
-    (in fixed point its inverse, 0: nothing adapts), and whether the equation as printed is followed;
-    `grid` is the rounder and the largest number below 1 of states in fixed point, or empty.
+    (in fixed point its inverse, 0: nothing adapts), and whether the equation as printed is
+    followed; `grid` is the rounder and the largest number below 1 of states in fixed point, or
+    empty.
     """
     N = len(leak)
     work = np.empty((5, X.shape[1]))

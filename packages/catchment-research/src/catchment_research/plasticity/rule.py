@@ -19,8 +19,8 @@ stand still while a batch of sequences runs, and one update follows, with the me
 steps. The first is intrinsic plasticity as it was proposed; the second is how the batch size of a
 gradient method is usually understood.
 
-On a reservoir in fixed point the same rule is followed in arithmetic that is exact, or rounded where
-it is written down (`catchment_research.plasticity.kernels`): gains and shifts are whole
+On a reservoir in fixed point the same rule is followed in arithmetic that is exact, or rounded
+where it is written down (`catchment_research.plasticity.kernels`): gains and shifts are whole
 numbers of 2^-32, and have the same bits on every processor. Sequences are not cut while units
 adapt.
 """
@@ -71,8 +71,8 @@ Gains = Literal["positive", "any"]
 class Drives:
     """Additive moments of every unit's drive: rows, sums (N,) and sums of squares (N,).
 
-    In fixed point the drive has 20 binary digits after the point and its square 36, sums over sequences
-    are exact, and what stands here is rounded once.
+    In fixed point the drive has 20 binary digits after the point and its square 36, sums over
+    sequences are exact, and what stands here is rounded once.
     """
 
     n: float
@@ -219,8 +219,8 @@ def plasticity_on_grid(gain: Array, shift: Array) -> tuple[Array, Array]:
     if not within_reach(gains, shifts):
         raise ValueError(
             f"gains from {gain.min():g} to {gain.max():g} and shifts from {shift.min():g} to "
-            f"{shift.max():g} came; in fixed point gains lie between 2^-20 and {LARGEST_GAIN:g} and "
-            f"shifts within {LARGEST_SHIFT:g}, so scale the inputs or use no grid"
+            f"{shift.max():g} came; in fixed point gains lie between 2^-20 and {LARGEST_GAIN:g} "
+            f"and shifts within {LARGEST_SHIFT:g}, so scale the inputs or use no grid"
         )
     return gains, shifts
 

@@ -53,7 +53,10 @@ from catchment.data.frames import (
     one_hot as one_hot,
     times_of as times_of,
 )
-from catchment.data.preprocessing import Prepared as Prepared, check_continuable as check_continuable
+from catchment.data.preprocessing import (
+    Prepared as Prepared,
+    check_continuable as check_continuable,
+)
 from catchment.data.recording import trusted as trusted
 from catchment.data.scaling import (
     Moments as Moments,

@@ -72,8 +72,8 @@ def read(
     per_step
         Whether every step has its own target. If not given: no where each recording has one label
         or target throughout, and yes for all recordings if it changes within any of them. Labels
-        that change are not cut apart here: `Preprocessing(window=...)` takes a window's label from its
-        steps.
+        that change are not cut apart here: `Preprocessing(window=...)` takes a window's label from
+        its steps.
     client_by
         What is a client where no column names one: each "file", or each "folder" with files in it.
 

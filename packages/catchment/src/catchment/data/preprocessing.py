@@ -63,7 +63,8 @@ class Prepared:
     `source` is the number of the raw recording and `start` the first step in it, counted at the
     rate of the preparation if it has one.
 
-    >>> first, second = Preprocessing(scale="none", window=2).inputs([Recording([1.0, 2.0, 3.0, 4.0])])
+    >>> halves = Preprocessing(scale="none", window=2)
+    >>> first, second = halves.inputs([Recording([1.0, 2.0, 3.0, 4.0])])
     >>> second.u.ravel().tolist(), second.source, second.start, second.seconds
     ([3.0, 4.0], 0, 2, None)
     """
@@ -295,7 +296,8 @@ class Preprocessing:
 
         A channel without any value in a recording stays missing, so that it does not count.
 
-        >>> Preprocessing(gaps="hold").before_scaling([Recording([1.0, np.nan])])[0].u.ravel().tolist()
+        >>> held = Preprocessing(gaps="hold").before_scaling([Recording([1.0, np.nan])])[0]
+        >>> held.u.ravel().tolist()
         [1.0, 1.0]
         """
         return list(map(_RECORDING, self._without_gaps(list(recordings), alone=True)))
@@ -341,7 +343,8 @@ class Preprocessing:
     def inputs(self, recordings: Iterable[Recording]) -> list[Prepared]:
         """Return prepared inputs for prediction, each with its place in the raw recordings.
 
-        >>> ready = Preprocessing(scale="own", window=1).inputs([Recording([1.0, 3.0], times=[5.0, 6.0])])
+        >>> timed = Recording([1.0, 3.0], times=[5.0, 6.0])
+        >>> ready = Preprocessing(scale="own", window=1).inputs([timed])
         >>> [(piece.u.ravel().tolist(), piece.start, piece.seconds) for piece in ready]
         [([-1.0], 0, 5.0), ([1.0], 1, 6.0)]
         """
@@ -587,12 +590,13 @@ def check_continuable(preprocessing: Preprocessing) -> None:
     """
     if preprocessing.rate is not None:
         raise ValueError(
-            f"rate is {preprocessing.rate:g}, and a recording in stretches is not brought to another "
-            "rate; do so before it is handed in, and leave out the rate"
+            f"rate is {preprocessing.rate:g}, and a recording in stretches is not brought to "
+            "another rate; do so before it is handed in, and leave out the rate"
         )
     if preprocessing.gaps not in ("hold", "error"):
         raise ValueError(
-            f"gaps is {preprocessing.gaps!r}, which looks at steps that are not there yet in a recording "
+            f"gaps is {preprocessing.gaps!r}, which looks at steps that are not there yet in a "
+            "recording "
             'that goes on; pass gaps="hold" or "error"'
         )
     if preprocessing.scale == "own":
@@ -606,8 +610,8 @@ def check_continuable(preprocessing: Preprocessing) -> None:
         )
     if preprocessing.by_duration:
         raise ValueError(
-            f"window is {preprocessing.window!r} and step is {preprocessing.step!r}; in a recording that goes "
-            "on pass numbers of steps"
+            f"window is {preprocessing.window!r} and step is {preprocessing.step!r}; in a "
+            "recording that goes on pass numbers of steps"
         )
 
 
@@ -629,7 +633,8 @@ def prepared_stretch(
 
     >>> preprocessing = Preprocessing(window=2, scale="none")
     >>> early = Recording([1.0, 2.0, 3.0], [[0.0]] * 3)
-    >>> windows, waiting = prepared_stretch(preprocessing, early, Waiting.at_first(early), ends=False)
+    >>> begin = Waiting.at_first(early)
+    >>> windows, waiting = prepared_stretch(preprocessing, early, begin, ends=False)
     >>> [window.u.ravel().tolist() for window in windows], waiting.u.ravel().tolist()
     ([[1.0, 2.0]], [3.0])
     """

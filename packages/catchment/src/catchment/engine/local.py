@@ -258,8 +258,8 @@ def run_locally(
     threads
         All cores if None; results do not depend on it.
     memories
-        What each client remembers between messages, its private key for secure aggregation included;
-        if not given, what a `SecureAggregation(generate_keys(...))` of the plan holds.
+        What each client remembers between messages, its private key for secure aggregation
+        included; if not given, what a `SecureAggregation(generate_keys(...))` of the plan holds.
     policy
         What the clients' owners allow; the default policy if not given.
     journal

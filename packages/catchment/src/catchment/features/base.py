@@ -353,7 +353,8 @@ class FeatureMap(ABC):
 
         A map with a memory needs no old inputs, only what it remembers: the state of a reservoir,
         the last inputs of an autoregression, the sums of a pool. Rows of a recording in stretches
-        are those of the recording in one piece: the same bits in fixed point, to rounding without one.
+        are those of the recording in one piece: the same bits in fixed point, to rounding without
+        one.
 
         Parameters
         ----------

@@ -3,7 +3,8 @@
 The recipe is the SHA-256 of the file, and how recordings enter it and features leave it; where the
 file lies is each machine's own affair. Other maps give the same bits on every machine. A network's
 own arithmetic is that of `onnxruntime`, whose last digits may differ between processors, devices
-and releases: a feature in fixed point may then, rarely, be rounded to the neighboring value elsewhere.
+and releases: a feature in fixed point may then, rarely, be rounded to the neighboring value
+elsewhere.
 """
 
 from __future__ import annotations

@@ -83,8 +83,8 @@ class Pipeline:
 def suited(described: FeatureMap, preprocessing: Preprocessing) -> FeatureMap:
     """Return a map for recordings that are prepared like this.
 
-    Recordings that start anew after a gap share one weight among their parts. Weights in fixed point are
-    integers, so there "auto" is no grid.
+    Recordings that start anew after a gap share one weight among their parts. Weights in fixed
+    point are integers, so there "auto" is no grid.
 
     >>> from catchment import EchoState
     >>> suited(EchoState(20), Preprocessing(gaps="restart")).grid is None

@@ -79,7 +79,8 @@ class RandomFourierFeatures(FeatureMap):
         if self.map is None and not per_step:
             raise ValueError(
                 "random features of inputs are a row per step, and these recordings have one "
-                "target each; pass a map with one row each, such as RandomFourierFeatures(EchoState(200))"
+                "target each; pass a map with one row each, such as "
+                "RandomFourierFeatures(EchoState(200))"
             )
         return {}
 

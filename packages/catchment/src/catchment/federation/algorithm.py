@@ -149,10 +149,10 @@ class RoundContext:
 
     `told` is the SHA-256 of what came with the request beside the algorithm's own letter (maps,
     preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
-    on a client; the server has none. `session` names secure aggregation that an upload goes into: the
-    same one again is the same release. `vault` keeps the client's secrets of it, if its memory does
-    not (`catchment.privacy.secure_aggregation.client`). `preprocessing` and `memory` are the plan's and the
-    client's where an algorithm carries its state from round to round.
+    on a client; the server has none. `session` names secure aggregation that an upload goes into:
+    the same one again is the same release. `vault` keeps the client's secrets of it, if its memory
+    does not (`catchment.privacy.secure_aggregation.client`). `preprocessing` and `memory` are the
+    plan's and the client's where an algorithm carries its state from round to round.
     """
 
     round: int
@@ -207,7 +207,7 @@ class Requirements:
     longest
         The longest change that the server takes from a client, if there is a bound.
 
-    >>> Requirements(rounds=2) | Requirements(each_client="it keeps clients apart; pass store_per_client=False")
+    >>> Requirements(rounds=2) | Requirements(each_client="it keeps clients apart")
     Needs(each_client='it keeps clients apart; pass store_per_client=False', data_choice='',
           per_sequence=False, rounds=2, other_targets=False, unchanged='', longest=None)
     """

@@ -403,8 +403,8 @@ def check_total(value: object, limits: Limits, n_clients: int) -> None:
         claimed(value).check(limits, n_clients)
     except UploadError as error:
         raise FederationError(
-            f"the sum of {n_clients} clients is not believed: {error}; secure aggregation does not show "
-            "who broke the rule, nothing is used"
+            f"the sum of {n_clients} clients is not believed: {error}; secure aggregation does "
+            "not show who broke the rule, nothing is used"
         ) from error
 
 

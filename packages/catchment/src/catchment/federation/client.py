@@ -33,8 +33,8 @@ LETTER_HEADER = 1 << 20  # bytes: JSON grows when it is read, and what is long t
 class Request:
     """What the server asks of a client at one stage of a round.
 
-    `stage_inputs` is what the client must know to make the plan that is run, such as the maps that were
-    built and the scale that was fitted before; nothing where it has the plan already.
+    `stage_inputs` is what the client must know to make the plan that is run, such as the maps that
+    were built and the scale that was fitted before; nothing where it has the plan already.
     """
 
     plan: str
@@ -153,9 +153,9 @@ class Node(Generic[S, U, R]):
     """One client: its name, the plan it agreed to, its raw data and its secrets, which stay.
 
     `ledger` is its own record of what was released of its data; without one, which is for clients
-    that only simulate, nothing is noted but what secure aggregation notes by itself. Of data that are
-    elsewhere whoever makes the upload notes what stands for them. `telling` says what of an error
-    the server is told; all of it if not given.
+    that only simulate, nothing is noted but what secure aggregation notes by itself. Of data that
+    are elsewhere whoever makes the upload notes what stands for them. `telling` says what of an
+    error the server is told; all of it if not given.
     """
 
     name: str
@@ -225,8 +225,8 @@ def _check_agreed(plan: Plan[S, U, R], request: Request) -> None:
         raise IntegrityError("the server runs another plan than this client agreed to")
     if request.context.seed != plan.seed or not 0 <= request.context.round < plan.rounds:
         raise IntegrityError(
-            f"the server names round {request.context.round} and seed {request.context.seed}; the plan "
-            f"has {plan.rounds} rounds and seed {plan.seed}"
+            f"the server names round {request.context.round} and seed {request.context.seed}; the "
+            f"plan has {plan.rounds} rounds and seed {plan.seed}"
         )
 
 

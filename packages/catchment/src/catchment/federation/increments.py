@@ -157,8 +157,8 @@ class Increments:
         The memory is written before the answer leaves, all of it at once: killed before that, the
         client reads its new data again; killed after it, it gives the same answer again.
 
-        Into secure aggregation what was missed is not sent again with what is new: it may be in the sum
-        that it had left for, and two sums would differ by it.
+        Into secure aggregation what was missed is not sent again with what is new: it may be in the
+        sum that it had left for, and two sums would differ by it.
         """
         check_continuable(self.preprocessing)
         place = asked.place

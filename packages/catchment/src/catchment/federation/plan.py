@@ -97,8 +97,8 @@ class Plan(Generic[S, U, R]):
             reason = one.requirements.each_client
             if reason:
                 raise ValueError(
-                    f"{type(one).__name__} needs every client's message by itself, secure aggregation "
-                    f"shows the server nothing but their sum: {reason}"
+                    f"{type(one).__name__} needs every client's message by itself, secure "
+                    f"aggregation shows the server nothing but their sum: {reason}"
                 )
 
     @property

@@ -1,7 +1,7 @@
 """What a protection is: a change to uploads on the client, undone on the sum if it can be.
 
-A `Masking` has messages of its own before and after the upload, such as secure aggregation; `Exchange` is
-the server's half of those in one round.
+A `Masking` has messages of its own before and after the upload, such as secure aggregation;
+`Exchange` is the server's half of those in one round.
 
 Two make uploads smaller: in float32, or in fewer numbers that say exactly the same. `Float32`
 halves any upload, with a bound on what that does to a readout: float32 statistics change it by at
@@ -96,7 +96,7 @@ class Protection:
 
 
 class Masking(Protection, ABC):
-    """A protection with messages of its own before and after the upload, such as secure aggregation."""
+    """A protection with messages before and after the upload, such as secure aggregation."""
 
     @property
     def memories(self) -> dict[str, Memory]:
@@ -244,7 +244,8 @@ class LowRankUpload(Protection):
     """
 
     requirements: ClassVar[Requirements] = Requirements(
-        each_client="rows of Gram matrices do not add; leave it out: secure aggregation hides sums of "
+        each_client="rows of Gram matrices do not add; leave it out: secure aggregation hides "
+        "sums of "
         "one shape"
     )
     messages: ClassVar[tuple[Kind, ...]] = (

@@ -2,11 +2,11 @@
 
 Every way in (a call in Python, scikit-learn, a plan file in one process, Flower) describes what it
 wants as a `Workflow`, and `Workflow.run` runs its stages, each a `Plan` of its own, on the engines
-of whoever carries the messages: `Engines` says where the clients are. What a stage finds is `StageInputs`
-to the next ones; where clients are elsewhere it travels with every request, and a client builds the
-stage's plan from it and from the workflow that it agreed to. Maps are built once, by whoever runs
-it: nobody else solves an eigenvalue. A client compares the recipe that it is sent with its own
-description, all but the scale, and multiplies.
+of whoever carries the messages: `Engines` says where the clients are. What a stage finds is
+`StageInputs` to the next ones; where clients are elsewhere it travels with every request, and a
+client builds the stage's plan from it and from the workflow that it agreed to. Maps are built once,
+by whoever runs it: nobody else solves an eigenvalue. A client compares the recipe that it is sent
+with its own description, all but the scale, and multiplies.
 """
 
 from __future__ import annotations

@@ -102,8 +102,8 @@ class Files(Origin):
     label
         Column of classes.
     target
-        Columns of numbers to predict, in the place of a label. With neither, a horizon in [preprocessing]
-        says how far ahead the inputs are predicted.
+        Columns of numbers to predict, in the place of a label. With neither, a horizon in
+        [preprocessing] says how far ahead the inputs are predicted.
     client, recording, time
         Columns that name a row's client and recording, and by which rows are sorted.
     classes

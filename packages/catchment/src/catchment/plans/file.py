@@ -3,7 +3,7 @@
     title = "What this is"        # optional
 
     [data]                        # files = "recordings/*.csv" and its columns; or source = "..."
-    [preprocessing]                     # gaps, rate, window, horizon, scale: the settings of Prepare
+    [preprocessing]               # gaps, rate, window, horizon, scale: as in Preprocessing
     [features]                    # map = "default", "minirocket", "echo_state", ..., and its
                                   # settings, or map = "module:Class"; maps in maps are tables too
     [plasticity]                  # optional: gains and shifts that clients find before training
@@ -207,8 +207,8 @@ def check(file: PlanFile) -> None:
     """Raise ValueError if a setting is wrong, as far as can be told without the data."""
     if file.origin.has_targets and file.preprocessing.horizon is not None:
         raise ValueError(
-            "[data] has a label or target, and [preprocessing] a horizon, which predicts the inputs "
-            "instead; leave one out"
+            "[data] has a label or target, and [preprocessing] a horizon, which predicts the "
+            "inputs instead; leave one out"
         )
     normal = file.algorithm == NORMAL_PLAN
     if normal:

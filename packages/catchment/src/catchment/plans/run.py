@@ -724,7 +724,7 @@ def forget_clients(store: RunFolder, identities: dict[str, str]) -> None:
 def _keys(
     file: PlanFile, store: RunFolder, names: list[str]
 ) -> tuple[dict[str, Memory], dict[str, str]]:
-    """Return what clients remember, where they need to, and their public keys for secure aggregation."""
+    """Return what clients remember where they must, and public keys for secure aggregation."""
     # Of a finished run only the public keys are left.
     identities: dict[str, str] = json.loads(store.facts().get("identities", "{}"))
     new = file.is_secret and not identities
@@ -749,8 +749,8 @@ def client_memories(
     for name in names:
         if secret and not is_name(name):
             raise ValueError(
-                f"a client is called {name[:80]!r}; secure aggregation needs names of 1 to 64 letters, "
-                "digits, '.', '_' and '-'"
+                f"a client is called {name[:80]!r}; secure aggregation needs names of 1 to 64 "
+                "letters, digits, '.', '_' and '-'"
             )
     return {name: FileMemory(folder / CLIENTS / quote(name, safe="")) for name in names}
 

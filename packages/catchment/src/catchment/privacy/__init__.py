@@ -1,4 +1,5 @@
-"""Protections of what leaves a client: secure aggregation, clipping and noise, and a budget that refuses.
+"""Protections of what leaves a client: secure aggregation, clipping and noise, and a budget that
+refuses.
 
 `catchment_lab.audit` attacks a configuration on generated data and says what is recovered.
 """

@@ -20,7 +20,10 @@ from catchment.privacy.secure_aggregation.keys import (
     generate_keys as generate_keys,
     new_identity as new_identity,
 )
-from catchment.privacy.secure_aggregation.protection import Identities as Identities, SecureAggregation as SecureAggregation
+from catchment.privacy.secure_aggregation.protection import (
+    Identities as Identities,
+    SecureAggregation as SecureAggregation,
+)
 from catchment.privacy.secure_aggregation.server_journal import Journal as Journal
 
 # For the other packages and the tests; may change without notice.

@@ -87,9 +87,9 @@ def networked(
 ) -> Plan[S, U, R]:
     """Return the plan as it may be run over a network.
 
-    A plan with secure aggregation is returned as it is. Any other is refused, unless plain statistics are
-    allowed: then it comes back with `PlainRules` before its own protections, and a warning says
-    what the server will be able to see.
+    A plan with secure aggregation is returned as it is. Any other is refused, unless plain
+    statistics are allowed: then it comes back with `PlainRules` before its own protections, and a
+    warning says what the server will be able to see.
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ def networked(
         return plan
     if not allow_plain_statistics:
         raise ValueError(
-            f"the plan has no secure aggregation, and {NOT_ANONYMOUS}; add SecureAggregation to its protections, "
-            "or pass allow_plain_statistics=True"
+            f"the plan has no secure aggregation, and {NOT_ANONYMOUS}; add SecureAggregation to "
+            "its protections, or pass allow_plain_statistics=True"
         )
     warnings.warn(NOT_ANONYMOUS, PlainStatisticsWarning, stacklevel=2)
     rules = PlainRules(rows_per_feature=rows_per_feature)
@@ -136,8 +136,8 @@ def check_floors(policy: Policy, protections: Protections) -> None:
         raise RuleError(
             "policy",
             "the plan has no secure aggregation, and clear = false in this node's policy.toml: its "
-            "statistics would leave in the clear; add secure aggregation to the plan, or set clear = "
-            "true",
+            "statistics would leave in the clear; add secure aggregation to the plan, or set "
+            "clear = true",
         )
     for mask in masks:
         for name in ("min_clients", "rows_per_feature", "corrupt", "min_share"):
@@ -145,8 +145,8 @@ def check_floors(policy: Policy, protections: Protections) -> None:
             if asked < least:
                 raise RuleError(
                     "policy",
-                    f"the plan's secure aggregation has {name} = {asked:g}, this node's policy.toml asks "
-                    f"for {least:g} or more; raise it in the plan",
+                    f"the plan's secure aggregation has {name} = {asked:g}, this node's "
+                    f"policy.toml asks for {least:g} or more; raise it in the plan",
                 )
 
 
@@ -160,6 +160,6 @@ def check_memory(config: Config, memory: Memory, protections: Protections) -> No
     if needed and not lasts:
         raise RuleError(
             "policy",
-            "the plan has secure aggregation or noise, and this node has no folder to note releases in; "
-            "name keys or memory in its node config",
+            "the plan has secure aggregation or noise, and this node has no folder to note "
+            "releases in; name keys or memory in its node config",
         )

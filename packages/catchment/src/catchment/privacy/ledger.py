@@ -67,8 +67,8 @@ class LedgerEntry:
     Parameters
     ----------
     plan, round, kind, session
-        What asked for it: fingerprint of the plan, round, kind of message, and the secure aggregation's
-        own name; no session if the message was sent in the clear.
+        What asked for it: fingerprint of the plan, round, kind of message, and the secure
+        aggregation's own name; no session if the message was sent in the clear.
     data
         Digest of the units it was made from; empty where they are not known, "none" if nothing was
         read.

@@ -97,12 +97,12 @@ class Policy:
     algorithms
         Names of the algorithms that it takes part in, as plans call them; all if empty.
     min_clients, rows_per_feature
-        Least of either that a plan's secure aggregation, or its clear statistics, may ask for. The rows
-        count for every upload, averages of weights and gradients too.
+        Least of either that a plan's secure aggregation, or its clear statistics, may ask for. The
+        rows count for every upload, averages of weights and gradients too.
     corrupt, min_share
-        Least of either that a plan's secure aggregation may assume: the share of the registered clients
-        that may work with a server that lies, and the share of them in a round. With 0 a plan gives
-        up what protects from a server that shows clients different sets.
+        Least of either that a plan's secure aggregation may assume: the share of the registered
+        clients that may work with a server that lies, and the share of them in a round. With 0 a
+        plan gives up what protects from a server that shows clients different sets.
     clear
         Whether statistics may leave without secure aggregation.
     evaluations

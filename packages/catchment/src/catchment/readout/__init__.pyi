@@ -1,8 +1,15 @@
 from catchment.readout.accumulation import accumulate as accumulate
-from catchment.readout.detector import Detector as Detector, MahalanobisDetector as MahalanobisDetector
+from catchment.readout.detector import (
+    Detector as Detector,
+    MahalanobisDetector as MahalanobisDetector,
+)
 from catchment.readout.forecasting import Forecast as Forecast, forecasts as forecasts
 from catchment.readout.grid import Grid as Grid
-from catchment.readout.heads import LDA as LDA, KnownClasses as KnownClasses, CosineHead as CosineHead
+from catchment.readout.heads import (
+    LDA as LDA,
+    KnownClasses as KnownClasses,
+    CosineHead as CosineHead,
+)
 from catchment.readout.intervals import (
     Counts as Counts,
     Intervals as Intervals,

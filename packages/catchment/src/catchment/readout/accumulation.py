@@ -73,7 +73,7 @@ def accumulate(
         Whether targets are integers, as those of classes are; only asked of a map in fixed point.
         If None they are if all are 0 or 1. Clients whose statistics are added in secret must agree.
     device
-        "cuda", or "cuda:1", to compute on a GPU, in fixed point the same to the bit; needs torch. If
+        "cuda", or "cuda:1", to compute on a GPU, in fixed point to the same bit; needs torch. If
         None, what the environment variable CATCHMENT_DEVICE names, else the CPU. In float64 a
         device gives slightly other numbers: such statistics add only to others that were made on a
         device or with `devices="any"`.
@@ -352,8 +352,8 @@ def _each_short(
     return [found[k] for k in range(len(sequences))]
 
 
-# Rows, and the upper triangle of [Z; Y'; 1] [Z; Y'; 1]' (F + K + 1, F + K + 1) over them. In fixed point
-# its numbers are integers, and the rows of Y' are pieces of the targets.
+# Rows, and the upper triangle of [Z; Y'; 1] [Z; Y'; 1]' (F + K + 1, F + K + 1) over them. In fixed
+# point its numbers are integers, and the rows of Y' are pieces of the targets.
 Moments = tuple[int, Array]
 
 
@@ -375,7 +375,7 @@ class _Sums:
     def of(
         cls, features: FeatureMap, window: Sequence[Recording], grid: Grid | None
     ) -> tuple[_Sums, list[Array], Array]:
-        """Return how sums are made, the targets, and the roots of the weights, ones in fixed point."""
+        """Return how sums are made, the targets, and roots of the weights, ones in fixed point."""
         targets = recording_targets(window, per_step=True)
         K = targets[0].shape[-1]
         if grid is None:

@@ -190,7 +190,8 @@ def read_for(
     if "time" in model.columns and "time" not in named and model.preprocessing.rate is not None:
         raise ValueError(
             f"{path} has no column {model.columns['time']!r} of times, by which recordings are "
-            f"brought to {model.preprocessing.rate:g} steps per second; the file has {', '.join(frame)}"
+            f"brought to {model.preprocessing.rate:g} steps per second; the file has "
+            f"{', '.join(frame)}"
         )
     target = _targets(model)
     # What has no labels is normal to a detector that was trained without.

@@ -20,8 +20,8 @@ A score above the threshold is an alarm. The threshold was chosen so that rows o
 are above it at a stated rate: as often on new ones, as far as they are like those it was set by.
 
 A stream carries what the map remembers from stretch to stretch. Its scores are those of the
-recording in one piece, to rounding (to the bit for maps in fixed point); windows are scored when they
-are whole, and preparation that needs all of a recording, such as resampling, is refused.
+recording in one piece, to rounding (to the bit for maps in fixed point); windows are scored when
+they are whole, and preparation that needs all of a recording, such as resampling, is refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which device statistics and predictions are computed on, and what they then add to.
 
-In fixed point a device changes the time they take and nothing else. It then belongs to the machine and
-not to the plan, so a node may say it in its environment: `CATCHMENT_DEVICE=cuda`.
+In fixed point a device changes the time they take and nothing else. It then belongs to the machine
+and not to the plan, so a node may say it in its environment: `CATCHMENT_DEVICE=cuda`.
 
 In float64 sums depend on the order in which they are made, so a device gives slightly other
 numbers (1e-9 relative or closer). Such statistics say so in their fingerprint and add to their

@@ -266,7 +266,8 @@ def _times(values: integers.Whole, where: slice, factor: int) -> integers.Whole:
 def exact_statistics(
     z: Array, y: Array, grid: Grid, *, weight: Array | None = None, fingerprint: str = ""
 ) -> RidgeStatistics:
-    """Return the statistics of features (n, F) that lie in fixed point and targets (n, K), all known.
+    """Return the statistics of features (n, F) that lie in fixed point and targets (n, K), all
+    known.
 
     >>> z, y = np.array([[0.5], [0.25]]), np.array([[1.0], [0.0]])
     >>> exact_statistics(z, y, Grid(4, ((1, 4),))).gram

@@ -1,10 +1,11 @@
 """Forecasts: several horizons at once, or one step ahead in closed loop.
 
-A direct forecast, `Preprocessing(horizon=(1, 6, 24))`, needs no feedback: one readout has a column for
-each horizon and channel, because ridge regression on more targets costs next to nothing. A model
-trained on targets one step ahead is fed its own predictions in closed loop, which any error enters.
-To compare it with what came, one series is run through once, and from each of many origins its own
-loop goes on, all of them side by side: about twenty times as fast as one loop after the other.
+A direct forecast, `Preprocessing(horizon=(1, 6, 24))`, needs no feedback: one readout has a column
+for each horizon and channel, because ridge regression on more targets costs next to nothing. A
+model trained on targets one step ahead is fed its own predictions in closed loop, which any error
+enters. To compare it with what came, one series is run through once, and from each of many origins
+its own loop goes on, all of them side by side: about twenty times as fast as one loop after the
+other.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def warm_up(model: Model, warmup: Recording | ArrayLike) -> Array:
     raw = warmup if isinstance(warmup, Recording) else Recording(as_matrix(warmup, "warm-up"))
     if model.preprocessing.horizon not in (None, 1):
         raise ValueError(
-            f"the model looks {model.preprocessing.horizon} steps ahead, a closed loop goes step by "
-            "step; train with horizon=1, or take predict's last row as the forecast"
+            f"the model looks {model.preprocessing.horizon} steps ahead, a closed loop goes step "
+            "by step; train with horizon=1, or take predict's last row as the forecast"
         )
     if model.preprocessing.window is not None or model.preprocessing.scale == "own":
         raise ValueError(
@@ -356,6 +357,7 @@ def _check_future(model: Predictor, recording: Recording, number: int) -> None:
     if left < max(preprocessing.horizons):
         names = ", ".join(map(str, preprocessing.known))
         raise ValueError(
-            f"the model looks at {names} up to {max(preprocessing.horizons)} steps ahead, and recording "
-            f"{number} has {left} rows after its last step; add rows with these and nothing else"
+            f"the model looks at {names} up to {max(preprocessing.horizons)} steps ahead, and "
+            f"recording {number} has {left} rows after its last step; add rows with these and "
+            "nothing else"
         )

@@ -2,12 +2,13 @@
 
 Clients that had no part in a model count how far their targets lie from its outputs, in bins that
 are agreed on beforehand. Edges e_0 < ... < e_B are known to all; a client counts its values up to
-e_0, in each bin (e_b, e_b+1], and above e_B. Counts are integers that add: secure aggregation of them
-are exact, clients leave by `-`, and noise is added as to any sum with a weight (of noisy counts no
-rank is exact). The k-th smallest value is then known up to the width of its bin, whose upper edge
-is never below it. At rank ceil(p n) at most n (1 - p) of the counted values are above; at rank
-ceil((n + 1) p) a new value, exchangeable with those counted, is above with probability 1 - p at
-most, whatever the distribution: split conformal prediction (Vovk et al. 2005; Lei et al. 2018).
+e_0, in each bin (e_b, e_b+1], and above e_B. Counts are integers that add: secure aggregation of
+them are exact, clients leave by `-`, and noise is added as to any sum with a weight (of noisy
+counts no rank is exact). The k-th smallest value is then known up to the width of its bin, whose
+upper edge is never below it. At rank ceil(p n) at most n (1 - p) of the counted values are above;
+at rank ceil((n + 1) p) a new value, exchangeable with those counted, is above with probability 1 -
+p at most, whatever the distribution: split conformal prediction (Vovk et al. 2005; Lei et al.
+2018).
 
 Rows of one client are not exchangeable with another's, clients are: with one row drawn of each
 client the promise holds for a row drawn of a new one; with all rows it holds on average over rows,

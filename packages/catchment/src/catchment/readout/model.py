@@ -651,7 +651,8 @@ def fitted_pipeline(
         Whether the targets are classes, or numbers.
 
     >>> from catchment import EchoState
-    >>> ready = fitted_pipeline(Pipeline(Preprocessing(), EchoState(5)), [Recording([1.0, 3.0], [0.0])])
+    >>> one = Recording([1.0, 3.0], [0.0])
+    >>> ready = fitted_pipeline(Pipeline(Preprocessing(), EchoState(5)), [one])
     >>> ready.preprocessing.scale.mean, ready.features.per_step
     (array([2.]), False)
     """
@@ -686,7 +687,8 @@ def learn(
     >>> import numpy as np
     >>> from catchment import EchoState
     >>> u = np.sin(np.arange(200) / 5)
-    >>> learn(Pipeline(Preprocessing(), EchoState(20)), [Recording(u[:-1], u[1:])]).readout.ridge < 1e-3
+    >>> pipeline = Pipeline(Preprocessing(), EchoState(20))
+    >>> learn(pipeline, [Recording(u[:-1], u[1:])]).readout.ridge < 1e-3
     True
     """
     described, preprocessing = pipeline.known_map, pipeline.preprocessing

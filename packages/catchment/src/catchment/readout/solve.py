@@ -283,7 +283,7 @@ class ExactSystem:
         ridge
             One number, or (K,) numbers, one for each of these outputs.
         solve
-            From (F, K) to the solution of the centered system with the ridge, about; that of divided
+            From (F, K) to the solution of the centered system with the ridge; that of divided
             features if there is a scale.
         scale
             (F,) what features are divided by before the ridge acts.
@@ -470,8 +470,8 @@ def solve_path(
 ) -> list[Readout]:
     """Return one readout per ridge: by Cholesky for a few, from one eigendecomposition for many.
 
-    `scale` is that of `solve_readout`. They are for comparisons: also in fixed point each is as LAPACK
-    finds it.
+    `scale` is that of `solve_readout`. They are for comparisons: also in fixed point each is as
+    LAPACK finds it.
 
     >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
     >>> path = solve_path(RidgeStatistics.from_states(z, y), [0.0, 2.0])

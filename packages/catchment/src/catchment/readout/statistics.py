@@ -610,7 +610,8 @@ class RidgeStatistics(Structure):
         return cls(int(n_rows), weight, **sums, fingerprint=fingerprint, grid=grid)
 
     def moments(self, *, intercept: bool = True) -> tuple[Array, Array]:
-        """Return the Gram matrix (F, F) and cross moments (F, K), centered if there is an intercept.
+        """Return the Gram matrix (F, F) and cross moments (F, K), centered if there is an
+        intercept.
 
         A feature that does not vary has zeros there once it is centered.
 
@@ -693,8 +694,8 @@ class RidgeStatistics(Structure):
             return
         if self.grid is None or other.grid is None:
             raise ValueError(
-                "statistics in fixed point and statistics in float64 do not add; add the `floats` of "
-                "both, or accumulate both with one map"
+                "statistics in fixed point and statistics in float64 do not add; add the `floats` "
+                "of both, or accumulate both with one map"
             )
         if self.grid.bits != other.grid.bits or self.grid.runs != other.grid.runs:
             raise ValueError(

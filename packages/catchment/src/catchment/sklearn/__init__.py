@@ -1,8 +1,8 @@
 """Feature maps with scikit-learn's manners: `fit`, `predict`, pipelines, searches, pickling.
 
-The estimators describe a map and a `Preprocessing` with the library's own defaults, and learn by the
-functions behind `catchment.fit`: the same data give the same readout to the bit. X is raw: gaps are
-filled and inputs scaled as in `fit`. `TimeSeriesClassifier` takes any map with one row per
+The estimators describe a map and a `Preprocessing` with the library's own defaults, and learn by
+the functions behind `catchment.fit`: the same data give the same readout to the bit. X is raw: gaps
+are filled and inputs scaled as in `fit`. `TimeSeriesClassifier` takes any map with one row per
 recording, and those of `EchoState` have the settings of a reservoir.
 
 One rule says what X holds. Without a pool the samples are steps; with a pool they are sequences:

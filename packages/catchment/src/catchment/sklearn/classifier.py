@@ -257,9 +257,11 @@ class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
     ----------
     contamination
         Share of the samples of `fit` that are to count as anomalies: more of new ones do, since
-        those of `fit` are in the covariance. `FederatedAnomalyDetector` sets its threshold by others.
+        those of `fit` are in the covariance. `FederatedAnomalyDetector` sets its threshold by
+        others.
     shrinkage
-        Of the covariance: a number from 0 to 1, or "auto" (`catchment.readout.MahalanobisDetector`).
+        Of the covariance: a number from 0 to 1, or "auto"
+        (`catchment.readout.MahalanobisDetector`).
     units, washout, pool
         As in `EchoStateRegressor`, and so are all others.
 

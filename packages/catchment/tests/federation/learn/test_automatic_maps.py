@@ -152,7 +152,8 @@ def test_a_plan_says_what_it_chose(tmp_path: Path) -> None:
     assert facts["map_chosen"] == facts["map_label"]
     assert "units" not in facts or "echo_state" in facts["map_label"]
     assert "Feature maps that were tried" in render([read_run(tmp_path / "run")])
-    hidden = f'{PLAN}[[protections]]\nname = "secure_aggregation"\nmin_clients = 3\nrows_per_feature = 2\n'
+    hidden = f'{PLAN}[[protections]]\nname = "secure_aggregation"\n'
+    hidden += "min_clients = 3\nrows_per_feature = 2\n"
     quiet = run_plan(parse_plan(hidden), tmp_path / "hidden").run.facts
     assert "sees only a sum" in quiet["map_note"]
     assert "map_scores" not in quiet

@@ -1,4 +1,4 @@
-"""Secure aggregation of the library's own algorithms, their settings, and messages that do not add."""
+"""Secure aggregation of the library's algorithms, their settings, messages that do not add."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ rebuilt.
 The description says everything but the number of channels, which the data have, so the same few
 words mean the same map for one owner, for many, in scikit-learn and in a plan file.
 
-A recording may be gone on with from the states that its steps so far have left. In fixed point it is cut
-at L, 2L, ... and each part starts from rest M steps before (`catchment.features.echo_state.run`),
-so towards the end of a part the next is under way, too: the states of all parts under way are
-carried, and rows are those of the recording in one piece.
+A recording may be gone on with from the states that its steps so far have left. In fixed point it
+is cut at L, 2L, ... and each part starts from rest M steps before
+(`catchment.features.echo_state.run`), so towards the end of a part the next is under way, too: the
+states of all parts under way are carried, and rows are those of the recording in one piece.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ tanh is computed from expm1 with a Taylor polynomial (degree 13, largest error 2
 place; degree 7 for float32), in arithmetic that vectorizes.
 
 The batch width is a tuple of B/4 zeros: its length is part of its type, so the compiler knows B.
-Likewise a layer in fixed point passes the pair (rounder, largest number below 1) of its states, and any
-other an empty tuple; each is compiled by itself, so that neither pays for the other.
+Likewise a layer in fixed point passes the pair (rounder, largest number below 1) of its states, and
+any other an empty tuple; each is compiled by itself, so that neither pays for the other.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """A reservoir: the frozen network that turns inputs into states, the same bits everywhere.
 
-Only `preprocessing` solves for an eigenvalue, which it rounds to few enough bits that every machine finds
-the same. A prepared recipe is built by multiplication with the scale it carries, and the result
-must have the fingerprint it carries.
+Only `preprocessing` solves for an eigenvalue, which it rounds to few enough bits that every machine
+finds the same. A prepared recipe is built by multiplication with the scale it carries, and the
+result must have the fingerprint it carries.
 
-In fixed point of b digits states and inputs are k 2^-b. A layer's weights, gain folded in, are rounded
-to w binary digits after the point: as many as min(b, 20) bits hold, and few enough that the sum of
-a row, sum |k_weight| 2^b bound(what it multiplies), stays below 2^53. Then every product and every
-sum of a step is exact in float64, in whatever order it is done, and the drive of a unit is one
-definite number. Leak rates a have min(b, 20) digits and are one step at least, so (1 - a) x + a y
-is exact too before it is rounded to b digits.
+In fixed point of b digits states and inputs are k 2^-b. A layer's weights, gain folded in, are
+rounded to w binary digits after the point: as many as min(b, 20) bits hold, and few enough that the
+sum of a row, sum |k_weight| 2^b bound(what it multiplies), stays below 2^53. Then every product and
+every sum of a step is exact in float64, in whatever order it is done, and the drive of a unit is
+one definite number. Leak rates a have min(b, 20) digits and are one step at least, so (1 - a) x + a
+y is exact too before it is rounded to b digits.
 """
 
 from __future__ import annotations

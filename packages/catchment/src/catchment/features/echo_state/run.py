@@ -16,9 +16,9 @@ steps L, 2L, ... counted from its first; the part that begins at kL starts from 
 zero, at step kL - M. `found_cut` takes M from how long opposite starts take to come within a few
 steps of the grid, under random inputs, loud and quiet.
 
-A pool in fixed point has exact sums, then a few IEEE operations, one by one. With whole states k (times
-2^-b) of the T steps of a part, S1 = sum k and S2 = sum k^2 are exact, so they may be added in any
-order and over the parts of a sequence that is cut. Then
+A pool in fixed point has exact sums, then a few IEEE operations, one by one. With whole states k
+(times 2^-b) of the T steps of a part, S1 = sum k and S2 = sum k^2 are exact, so they may be added
+in any order and over the parts of a sequence that is cut. Then
 
     mean      = S1 / T
     deviation = sqrt(q - d d),   m = floor(S1 / T),  d = (S1 - T m) / T,  q = sum (k - m)^2 / T
@@ -653,8 +653,8 @@ def _pool_batch(
 class Totals:
     """Sums (slots, parts, k, n) over the steps of each part of sequences, and rows made of them.
 
-    Deviations have four in fixed point: steps, and the three parts of their squares; else three: the
-    part's first step, for accuracy, and the sums of distances from it and of their squares.
+    Deviations have four in fixed point: steps, and the three parts of their squares; else three:
+    the part's first step, for accuracy, and the sums of distances from it and of their squares.
     """
 
     def __init__(self, pool: Pool, bounds: Array, edges: list[list[int]], bits: int | None) -> None:

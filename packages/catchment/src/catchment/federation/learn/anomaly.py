@@ -3,12 +3,13 @@
 Two rounds. In the first clients send the sums of their feature rows (`RidgeStatistics`), of which
 the server makes mean and covariance, and a forecasting readout if errors are to be scored. In the
 second they are sent these and count their rows' scores in agreed bins (`Counts`), whose sum gives
-the threshold. Both are sums: secure aggregation, noise, and taking a client off apply as they do to any.
+the threshold. Both are sums: secure aggregation, noise, and taking a client off apply as they do to
+any.
 
 The rows that set the threshold are not among those of the first round, unless `calibration` is 0:
 on its own rows a model finds less that is unusual than on new ones. Where new rows are exchangeable
-with them, a new normal row is above the threshold with probability `false_positive_rate` at most; rows of
-one drifting series are not.
+with them, a new normal row is above the threshold with probability `false_positive_rate` at most;
+rows of one drifting series are not.
 """
 
 from __future__ import annotations
@@ -265,8 +266,8 @@ class FederatedAnomalyDetector(Algorithm[DetectorState, Tally[RidgeStatistics | 
     def threshold(self, state: DetectorState) -> float:
         """Return the score above which there is an alarm; FederationError if too few are counted.
 
-        It is the one of rank ceil((n + 1) (1 - false_positive_rate)) among n scores; of counts with noise,
-        which are no numbers of rows, the quantile itself.
+        It is the one of rank ceil((n + 1) (1 - false_positive_rate)) among n scores; of counts with
+        noise, which are no numbers of rows, the quantile itself.
         """
         if state.counts is None:
             raise FederationError("nothing has been counted yet; run both rounds of the plan")
@@ -278,9 +279,9 @@ class FederatedAnomalyDetector(Algorithm[DetectorState, Tally[RidgeStatistics | 
             int(np.ceil(1.0 / self.false_positive_rate - 1.0)),
         )
         raise FederationError(
-            f"{n} rows set the threshold, and {self.false_positive_rate:g} of false alarms takes at "
-            f"least {needed}, with scores below {self.edges[-1]:g}; raise false_positive_rate or "
-            "calibration, or look for what is so unusual in the recordings"
+            f"{n} rows set the threshold, and {self.false_positive_rate:g} of false alarms takes "
+            f"at least {needed}, with scores below {self.edges[-1]:g}; raise false_positive_rate "
+            "or calibration, or look for what is so unusual in the recordings"
         )
 
     def _quantile(self, counts: Counts) -> float:

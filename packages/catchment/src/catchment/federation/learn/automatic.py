@@ -24,8 +24,8 @@ Ridge = float | Literal["auto", "clients", "groups", "gcv"]
 Upload = Literal["auto", "statistics"] | Callable[..., Algorithm[Any, Any, Any]]
 UNGROUPED = (
     "ridge is 'groups', for which the server must see whose statistics it adds to which group, and "
-    "secure aggregation shows it one sum; pass ridge='clients', which takes a second round, 'gcv' or a "
-    "number"
+    "secure aggregation shows it one sum; pass ridge='clients', which takes a second round, 'gcv' "
+    "or a number"
 )
 
 
@@ -77,18 +77,18 @@ def automatic_ridge(
     if hidden and chosen == "clients" and not store_per_client:
         if head is not None or not settings.get("intercept", True):
             raise ValueError(
-                "behind secure aggregation a ridge is chosen by clients only for a regression with an "
-                "intercept; pass ridge='gcv' or a number"
+                "behind secure aggregation a ridge is chosen by clients only for a regression "
+                "with an intercept; pass ridge='gcv' or a number"
             )
         if settings.get("devices", "same") != "same":
             raise ValueError(
-                "behind secure aggregation a ridge is chosen by clients only where all compute on the "
-                "CPU or in fixed point; pass ridge='gcv' or a number with devices='any'"
+                "behind secure aggregation a ridge is chosen by clients only where all compute on "
+                "the CPU or in fixed point; pass ridge='gcv' or a number with devices='any'"
             )
         if settings.get("row_stride", 1) != 1:
             raise ValueError(
-                "behind secure aggregation a ridge is chosen by clients from all rows; pass ridge='gcv' "
-                "or a number with a row_stride"
+                "behind secure aggregation a ridge is chosen by clients from all rows; pass "
+                "ridge='gcv' or a number with a row_stride"
             )
         left = {name: settings[name] for name in settings if name in ("per_output", "standardize")}
         from catchment.federation.learn.candidates import SelectedRidge

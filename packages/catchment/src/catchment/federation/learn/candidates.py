@@ -7,8 +7,8 @@ With W_-k = (G - G_k + ridge I)^-1 (C - C_k), client k's held-out error is
 exactly, for every ridge of a path from one eigendecomposition. `FederatedRidge(ridge="clients")`
 computes it at the server, which must then keep every client's statistics. `SelectedRidge` needs
 only sums: after a first round the total goes out, every client takes its own part off it and sends
-its held-out errors, which add. It therefore works under secure aggregation, and can count classes, which
-no statistics tell. `Candidates` sends the statistics of several feature maps at once.
+its held-out errors, which add. It therefore works under secure aggregation, and can count classes,
+which no statistics tell. `Candidates` sends the statistics of several feature maps at once.
 
 Several feature maps tried at once: each client sends the statistics of every candidate.
 

@@ -82,8 +82,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         one-hot targets if not given.
     devices
         "any" lets clients compute features in float64 on any device, a GPU or not: their
-        statistics then agree to about 1e-9 and say so in their fingerprint. In fixed point every device
-        gives the same integers, and nothing needs to be said.
+        statistics then agree to about 1e-9 and say so in their fingerprint. In fixed point every
+        device gives the same integers, and nothing needs to be said.
     false_positive_rate
         With increments="new": the chance that a client which did not change is said to have, for
         each client, round and kind of change.
@@ -112,8 +112,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         check_choice(self.ridge, self.store_per_client)
         if self.store_per_client == "groups" and self.window is not None:
             raise ValueError(
-                "a window of rounds is kept client by client or as a sum; pass store_per_client=True "
-                "or False with it"
+                "a window of rounds is kept client by client or as a sum; pass "
+                "store_per_client=True or False with it"
             )
         if self.window is not None and self.forgetting < 1:
             raise ValueError(

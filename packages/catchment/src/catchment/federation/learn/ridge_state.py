@@ -39,7 +39,8 @@ MANY = 1_000  # clients above which "auto" leaves out groups, not clients
 APART: Mapping[bool | str, str] = {
     False: "",
     True: "it keeps clients apart; pass store_per_client=False and, for ridge, 'gcv' or a number",
-    "groups": "it sums clients by groups of their names; pass store_per_client=False and, for ridge, "
+    "groups": "it sums clients by groups of their names; pass store_per_client=False and, for "
+    "ridge, "
     "'gcv' or a number, or choose it by clients in a second round (SelectedRidge)",
 }
 V = TypeVar("V")

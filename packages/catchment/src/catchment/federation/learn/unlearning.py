@@ -1,8 +1,8 @@
 """Joining late, and being forgotten: `+` and `-` on the server's state, with a certificate.
 
-The statistics without a client are the statistics as if it had never been there. In fixed point they are
-integers: taking a client off is an equality, whatever the server keeps, and the certificate
-states three hashes that anybody who holds the statistics can compute again.
+The statistics without a client are the statistics as if it had never been there. In fixed point
+they are integers: taking a client off is an equality, whatever the server keeps, and the
+certificate states three hashes that anybody who holds the statistics can compute again.
 
 In float64 it depends on what is kept. Where the server keeps every client's statistics, they are
 summed anew from those that stay, which leaves no trace of the other; where it keeps only the sum,
@@ -62,8 +62,8 @@ REMAINS = (
 class Certificate:
     """What was taken out of a sum, and the hashes of the sum before and after.
 
-    `how` is "equality" for statistics in fixed point: after = before - removed, number by number, and
-    the hashes are digests of their values. In float64 the hashes are of the statistics as they
+    `how` is "equality" for statistics in fixed point: after = before - removed, number by number,
+    and the hashes are digests of their values. In float64 the hashes are of the statistics as they
     travel, and it is "summed-anew" if the rest was added up without what was removed, "subtracted"
     if that was taken off the sum. `remains` says in words what of the client is still in the model,
     `check` how anybody can check the certificate.
@@ -88,8 +88,8 @@ class Certificate:
         Parameters
         ----------
         removed
-            Those that were taken out, to be compared too; in fixed point that after = before - removed
-            is then computed, and not only believed.
+            Those that were taken out, to be compared too; in fixed point that after = before -
+            removed is then computed, and not only believed.
         """
         named = [(before, self.before), (after, self.after)]
         named += [] if removed is None else [(removed, self.removed)]

@@ -30,12 +30,12 @@ scores of earlier rounds, everybody's,
     p = (1 + number of earlier scores at least as high) / (M + 1)  <=  false_positive_rate.
 
 As long as nothing changes the scores are exchangeable, and the chance of a false alarm is at most
-`false_positive_rate` for each client, round and kind, whatever the distribution of scores (Vovk, Gammerman
-and Shafer, Algorithmic Learning in a Random World, 2005, section 2.2). It is a chance over clients:
-one whose weeks differ more than others' has more of them. Until M is 1 / false_positive_rate - 1 nobody
-can stand out. Later scores have more rows behind R and vary less, so that the rate is lower, not
-higher. A client that changed stays noticed until the change makes up a good part of R; forgetting
-makes that soon.
+`false_positive_rate` for each client, round and kind, whatever the distribution of scores (Vovk,
+Gammerman and Shafer, Algorithmic Learning in a Random World, 2005, section 2.2). It is a chance
+over clients: one whose weeks differ more than others' has more of them. Until M is 1 /
+false_positive_rate - 1 nobody can stand out. Later scores have more rows behind R and vary less, so
+that the rate is lower, not higher. A client that changed stays noticed until the change makes up a
+good part of R; forgetting makes that soon.
 """
 
 from __future__ import annotations
@@ -196,8 +196,8 @@ class ContributionBound(Protection):
     The norm is that of everything the upload adds to the sums: Gram, cross and target moments,
     feature and target sums. A capped client counts less, as if its rows had a smaller weight; the
     readout is then no longer that of the pooled data. The client caps what it sends, and the
-    server caps what it reads, since a client that means harm will not; under secure aggregation, where
-    the server reads the sum alone, only the client does.
+    server caps what it reads, since a client that means harm will not; under secure aggregation,
+    where the server reads the sum alone, only the client does.
 
     Parameters
     ----------

@@ -633,8 +633,8 @@ def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> Witho
     for protection in told.protections:
         if protection == "SecureAggregation":
             raise FederationError(
-                f"the run saw nothing but sums (secure_aggregation), so that what {client} sent cannot be "
-                f"taken out of them; run the plan again without {client}"
+                f"the run saw nothing but sums (secure_aggregation), so that what {client} sent "
+                f"cannot be taken out of them; run the plan again without {client}"
             )
         if protection not in HARMLESS:
             raise FederationError(

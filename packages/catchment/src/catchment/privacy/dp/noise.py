@@ -6,21 +6,21 @@ sum then gives the bound that `catchment.privacy.dp.gaussian` states. The noise 
 multiples of a fine grid on which the vectors lie, from the operating system or a client's own
 secret, and cannot be seeded.
 
-The vectors of statistics in fixed point travel as the multiples themselves, and their noise is discrete
-Gaussian, drawn exactly, central or not: a integer vector that one client moves by at most
+The vectors of statistics in fixed point travel as the multiples themselves, and their noise is
+discrete Gaussian, drawn exactly, central or not: a integer vector that one client moves by at most
 Delta steps, with independent discrete Gaussian noise of parameter s Delta on every entry, is
 1 / (2 s^2)-concentrated (Canonne, Kamath and Steinke, NeurIPS 2020, theorem 14), and s follows from
 that. Of other vectors, central noise is a rounded normal.
 
 Central noise is added once, by a server that sees the exact sum: it protects against everyone who
 sees the model, not against the server. Distributed noise is added by the clients, each a share of
-it, inside secure aggregation: the server sees the noisy sum only. With U clients in the sum, m of whom
-may tell the server their noise, each adds discrete Gaussian noise of variance (s D)^2 / (U - m)
-(Kairouz, Liu and Steinke, ICML 2021); a share is at least a million grid steps wide, where the sum
-of discrete Gaussians is one to far beyond floating-point precision. A client enters what it costs
-in its own ledger (`catchment.privacy.ledger`), which refuses what is too much whatever the server
-says; its noise follows from a secret of its ledger, the session of secure aggregation and the vector,
-so that a round that is resumed has the same noise, and nothing is left to average.
+it, inside secure aggregation: the server sees the noisy sum only. With U clients in the sum, m of
+whom may tell the server their noise, each adds discrete Gaussian noise of variance (s D)^2 / (U -
+m) (Kairouz, Liu and Steinke, ICML 2021); a share is at least a million grid steps wide, where the
+sum of discrete Gaussians is one to far beyond floating-point precision. A client enters what it
+costs in its own ledger (`catchment.privacy.ledger`), which refuses what is too much whatever the
+server says; its noise follows from a secret of its ledger, the session of secure aggregation and
+the vector, so that a round that is resumed has the same noise, and nothing is left to average.
 
 What is bounded is what the releases say about one client (or one sequence), whatever else is
 known. It is not a promise that nothing is learned about a population that the client belongs to.
@@ -251,7 +251,8 @@ class GaussianNoise(Protection):
         asked for with `small_cohort`.
     colluding
         With distributed noise: clients that may tell the server what noise they added; if not
-        given, in a plan as many as its secure aggregation counts on, and a fifth of `min_clients` at least.
+        given, in a plan as many as its secure aggregation counts on, and a fifth of `min_clients`
+        at least.
     releases
         Rounds over which epsilon is spread; a plan with more rounds is refused.
     unit
@@ -304,7 +305,8 @@ class GaussianNoise(Protection):
         return math.floor(COLLUDING * self.min_clients) if self.distributed else 0
 
     def beside(self, masking: Masking) -> Self:
-        """Return the noise with as many colluding clients as secure aggregation counts on, if not given.
+        """Return the noise with as many colluding clients as secure aggregation counts on, if not
+        given.
 
         >>> from catchment import Clip, SecureAggregation
         >>> noise = GaussianNoise(epsilon=1, delta=1e-5, clip=Clip(bound=1), distributed=True)
@@ -417,8 +419,8 @@ class GaussianNoise(Protection):
             corrupt = secure.n_corrupt(secure.min_clients)
             raise ValueError(
                 f"{corrupt} of the {len(secure.identities)} registered clients may work with the "
-                f"server: secure aggregation of {secure.min_clients} can lack the noise of {honest} "
-                f"others; pass it min_clients={honest + corrupt}, or leave out colluding"
+                f"server: secure aggregation of {secure.min_clients} can lack the noise of "
+                f"{honest} others; pass it min_clients={honest + corrupt}, or leave out colluding"
             )
         if self.grid < 2.0**-secure.ring.fraction:
             raise ValueError(
@@ -450,7 +452,7 @@ class GaussianNoise(Protection):
         return replace(clipped, n_clients=1)
 
     def _one(self, upload: Upload) -> Clipped:
-        """Return one upload's vector; of statistics in fixed point as whole multiples of the step."""
+        """Return one upload's vector; of fixed-point statistics as whole multiples of the step."""
         whole = isinstance(upload, RidgeStatistics) and upload.grid is not None
         step = self.amount(whole=whole).step
         clipped = self.clip.clipped(upload, step)

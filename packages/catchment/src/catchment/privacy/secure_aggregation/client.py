@@ -78,7 +78,7 @@ from catchment.wire import Message, measured, serialize, split
 
 @dataclass(frozen=True)
 class Me:
-    """A client in one session of secure aggregation: its place among the registered ones, its name."""
+    """A client in one session of secure aggregation: its place among the registered, its name."""
 
     session: keys.Session
     place: int

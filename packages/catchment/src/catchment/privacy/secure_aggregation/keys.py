@@ -59,8 +59,8 @@ TAG_BYTES = 16
 class Session:
     """What every message of a round is bound to.
 
-    `round` is the number of secure aggregation; `context` the digest of the plan's round, its seed and
-    what came with the request.
+    `round` is the number of secure aggregation; `context` the digest of the plan's round, its seed
+    and what came with the request.
     """
 
     federation: str

@@ -1,4 +1,5 @@
-"""What the messages of secure aggregation hold: sets of clients as bits, and a value's shape in clear.
+"""What the messages of secure aggregation hold: sets of clients as bits, and a value's shape in
+clear.
 
 Who is left out when clients say that boxes of others do not open.
 
@@ -218,8 +219,8 @@ def _as_whole(array: NDArray[Any]) -> Integers:
     whole = (np.abs(numbers) <= 2.0**53) & (numbers == np.rint(numbers))
     if array.dtype.kind == "f" and not whole.all():
         raise ValueError(
-            f"a message in fixed point holds numbers that are not whole, of {array.shape}; use whole "
-            "weights, or a map in float64"
+            f"a message in fixed point holds numbers that are not whole, of {array.shape}; use "
+            "whole weights, or a map in float64"
         )
     return numbers.astype(np.int64)
 

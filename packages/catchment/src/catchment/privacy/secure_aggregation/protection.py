@@ -1,4 +1,5 @@
-"""Secure aggregation: the server learns the exact sum of the clients' messages and nothing else of them.
+"""Secure aggregation: the server learns the exact sum of the clients' messages and nothing else of
+them.
 
 The protocol is that of Bonawitz et al. (CCS 2017) with registered identities and the consistency
 round, on the sparse graph of Bell et al. (CCS 2020) above 100 clients, over a ring in which sums
@@ -245,8 +246,8 @@ class SecureAggregation(Masking):
         number of clients if None. Clients refuse so few that corrupt ones could stand on all sides
         of an honest one.
     bits
-        128: sums are exact. 64: half the bytes, rounded to fit `bound`. Statistics in fixed point are
-        integers and exact in any ring: theirs has 64 bits, or with 32 half of that, and then
+        128: sums are exact. 64: half the bytes, rounded to fit `bound`. Statistics in fixed point
+        are integers and exact in any ring: theirs has 64 bits, or with 32 half of that, and then
         clients refuse to send what could wrap it, and anything that is not in fixed point.
     bound
         With 64 bits: what no entry of the sum exceeds.
@@ -357,8 +358,8 @@ class SecureAggregation(Masking):
         if self.bits == 32:
             raise UploadError(
                 "ring",
-                f"a message of {outline.kind[:40]!r} is not in fixed point, and the plan's ring of 32 "
-                "bits takes integers only; use a map in fixed point, or bits=128",
+                f"a message of {outline.kind[:40]!r} is not in fixed point, and the plan's ring "
+                "of 32 bits takes integers only; use a map in fixed point, or bits=128",
             )
         return self.ring
 

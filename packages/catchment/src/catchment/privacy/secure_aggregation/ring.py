@@ -5,9 +5,9 @@ f = 80 this is exact for 2^-28 <= |x| < 2^46 and wrong by at most 2^-81 below, s
 clients is the true sum, rounded once, whatever the order. Residues are uint64 arrays (limbs, L),
 the lowest limb first; those of 32 bits are uint32.
 
-What is whole already, as statistics in fixed point are, goes in as it is: in a ring without fraction, or
-between other numbers in any ring, and comes out as the exact sum. Each of n clients keeps below
-2^(bits - 1) / n, so the sum cannot wrap.
+What is whole already, as statistics in fixed point are, goes in as it is: in a ring without
+fraction, or between other numbers in any ring, and comes out as the exact sum. Each of n clients
+keeps below 2^(bits - 1) / n, so the sum cannot wrap.
 
 The compact ring has 64 bits and f = 62 - ceil(log2(bound on the sum)). If every entry of G and C is
 off by at most d = n_clients 2^-(f+1), then W = (G + ridge I)^-1 C moves by no more than

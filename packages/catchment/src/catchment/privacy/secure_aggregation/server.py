@@ -1,4 +1,5 @@
-"""The server's half of secure aggregation, which sees keys, closed boxes, masked numbers and shares.
+"""The server's half of secure aggregation, which sees keys, closed boxes, masked numbers and
+shares.
 
 Who goes on after a stage is fixed when the stage is closed, and written down before anything is
 done with it: above all the sealed set, the clients whose uploads are summed, before any share is
